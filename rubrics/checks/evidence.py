@@ -1,0 +1,44 @@
+"""Building evidence: one short text for each row that needs one, null for the others."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MOST_EVIDENCE_CHARACTERS = 200
+EXCERPT_CHARACTERS = 60
+
+
+def quote_words(words: Sequence[str]) -> str:
+    """Join words for a message, each in quotes."""
+    return ", ".join(repr(word) for word in words)
+
+
+def evidence_where(mask: pa.BooleanArray, texts: pa.Array | str) -> pa.StringArray:
+    """Put texts where the mask is true, null elsewhere.
+
+    mask: (output,), null counts as false. texts: one for each true row in order, or one text for all of them.
+    Returns (output,), each cut to `MOST_EVIDENCE_CHARACTERS`.
+    """
+    values = pa.scalar(cut_text(texts)) if isinstance(texts, str) else cut_texts(texts, MOST_EVIDENCE_CHARACTERS)
+    return pc.replace_with_mask(pa.nulls(len(mask), pa.string()), pc.fill_null(mask, False), values)
+
+
+def cut_text(text: str, limit: int = MOST_EVIDENCE_CHARACTERS) -> str:
+    """The text, at most `limit` characters long, with a mark where it was cut; what UTF-8 can't hold becomes `?`."""
+    is_long = len(text) > limit
+    shown = text[: limit - 1] + "…" if is_long else text
+    return shown.encode("utf-8", "replace").decode("utf-8")
+
+
+def cut_texts(texts: pa.Array, limit: int) -> pa.StringArray:
+    """As `cut_text`, for an array: (output,)."""
+    starts = pc.utf8_slice_codeunits(texts, 0, limit - 1)
+    marked = pc.binary_join_element_wise(starts.cast(pa.string()), "…", "")
+    is_long = pc.greater(pc.utf8_length(texts), limit)
+    return pc.if_else(is_long, marked, pc.utf8_slice_codeunits(texts, 0, limit).cast(pa.string()))
+
+
+def join_texts(*parts: pa.Array | str) -> pa.StringArray:
+    """Concatenate arrays and constants row by row. At least one array: (output,)."""
+    return pc.binary_join_element_wise(*parts, "")

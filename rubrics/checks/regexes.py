@@ -1,0 +1,35 @@
+"""Regular expressions as RE2 takes them: linear time on any text, no lookaround and no backreferences.
+
+`WHITESPACE` is the inside of a character class that holds exactly what Python's `str.split` splits at: U+0009 to
+U+000D, U+001C to U+0020, U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F and U+3000. RE2's
+own `\\s` is ASCII only, and lacks U+000B and U+001C to U+001F.
+"""
+
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import AfterValidator
+
+OTHER_THAN_SPACE = r"\t-\r\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
+WHITESPACE = r"\x20" + OTHER_THAN_SPACE
+WORD_CHARACTER = r"\p{L}\p{M}\p{N}_"
+
+
+def regex_fault(pattern: str) -> str | None:
+    """What RE2 finds wrong with a pattern; None where it takes it."""
+    try:
+        pc.match_substring_regex(pa.array([""]), pattern)  # an empty array would not compile the pattern
+    except (pa.ArrowInvalid, UnicodeEncodeError) as error:
+        return str(error)
+    return None
+
+
+def _compile(pattern: str) -> str:
+    fault = regex_fault(pattern)
+    if fault is not None:
+        raise ValueError(f"found {pattern!r}, expected a regular expression that RE2 takes: {fault}")
+    return pattern
+
+
+Regex = Annotated[str, AfterValidator(_compile)]

@@ -1,0 +1,104 @@
+"""What can go wrong, split by what a person has to do about it.
+
+GradebookError
+├── InputError            the command, a file or a setting is wrong: nothing was written (exit 2)
+│   ├── RubricError
+│   ├── OutputsError
+│   ├── RatingsError
+│   ├── JudgeSettingsError
+│   ├── LakeError
+│   └── QueryError
+└── UnfinishedError       the run stopped on its way: what was judged is kept (exit 3)
+    ├── BudgetReached
+    ├── EndpointUnavailable
+    └── QualityNotMet
+"""
+
+from dataclasses import dataclass
+
+MOST_FAULTS_SHOWN = 20
+
+
+class GradebookError(Exception):
+    """Any failure that gradebook foresees; its text is one clear sentence, or one a fault."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a file: where it is, what was found, what was expected."""
+
+    path: str
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{place}: {self.message}"
+
+
+class InputError(GradebookError):
+    """The command, a file or a setting is wrong; nothing was written."""
+
+    exit_code = 2
+
+
+class _FaultsError(InputError):
+    """Every fault of a file at once."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        super().__init__(faults)  # args == parameters, so it pickles
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """All faults, in the order of the file."""
+        faults: tuple[Fault, ...] = self.args[0]
+        return faults
+
+    def __str__(self) -> str:
+        lines = [str(fault) for fault in self.faults[:MOST_FAULTS_SHOWN]]
+        hidden_count = len(self.faults) - len(lines)
+        return "\n".join([*lines, f"... and {hidden_count} more"] if hidden_count else lines)
+
+
+class RubricError(_FaultsError):
+    """A rubric file is not a rubric."""
+
+
+class OutputsError(_FaultsError):
+    """A file of model outputs can't be read, or too many of its rows do not fit."""
+
+
+class RatingsError(_FaultsError):
+    """A file of ratings does not fit the rubric."""
+
+
+class JudgeSettingsError(InputError):
+    """A judge file, a recorded-replies file or the judge's environment is wrong."""
+
+
+class LakeError(InputError):
+    """The lake can't be opened, written or found."""
+
+
+class QueryError(InputError):
+    """A SQL query of the user is wrong or does more than read."""
+
+
+class UnfinishedError(GradebookError):
+    """The run stopped before its end; the same command goes on where it stopped."""
+
+    exit_code = 3
+
+
+class BudgetReached(UnfinishedError):
+    """The next request could have passed the budget, so it was not sent."""
+
+
+class EndpointUnavailable(UnfinishedError):
+    """The judge's endpoint refused the key or does not answer."""
+
+
+class QualityNotMet(UnfinishedError):
+    """A data-quality expectation of severity `error` failed, so nothing was published."""

@@ -1,0 +1,30 @@
+"""The shape of judgments: one row a reply of a judge, paid for once, kept for ever."""
+
+import pyarrow as pa
+
+JUDGMENT_SCHEMA = pa.schema(
+    [
+        pa.field("judgment_id", pa.string(), nullable=False),
+        pa.field("run_id", pa.string(), nullable=False),  # the run that paid
+        pa.field("request_key", pa.string(), nullable=False),
+        pa.field("output_id", pa.string(), nullable=False),
+        pa.field("criterion_id", pa.string(), nullable=False),
+        pa.field("judge", pa.string(), nullable=False),
+        pa.field("replicate", pa.int32(), nullable=False),
+        pa.field("status", pa.string(), nullable=False),  # scored, or why the reply gave no level
+        pa.field("level_id", pa.string()),
+        pa.field("distribution", pa.string()),  # JSON: level id -> probability
+        pa.field("rationale", pa.string()),
+        pa.field("evidence", pa.string()),
+        pa.field("prompt_digest", pa.string(), nullable=False),
+        pa.field("reply", pa.string()),  # the raw text
+        pa.field("model_returned", pa.string()),
+        pa.field("prompt_tokens", pa.int64(), nullable=False),
+        pa.field("cached_tokens", pa.int64(), nullable=False),
+        pa.field("completion_tokens", pa.int64(), nullable=False),
+        pa.field("cost_usd", pa.float64()),  # null: the price is unknown
+        pa.field("latency_ms", pa.float64(), nullable=False),
+        pa.field("attempts", pa.int32(), nullable=False),
+        pa.field("asked_at", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)

@@ -1,0 +1,288 @@
+"""Rubric files: the ones that ship, and what is said about a broken one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rubrics.errors import Fault, RubricError
+from rubrics.library import parse_rubric, read_rubric, shipped_rubrics
+from rubrics.model import Rubric
+from rubrics.versions import rubric_digest
+
+HEAD = "id: reply\nversion: 1.0.0\ncriteria:\n  - id: length\n    description: Short?\n"  # 5 lines
+METHOD = "    method: {type: check, check: length_words, settings: {max: 200}}\n"
+CRITERION_KEYS = "category, description, gate, id, levels, method, name, threshold, weight"
+METHODS = "check, judge, ratings, schema"
+BARE = "(a bare yes, no, on or off is read so)"
+
+
+def faults_of(text: str | bytes) -> tuple[Fault, ...]:
+    with pytest.raises(RubricError) as caught:
+        parse_rubric(text, "reply.yaml")
+    return caught.value.faults
+
+
+def told(text: str | bytes) -> list[tuple[int | None, str]]:
+    return [(fault.line, fault.message) for fault in faults_of(text)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("weight: heavy", "criteria[0].weight: found 'heavy', expected a number"),
+        ("weight: yes", f"criteria[0].weight: found true {BARE}, expected a number"),
+        ("weight: -1", "criteria[0].weight: found -1, expected a number of at least 0"),
+        ("threshold: 70", "criteria[0].threshold: found 70, expected a number of at most 1"),
+        ("gate: maybe", "criteria[0].gate: found 'maybe', expected true or false"),
+        ("name: 3", "criteria[0].name: found 3, expected text (quotes make it so)"),
+        ("levels: 3", "criteria[0].levels: found 3, expected a list"),
+        ("levels: [3, {id: a, score: 1}]", "criteria[0].levels[0]: found 3, expected a mapping of keys to values"),
+        ("levels: [{id: a, score: 1}]", "criteria[0].levels: found one level, a, expected at least two"),
+        (
+            "levels: [{id: no, score: 0}, {id: b, score: 1}]",
+            f"criteria[0].levels[0].id: found false {BARE}, expected text",
+        ),
+        (
+            "levels: [{id: a, score: 0}, {id: a, score: 1}]",
+            "criteria[0].levels[1].id: found 'a' again, expected each id once",
+        ),
+        ("levels: [{id: a, score: 0}, {id: b}]", "criteria[0].levels[1]: found no 'score', expected one"),
+        (
+            "wieght: 1",
+            f"criteria[0]: found the unknown key 'wieght', expected one of {CRITERION_KEYS} (the nearest is weight)",
+        ),
+        ("zzz: 1", f"criteria[0]: found the unknown key 'zzz', expected one of {CRITERION_KEYS}"),
+        ("id: a", "found the key 'id' again (first in line 4), expected each key once"),
+        ("weight: 010", "found 010, expected a plain decimal number, or quotes around text"),
+        ("1: a", "found the key '1', expected text (quotes make it so)"),
+        (
+            "name: !!python/name:os.system x",
+            "found the tag !!python/name:os.system, expected plain text",
+        ),
+    ],
+)
+def test_a_broken_line_of_a_criterion_is_told_with_its_number_and_place(line: str, message: str):
+    found_line, found = told(f"{HEAD}    {line}\n{METHOD}")[0]
+    assert (found_line, found[: len(message)]) == (6, message)
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("3", "criteria[0].method: found 3, expected a mapping of keys to values"),
+        ("{}", "criteria[0].method: found no 'type', expected one"),
+        (
+            "{type: chek}",
+            f"criteria[0].method.type: found 'chek', expected one of {METHODS} (the nearest is check)",
+        ),
+        ("{type: check}", "criteria[0].method: found no 'check', expected one"),
+        ("{type: schema}", "criteria[0].method: found no 'schema', expected one"),
+        (
+            "{type: check, check: lenght_words}",
+            "criteria[0].method.check: found the check 'lenght_words', expected a known one: length_words",
+        ),
+        (
+            "{type: check, check: length_words, settings: {maxx: 1}}",
+            "criteria[0].method.settings: found the unknown key 'maxx', expected one of max, min (the nearest is max)",
+        ),
+        (
+            "{type: check, check: length_words, settings: {max: many}}",
+            "criteria[0].method.settings.max: found 'many', expected a whole number",
+        ),
+        (
+            "{type: check, check: length_words}",
+            "criteria[0].method.settings: found neither min nor max, expected at least one bound",
+        ),
+        ("{type: schema, schema: {type: objekt}}", "criteria[0].method.schema: $.type: 'objekt' is not valid"),
+        ("{type: judge, max_tokens: 0}", "criteria[0].method.max_tokens: found 0, expected a number above 0"),
+        ("{type: judge, max_tokens: 1.5}", "criteria[0].method.max_tokens: found 1.5, expected a whole number"),
+    ],
+)
+def test_a_broken_method_is_told_with_its_line_and_place(method: str, message: str):
+    found_line, found = told(f"{HEAD}    method: {method}\n")[0]
+    assert (found_line, found[: len(message)]) == (6, message)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "found an empty file, expected lines of `key: value`"),
+        ("# only a comment\n", 1, "found an empty file, expected lines of `key: value`"),
+        ("- a\n", 1, "found a list at the top of the file, expected lines of `key: value`"),
+        ("id: a\ncriteria:\n\t- id: b\n", 3, "found a tab in the indentation, expected spaces"),
+        (b"id: a\nname: caf\xe9\n", 2, "found the byte 0xe9, expected text in UTF-8"),
+        ("id: a\nname: \x07\n", 2, "found the character '\\x07', expected printable text"),
+        ("id: a\nname: 'open\n", 2, "expected YAML: while scanning a quoted scalar, found unexpected end of stream"),
+        ("id: a\nname: *nobody\n", 2, "expected YAML: found undefined alias"),
+        (
+            "id: a\n---\nid: b\n",
+            2,
+            "expected YAML: expected a single document in the stream, but found another document",
+        ),
+        ("id: a\nname: " + "[" * 60, 2, "found more than 50 levels of nesting, expected fewer"),
+        ("id: a\nname: &a [*a]\n", 2, "found more than 50 levels of nesting through aliases, expected fewer"),
+    ],
+)
+def test_a_file_that_is_no_yaml_mapping_is_told_in_one_fault(text: str | bytes, line: int, message: str):
+    assert told(text) == [(line, message)]
+
+
+def test_aliases_that_unfold_to_a_billion_values_are_refused_at_once():
+    # ten lists, each of ten times the one before: 10^10 values
+    lines = ["a0: &a0 [x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 11))]
+    assert told("\n".join(lines))[0][1] == "found more than 100,000 values with the aliases written out, expected fewer"
+
+
+def test_an_alias_for_a_whole_value_is_taken():
+    levels = "    levels: &scale [{id: a, score: 0}, {id: b, score: 1}]\n"
+    second = "  - {id: two, description: d, levels: *scale, method: {type: judge}}\n"
+    assert len(parse_rubric(HEAD + levels + METHOD + second, "r").criterion("two").levels) == 2
+
+
+def test_a_gate_with_a_weight_is_told_at_the_weight():
+    message = "criteria[0].weight: found 1 on a gate, expected a gate without a weight, or gate: false"
+    assert told(f"{HEAD}    gate: true\n    weight: 1\n{METHOD}") == [(7, message)]
+
+
+def test_weights_of_0_are_told_at_the_criteria():
+    message = "criteria: found a weight sum of 0, expected at least one criterion with a weight above 0"
+    assert told(f"{HEAD}    weight: 0\n{METHOD}") == [(3, message)]
+
+
+def test_a_judged_criterion_without_levels_is_told():
+    message = "criteria[0].levels: found none, expected at least two for the method judge"
+    assert told(f"{HEAD}    method: {{type: judge}}\n") == [(4, message)]
+
+
+def test_a_repeated_criterion_is_told_where_it_stands_again():
+    second = HEAD.partition("criteria:\n")[2]
+    message = "criteria[1].id: found 'length' again, expected each id once"
+    assert told(HEAD + METHOD + second + METHOD) == [(7, message)]
+
+
+def test_a_threshold_above_the_best_level_is_told():
+    levels = "    levels: [{id: a, score: 0}, {id: b, score: 0.5}]\n"
+    message = "criteria[0].threshold: found 0.7, expected at most 0.5, the score of the best level"
+    assert told(f"{HEAD}{levels}    threshold: 0.7\n{METHOD}") == [(7, message)]
+
+
+def test_a_pass_threshold_over_gates_alone_is_told():
+    message = "pass_threshold: found 0.5 over gates alone, expected a criterion with a weight"
+    assert told(f"pass_threshold: 0.5\n{HEAD}    gate: true\n{METHOD}") == [(1, message)]
+
+
+def test_required_thresholds_that_nobody_set_are_told():
+    message = "require_thresholds: found true and no criterion with a threshold, expected at least one"
+    assert told(f"require_thresholds: true\n{HEAD}{METHOD}") == [(1, message)]
+
+
+def test_every_fault_is_told_at_once_in_the_order_of_the_file():
+    text = f"id: My Rubric\nversion: 1.0\nmissing: maybe\ncriteria:\n  - id: a\n    weight: x\n{METHOD}    weigth: 1\n"
+    assert [line for line, _ in told(text)] == [1, 2, 3, 5, 6, 8]
+
+
+def test_missing_keys_of_the_rubric_are_told_at_its_first_line():
+    assert told("# a comment\nname: a\n") == [
+        (2, f"found no {key!r}, expected one") for key in ("criteria", "id", "version")
+    ]
+
+
+def test_a_fault_names_the_file_it_was_given():
+    assert str(faults_of("")[0]).startswith("reply.yaml:1: found an empty file")
+
+
+def test_a_file_is_read(tmp_path: Path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(HEAD + METHOD, encoding="utf-8")
+    assert read_rubric(str(path)).id == "reply"
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(HEAD + METHOD, encoding="utf-8-sig")
+    assert read_rubric(path).id == "reply"
+
+
+@pytest.mark.parametrize("name", ["general_anwser", "folder/general_answer.yml"])
+def test_a_name_that_is_nothing_is_told_with_the_nearest_shipped_rubric(name: str):
+    with pytest.raises(RubricError, match=f"^{name}: found no such file .*nearest is general_answer"):
+        read_rubric(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "a\0b", "../definitions/general_answer"])
+def test_a_name_that_can_be_no_file_is_a_rubric_error(name: str):
+    with pytest.raises(RubricError, match="found no such file"):
+        read_rubric(name)
+
+
+def test_a_name_too_long_for_a_file_is_a_rubric_error():
+    with pytest.raises(RubricError, match="can't be read"):
+        read_rubric("a" * 300)
+
+
+def test_two_rubrics_ship():
+    assert shipped_rubrics() == ("general_answer", "json_record")
+
+
+@pytest.mark.parametrize("name", shipped_rubrics())
+def test_a_shipped_rubric_bears_the_name_of_its_file(name: str):
+    assert read_rubric(name).id == name
+
+
+@pytest.mark.parametrize("name", shipped_rubrics())
+def test_the_weights_of_a_shipped_rubric_sum_to_1(name: str):
+    rubric = read_rubric(name)
+    assert sum(rubric.weight_of(criterion) for criterion in rubric.criteria) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", shipped_rubrics())
+def test_each_weighted_criterion_of_a_shipped_rubric_has_a_category_and_a_threshold(name: str):
+    weighted = [criterion for criterion in read_rubric(name).criteria if not criterion.gate]
+    assert [criterion.id for criterion in weighted if criterion.category is None or criterion.threshold is None] == []
+
+
+@pytest.mark.parametrize("name", shipped_rubrics())
+def test_each_judged_level_of_a_shipped_rubric_is_described(name: str):
+    judged = [criterion for criterion in read_rubric(name).criteria if criterion.method.type == "judge"]
+    assert [level.id for criterion in judged for level in criterion.levels if len(level.description) < 40] == []
+
+
+words = st.text(min_size=1, max_size=20)
+scores = st.floats(0, 1)
+methods = st.sampled_from(
+    [
+        {"type": "judge"},
+        {"type": "ratings"},
+        {"type": "check", "check": "length_words", "settings": {"min": 1}},
+        {"type": "schema", "schema": {"type": "object", "required": ["no", "1e3", "010"]}},
+    ]
+)
+levels = st.lists(scores, min_size=2, max_size=4, unique=True).map(
+    lambda found: [{"id": str(place), "score": score} for place, score in enumerate(found)]
+)
+criteria = st.fixed_dictionaries(
+    {"description": words, "method": methods, "levels": levels},
+    optional={"name": words, "category": words, "weight": st.floats(0.01, 100), "threshold": st.just(0)},
+)
+
+
+def as_rubric(found: list[dict[str, Any]], pass_threshold: float) -> Rubric:
+    named = [criterion | {"id": f"criterion_{place}"} for place, criterion in enumerate(found)]
+    return Rubric.model_validate(
+        {"id": "generated", "version": "0.10.0", "pass_threshold": pass_threshold, "criteria": named}
+    )
+
+
+@given(st.lists(criteria, min_size=1, max_size=3), scores, st.booleans())
+def test_a_rubric_written_as_yaml_is_read_with_the_same_digest(
+    found: list[dict[str, Any]], pass_threshold: float, is_flow: bool
+):
+    original = as_rubric(found, pass_threshold)
+    text = yaml.safe_dump(
+        original.model_dump(mode="json", by_alias=True), default_flow_style=is_flow, sort_keys=is_flow
+    )
+    assert rubric_digest(parse_rubric(text, "generated.yaml")) == rubric_digest(original)

@@ -1,0 +1,126 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from rubrics.outputs import OUTPUT_COLUMNS, SHARD_SCHEMA, Output, OutputRow, describe_value, misfit_reason, output_id
+
+ROW = {"case_id": "c1", "model": "m", "output": "yes"}
+
+texts = st.text(max_size=5)
+missing_or_texts = st.none() | texts
+outputs = st.builds(
+    Output,
+    case_id=texts,
+    model=texts,
+    checkpoint=missing_or_texts,
+    sample_index=st.integers(0, 3),
+    prompt=missing_or_texts,
+    output=texts,
+    reference=missing_or_texts,
+    context=st.none() | st.lists(texts, max_size=3),
+    metadata=missing_or_texts,
+    criteria=missing_or_texts,
+)
+
+
+def reason_of(**changes: object) -> str:
+    row = ROW | changes
+    with pytest.raises(ValidationError) as caught:
+        OutputRow.model_validate(row)
+    return misfit_reason(row, caught.value)
+
+
+@given(outputs, outputs)
+def test_two_outputs_share_an_id_only_where_every_column_is_the_same(first, second):
+    assert (output_id(first) == output_id(second)) == (first == second)
+
+
+@given(outputs, outputs, st.sampled_from(OUTPUT_COLUMNS))
+def test_an_id_changes_with_each_column(first, second, column):
+    changed = first._replace(**{column: getattr(second, column)})
+    assert (output_id(first) == output_id(changed)) == (first == changed)
+
+
+def test_an_id_is_32_hex_digits_and_the_same_on_every_machine():
+    output = Output("c1", "m", None, 0, None, "yes", None, None, None, None)
+    # printf '2,1,-,1,-,3,-,-,-,-:c1m0yes' | b2sum -l 128
+    assert output_id(output) == "1ad850754deb1a151b528e6c7a08864c"
+
+
+def test_a_missing_context_is_not_an_empty_one():
+    output = Output("c1", "m", None, 0, None, "yes", None, None, None, None)
+    assert output_id(output) != output_id(output._replace(context=[]))
+
+
+def test_text_that_moves_from_one_column_to_the_next_changes_the_id():
+    output = Output("ab", "c", None, 0, None, "yes", None, None, None, None)
+    assert output_id(output) != output_id(output._replace(case_id="a", model="bc"))
+
+
+def test_a_stored_output_has_the_columns_of_the_shard_but_the_id():
+    assert tuple(SHARD_SCHEMA.names) == ("output_id", *OUTPUT_COLUMNS)
+
+
+def test_an_output_of_null_does_not_fit():
+    assert reason_of(output=None) == "output: found null, expected text"
+
+
+def test_an_empty_output_fits():
+    assert OutputRow.model_validate(ROW | {"output": ""}).output == ""
+
+
+def test_a_nul_character_is_text():
+    assert OutputRow.model_validate(ROW | {"output": "a\0b"}).output == "a\0b"
+
+
+def test_a_lone_surrogate_has_no_id():
+    output = Output("c1", "m", None, 0, None, "a\ud800", None, None, None, None)
+    with pytest.raises(UnicodeEncodeError):
+        output_id(output)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"output": 3}, "output: found the number 3, expected text"),
+        ({"output": True}, "output: found true, expected text"),
+        ({"case_id": ""}, "case_id: found empty text, expected text (not empty) or an integer"),
+        ({"case_id": True}, "case_id: found true, expected text (not empty) or an integer"),
+        ({"case_id": 1.5}, "case_id: found the number 1.5, expected text (not empty) or an integer"),
+        ({"model": 4}, "model: found the number 4, expected text (not empty)"),
+        ({"checkpoint": 1.0}, "checkpoint: found the number 1.0, expected text or an integer"),
+        ({"sample_index": "1"}, 'sample_index: found the text "1", expected an integer from 0 to 2147483647'),
+        ({"sample_index": -1}, "sample_index: found the number -1, expected an integer from 0 to 2147483647"),
+        (
+            {"sample_index": 2**31},
+            "sample_index: found the number 2147483648, expected an integer from 0 to 2147483647",
+        ),
+        ({"context": ["a", 1]}, "context: found a list of 2, expected text or a list of texts"),
+        ({"metadata": []}, "metadata: found a list of 0, expected an object"),
+        ({"criteria": {}}, "criteria: found an object, expected a list of objects"),
+    ],
+)
+def test_a_reason_says_what_was_found_and_what_was_expected(changes, reason):
+    assert reason_of(**changes) == reason
+
+
+@pytest.mark.parametrize("prompt", [[], [{"content": "Hi"}], ["Hi"], 7])
+def test_a_prompt_is_text_or_messages_with_a_role(prompt):
+    assert reason_of(prompt=prompt).endswith("expected text or a list of chat messages, each an object with a role")
+
+
+def test_a_reason_names_every_column_that_does_not_fit_once():
+    assert reason_of(model=None, context=[1, 2]) == (
+        "model: found null, expected text (not empty); context: found a list of 2, expected text or a list of texts"
+    )
+
+
+def test_a_column_that_is_not_there_is_found_to_be_nothing():
+    with pytest.raises(ValidationError) as caught:
+        OutputRow.model_validate({"case_id": 1, "model": "m"})
+    assert misfit_reason({"case_id": 1, "model": "m"}, caught.value) == "output: found nothing, expected text"
+
+
+def test_a_long_text_is_shown_by_its_first_forty_characters():
+    assert describe_value("x" * 100) == f'the text "{"x" * 40}..."'

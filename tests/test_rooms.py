@@ -1,0 +1,100 @@
+"""The house rules that can be read off the source: who imports whom, names, sizes."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("flows", "tasks", "rubrics")
+PURE = {"pydantic", "yaml", "numpy", "pyarrow", "jsonschema", "referencing", "rubrics"}
+MOST_FILE_LINES = 300
+MOST_FUNCTION_LINES = 60
+
+SOURCES = {path.relative_to(ROOT).as_posix(): path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))}
+
+
+def tree_of(name: str) -> ast.Module:
+    return ast.parse(SOURCES[name].read_text(encoding="utf-8"))
+
+
+def imports_in(node: ast.AST) -> Iterator[str]:
+    """The top-level names of the packages that the node imports; "." where the import is relative."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in part.names)
+        elif isinstance(part, ast.ImportFrom):
+            yield "." if part.level else str(part.module).partition(".")[0]
+
+
+def imports_on_loading(node: ast.AST) -> set[str]:
+    """The packages imported when the module is: those outside functions and outside `if TYPE_CHECKING`."""
+    found: set[str] = set()
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, (ast.Import, ast.ImportFrom)):
+            found.update(imports_in(part))
+        elif not isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and not is_for_types(part):
+            found |= imports_on_loading(part)
+    return found
+
+
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def names_in(room: str) -> list[str]:
+    return [name for name in SOURCES if name.startswith(f"{room}/")]
+
+
+def functions_of(name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    yield from (node for node in ast.walk(tree_of(name)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def test_the_rooms_are_where_the_rules_look_for_them():
+    assert all(names_in(room) for room in ROOMS)
+
+
+@pytest.mark.parametrize("name", names_in("rubrics"))
+def test_rubrics_are_pure(name: str):
+    assert set(imports_in(tree_of(name))) <= PURE | sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("name", names_in("tasks"))
+def test_tasks_never_import_flows(name: str):
+    assert "flows" not in set(imports_in(tree_of(name)))
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if not name.startswith(("flows/", "tasks/stages.py"))])
+def test_prefect_is_imported_by_the_flows_and_the_stages_alone(name: str):
+    assert "prefect" not in set(imports_in(tree_of(name)))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_great_expectations_is_imported_inside_functions_only(name: str):
+    assert "great_expectations" not in imports_on_loading(tree_of(name))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_imports_are_absolute(name: str):
+    assert "." not in set(imports_in(tree_of(name)))
+
+
+@pytest.mark.parametrize("name", [name for name in names_in("flows") if not name.endswith("__init__.py")])
+def test_no_flow_bears_the_name_of_another_module(name: str):
+    # prefect puts flows/ first on the import path, so flows/statistics.py would stand in for the stdlib's
+    taken = sys.stdlib_module_names | metadata.packages_distributions().keys() | {*ROOMS, "sql", "pages", "examples"}
+    assert Path(name).stem not in taken
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_no_file_is_longer_than_300_lines(name: str):
+    assert len(SOURCES[name].read_text(encoding="utf-8").splitlines()) <= MOST_FILE_LINES
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_no_function_is_longer_than_60_lines(name: str):
+    lengths = {node.name: (node.end_lineno or node.lineno) - node.lineno + 1 for node in functions_of(name)}
+    assert {function: length for function, length in lengths.items() if length > MOST_FUNCTION_LINES} == {}
