@@ -1,0 +1,23 @@
+-- Interval ends and rates of category_scores are in 0..1.
+-- severity: error
+with mart as (select * from category_scores),
+
+final as (
+    select
+        model,
+        checkpoint,
+        category,
+        ci_low,
+        ci_high,
+        pass_rate,
+        coverage_rate,
+    from mart
+    where not (
+        coalesce(ci_low, 0.0) between 0 and 1
+        and coalesce(ci_high, 0.0) between 0 and 1
+        and coalesce(pass_rate, 0.0) between 0 and 1
+        and coalesce(coverage_rate, 0.0) between 0 and 1
+    )
+)
+
+select * from final

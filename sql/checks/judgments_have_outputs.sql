@@ -1,0 +1,16 @@
+-- Every judgment paid for is about an output of the run, or its cost would be lost in run_scores.
+-- severity: error
+with judgments as (select * from stg_judgments),
+
+outputs as (select * from int_outputs),
+
+final as (
+    select
+        judgments.output_id,
+        judgments.criterion_id,
+        judgments.cost_usd,
+    from judgments
+    anti join outputs on judgments.output_id = outputs.output_id
+)
+
+select * from final

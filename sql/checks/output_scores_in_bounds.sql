@@ -1,0 +1,23 @@
+-- An output's score lies between its bounds, at or below 1, and at or above 0 where no weight is negative.
+-- severity: error
+with scores as (select * from output_scores),
+
+rubric as (select * from int_rubric),
+
+final as (
+    select
+        scores.output_id,
+        scores.score_low,
+        scores.score,
+        scores.score_high,
+    from scores
+    cross join rubric
+    where not (
+        scores.score_low <= coalesce(scores.score, scores.score_low)
+        and coalesce(scores.score, scores.score_low) <= scores.score_high
+        and scores.score_high <= 1 + 1e-9
+        and (rubric.negative_weight < 0 or scores.score_low >= -1e-9)
+    )
+)
+
+select * from final

@@ -1,0 +1,28 @@
+-- Means, interval ends and rates of run_scores are in 0..1.
+-- severity: error
+with mart as (select * from run_scores),
+
+final as (
+    select
+        model,
+        checkpoint,
+        mean,
+        ci_low,
+        ci_high,
+        uniform_mean,
+        pass_rate,
+        gate_failure_rate,
+        coverage_rate,
+    from mart
+    where not (
+        coalesce(mean, 0.0) between 0 and 1
+        and coalesce(ci_low, 0.0) between 0 and 1
+        and coalesce(ci_high, 0.0) between 0 and 1
+        and coalesce(uniform_mean, 0.0) between 0 and 1
+        and coalesce(pass_rate, 0.0) between 0 and 1
+        and coalesce(gate_failure_rate, 0.0) between 0 and 1
+        and coalesce(coverage_rate, 0.0) between 0 and 1
+    )
+)
+
+select * from final

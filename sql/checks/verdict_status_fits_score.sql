@@ -1,0 +1,15 @@
+-- A verdict has a score where its status is scored, and none where it is unscored.
+-- severity: error
+with verdicts as (select * from stg_verdicts),
+
+final as (
+    select
+        output_id,
+        criterion_id,
+        status,
+        score,
+    from verdicts
+    where status <> if(score is null, 'unscored', 'scored')
+)
+
+select * from final

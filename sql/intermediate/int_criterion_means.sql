@@ -1,0 +1,24 @@
+-- int_criterion_means: one row per model, checkpoint, criterion_id with a scored verdict. Scores and rates in 0..1; sd
+-- is the sample's, null where n is 1; pass_rate is null where the criterion has no mark to pass.
+with verdicts as (select * from int_verdicts where score is not null),
+
+outputs as (select * from int_outputs),
+
+criteria as (select * from int_criteria),
+
+final as (
+    select
+        outputs.model,
+        outputs.checkpoint,
+        verdicts.criterion_id,
+        count(*) as n,
+        avg(verdicts.score) as mean,
+        stddev_samp(verdicts.score) as sd,
+        avg(1.0 - is_below(verdicts.score, criteria.pass_mark)::integer) as pass_rate,
+    from verdicts
+    inner join outputs on verdicts.output_number = outputs.output_number
+    inner join criteria on verdicts.criterion_id = criteria.criterion_id
+    group by outputs.model, outputs.checkpoint, verdicts.criterion_id
+)
+
+select * from final

@@ -1,0 +1,48 @@
+-- int_output_scores: one row per output_number. Scores are met points over positive points (0..1 where no weight is
+-- negative), rounded to 12 digits, so that equal verdicts give equal scores in whatever order they were summed.
+with outputs as (select * from int_outputs),
+
+points as (select * from int_output_points),
+
+rubric as (select * from int_rubric),
+
+-- An output without a scored verdict has no row in points: all its sums are 0.
+filled as (
+    select
+        outputs.*,
+        coalesce(points.points, 0.0) as points,
+        coalesce(points.uniform_points, 0.0) as uniform_points,
+        rubric.positive_weight - coalesce(points.positive_weight, 0.0) as missing_weight,
+        rubric.negative_weight - coalesce(points.negative_weight, 0.0) as missing_penalty,
+        rubric.weighted_count - coalesce(points.weighted_count, 0) as missing_weighted_count,
+        rubric.gate_count - coalesce(points.gate_count, 0) as missing_gate_count,
+        rubric.threshold_count - coalesce(points.threshold_count, 0) as missing_threshold_count,
+        coalesce(points.below_threshold_count, 0) as below_threshold_count,
+        rubric.missing = 'null' and missing_weighted_count > 0 as is_open,
+        nullif(if(rubric.missing = 'skip', points.positive_weight, rubric.positive_weight), 0.0) as base_weight,
+        nullif(if(rubric.missing = 'skip', points.positive_count, rubric.positive_count), 0) as base_count,
+    from outputs
+    cross join rubric
+    left join points on outputs.output_number = points.output_number
+),
+
+final as (
+    select
+        output_number,
+        output_id,
+        case_id,
+        model,
+        checkpoint,
+        sample_index,
+        case when not is_open then round(points / base_weight, 12) end as score,
+        round((points + if(is_open, missing_penalty, 0.0)) / base_weight, 12) as score_low,
+        round((points + if(is_open, missing_weight, 0.0)) / base_weight, 12) as score_high,
+        case when not is_open then round(uniform_points / base_count, 12) end as uniform_score,
+        missing_weighted_count + missing_gate_count as unscored_count,
+        missing_gate_count,
+        missing_threshold_count,
+        below_threshold_count,
+    from filled
+)
+
+select * from final

@@ -1,0 +1,43 @@
+-- stage_costs: one row per run_id, stage, criterion_id (null where the stage has none). wall_s and cpu_s are summed
+-- over tasks, in seconds; money is in USD, null where a price is unknown; request_count leaves out recorded replies.
+with timings as (select * from stg_timings),
+
+judgments as (select * from stg_judgments),
+
+run as (select * from stg_run),
+
+-- Both kinds of rows under one another, so that a null criterion groups and no side needs a match.
+work as (
+    select
+        stage, criterion_id, wall_s, cpu_s, row_count, replayed_count, saved_usd,
+        0 as request_count, 0 as prompt_tokens, 0 as cached_tokens, 0 as completion_tokens, 0.0 as cost_usd,
+    from timings
+    union all by name
+    select
+        'score' as stage, criterion_id,
+        0.0 as wall_s, 0.0 as cpu_s, 0 as row_count, 0 as replayed_count, 0.0 as saved_usd,
+        is_asked::int as request_count, prompt_tokens, cached_tokens, completion_tokens, cost_usd,
+    from judgments
+),
+
+final as (
+    select
+        run.run_id,
+        work.stage,
+        work.criterion_id,
+        sum(work.wall_s) as wall_s,
+        sum(work.cpu_s) as cpu_s,
+        sum(work.row_count)::bigint as row_count,
+        sum(work.request_count)::bigint as request_count,
+        sum(work.replayed_count)::bigint as replayed_count,
+        sum(work.prompt_tokens)::bigint as prompt_tokens,
+        sum(work.cached_tokens)::bigint as cached_tokens,
+        sum(work.completion_tokens)::bigint as completion_tokens,
+        case when count(*) = count(work.cost_usd) then sum(work.cost_usd) end as cost_usd,
+        case when count(*) = count(work.saved_usd) then sum(work.saved_usd) end as saved_usd,
+    from work
+    cross join run
+    group by run.run_id, work.stage, work.criterion_id
+)
+
+select * from final

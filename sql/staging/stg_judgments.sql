@@ -1,0 +1,16 @@
+-- stg_judgments: one row per judgment_id that this run paid for. cost_usd is null where the price is unknown.
+with judgments as (select * from source_judgments),
+
+final as (
+    select
+        output_id,
+        criterion_id,
+        prompt_tokens,
+        cached_tokens,
+        completion_tokens,
+        cost_usd,
+        attempts > 0 as is_asked,  -- a recorded reply was not
+    from judgments
+)
+
+select * from final

@@ -1,0 +1,220 @@
+-- The tables of the lake, with the types that the Parquet files have. What a column means: columns.yml.
+-- DuckLake keeps no primary keys; the grain of each table is held by sql/checks.
+
+create table if not exists runs (
+    run_id varchar,
+    created_at timestamptz,
+    finished_at timestamptz,
+    status varchar,
+    reason varchar,
+    trigger varchar,
+    dataset varchar,
+    dataset_digest varchar,
+    rubric_id varchar,
+    rubric_version varchar,
+    rubric_digest varchar,
+    judge varchar,
+    settings varchar,
+    code_version varchar,
+    output_count bigint,
+    version bigint,
+    cost_usd double
+);
+
+create table if not exists outputs (
+    output_id varchar,
+    case_id varchar,
+    model varchar,
+    checkpoint varchar,
+    sample_index integer,
+    prompt varchar,
+    output varchar,
+    reference varchar,
+    context varchar[],
+    metadata varchar,
+    criteria varchar
+);
+
+create table if not exists rubrics (
+    rubric_id varchar,
+    rubric_version varchar,
+    digest varchar,
+    body varchar,
+    created_at timestamptz
+);
+
+create table if not exists criteria (
+    rubric_id varchar,
+    rubric_version varchar,
+    criterion_id varchar,
+    category varchar,
+    weight double,
+    is_gate boolean,
+    threshold double,
+    method varchar,
+    description varchar,
+    digest varchar
+);
+
+create table if not exists judgments (
+    judgment_id varchar,
+    run_id varchar,
+    request_key varchar,
+    output_id varchar,
+    criterion_id varchar,
+    judge varchar,
+    replicate integer,
+    status varchar,
+    level_id varchar,
+    distribution varchar,
+    rationale varchar,
+    evidence varchar,
+    prompt_digest varchar,
+    reply varchar,
+    model_returned varchar,
+    prompt_tokens bigint,
+    cached_tokens bigint,
+    completion_tokens bigint,
+    cost_usd double,
+    latency_ms double,
+    attempts integer,
+    asked_at timestamptz
+);
+
+create table if not exists verdicts (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    method varchar,
+    status varchar,
+    level_id varchar,
+    score double,
+    reason varchar,
+    evidence varchar,
+    rationale varchar,
+    request_key varchar,
+    is_replayed boolean
+);
+
+create table if not exists ratings (
+    output_id varchar,
+    criterion_id varchar,
+    rater varchar,
+    level_id varchar,
+    score double,
+    notes varchar,
+    rated_at timestamptz,
+    source varchar
+);
+
+create table if not exists quality_results (
+    run_id varchar,
+    stage varchar,
+    subject varchar,
+    expectation varchar,
+    is_met boolean,
+    severity varchar,
+    unexpected_count bigint,
+    observed varchar
+);
+
+create table if not exists stage_costs (
+    run_id varchar,
+    stage varchar,
+    criterion_id varchar,
+    wall_s double,
+    cpu_s double,
+    row_count bigint,
+    request_count bigint,
+    replayed_count bigint,
+    prompt_tokens bigint,
+    cached_tokens bigint,
+    completion_tokens bigint,
+    cost_usd double,
+    saved_usd double
+);
+
+create table if not exists quarantine (
+    run_id varchar,
+    source varchar,
+    line bigint,
+    reason varchar,
+    row varchar
+);
+
+create table if not exists output_scores (
+    run_id varchar,
+    output_id varchar,
+    case_id varchar,
+    model varchar,
+    checkpoint varchar,
+    sample_index integer,
+    score double,
+    score_low double,
+    score_high double,
+    uniform_score double,
+    unscored_count bigint,
+    failed_gates varchar[],
+    is_passed boolean
+);
+
+create table if not exists criterion_scores (
+    run_id varchar,
+    model varchar,
+    checkpoint varchar,
+    criterion_id varchar,
+    category varchar,
+    output_count bigint,
+    n bigint,
+    mean double,
+    sd double,
+    ci_low double,
+    ci_high double,
+    pass_rate double,
+    coverage_rate double,
+    weight double,
+    contribution double
+);
+
+create table if not exists category_scores (
+    run_id varchar,
+    model varchar,
+    checkpoint varchar,
+    category varchar,
+    output_count bigint,
+    n bigint,
+    mean double,
+    sd double,
+    ci_low double,
+    ci_high double,
+    pass_rate double,
+    coverage_rate double,
+    weight double,
+    contribution double
+);
+
+create table if not exists run_scores (
+    run_id varchar,
+    model varchar,
+    checkpoint varchar,
+    output_count bigint,
+    n bigint,
+    mean double,
+    sd double,
+    ci_low double,
+    ci_high double,
+    uniform_mean double,
+    pass_rate double,
+    gate_failure_rate double,
+    coverage_rate double,
+    cost_usd double
+);
+
+create table if not exists score_distribution (
+    run_id varchar,
+    model varchar,
+    checkpoint varchar,
+    score double,
+    n bigint,
+    share double
+);

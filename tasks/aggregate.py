@@ -1,0 +1,177 @@
+"""Turn a run's verdicts into its marts: run the models of the `sql` package, each after those that it reads.
+
+A model is a file: its name is the relation, its folder says what becomes of it, its SQL says what it reads.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from rubrics.errors import GradebookError
+
+LAYERS = ("staging", "intermediate", "marts")
+SOURCES = frozenset(
+    {"source_outputs", "source_verdicts", "source_judgments", "source_criteria", "source_run", "source_timings"}
+)
+# Read by several models or costly to hold beside another: a table each bounds the memory that one statement needs.
+KEPT = frozenset({"int_outputs", "int_verdicts", "int_output_points", "int_category_points"})
+
+
+class UnknownRelation(GradebookError):
+    """A file of the `sql` package reads a relation that is neither a source nor a model."""
+
+    def __init__(self, path: str, relation: str) -> None:
+        super().__init__(path, relation)  # args == parameters, so it pickles
+
+    def __str__(self) -> str:
+        path, relation = self.args
+        return f"{path}: reads {relation}, expected a source or a model of sql/"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One SQL file: the relation it makes is the file's name."""
+
+    layer: str
+    name: str
+    sql: str
+
+    @property
+    def path(self) -> str:
+        """Where the file is, from the root of the wheel."""
+        return f"sql/{self.layer}/{self.name}.sql"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """What one check of sql/checks found; the check is met where broken_count is 0."""
+
+    name: str
+    rule: str
+    severity: str  # error | warning
+    broken_count: int
+    example: str | None  # one breaking row as text
+
+
+def connect_marts(path: Path, memory_limit: str = "4GB") -> duckdb.DuckDBPyConnection:
+    """Open the run's own DuckDB file, which spills into `PATH.tmp` when memory_limit is reached.
+
+    memory_limit: as DuckDB writes it, `900MB`; the process takes about 250 MB more at its peak.
+    """
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": memory_limit,
+        "temp_directory": f"{path}.tmp",
+        "preserve_insertion_order": "false",  # rows of a mart have no order; keeping one costs memory
+    }
+    return duckdb.connect(path, config=settings)
+
+
+def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) -> tuple[str, ...]:
+    """Build every model over the sources, which exist as views or tables; returns the marts' names in the order built.
+
+    Staging and intermediate models become views (tables, where costly), marts tables; an earlier build is replaced.
+    only: build this mart, and what it reads.
+    """
+    for macro in _read_layer("macros"):
+        connection.execute(macro.sql)
+    models = _ordered_models() if only is None else _models_behind(connection, only)
+    for model in models:
+        relation = "table" if model.layer == "marts" or model.name in KEPT else "view"
+        connection.execute(f"create or replace {relation} {model.name} as {model.sql}")
+    return tuple(model.name for model in models if model.layer == "marts")
+
+
+def _models_behind(parser: duckdb.DuckDBPyConnection, name: str) -> tuple[Model, ...]:
+    """The model of that name and all that it reads, in order."""
+    models, wanted = _ordered_models(), {name}
+    known = SOURCES.union(model.name for model in models)
+    for model in reversed(models):
+        if model.name in wanted:
+            wanted.update(_relations_read(parser, model, known))
+    return tuple(model for model in models if model.name in wanted)
+
+
+def run_sql_checks(connection: duckdb.DuckDBPyConnection) -> list[CheckFinding]:
+    """Run every check over the built marts; one finding a check, by name, met or not."""
+    return [_run_check(connection, check) for check in _checks()]
+
+
+def model_order() -> tuple[str, ...]:
+    """Names of all models, each after those it reads. Raises `UnknownRelation`."""
+    return tuple(model.name for model in _ordered_models())
+
+
+@cache
+def _ordered_models() -> tuple[Model, ...]:
+    return order_models(tuple(model for layer in LAYERS for model in _read_layer(layer)))
+
+
+@cache
+def _checks() -> tuple[Model, ...]:
+    checks = _read_layer("checks")
+    known = SOURCES.union(model_order())
+    with duckdb.connect() as parser:
+        for check in checks:
+            _relations_read(parser, check, known)
+    return checks
+
+
+def order_models(models: tuple[Model, ...]) -> tuple[Model, ...]:
+    """Sort models so that each comes after those it reads. Raises `UnknownRelation`, `graphlib.CycleError`."""
+    by_name = {model.name: model for model in models}
+    known = SOURCES.union(by_name)
+    with duckdb.connect() as parser:
+        graph = {model.name: _relations_read(parser, model, known) for model in models}
+    return tuple(by_name[name] for name in TopologicalSorter(graph).static_order() if name in by_name)
+
+
+def _relations_read(parser: duckdb.DuckDBPyConnection, model: Model, known: frozenset[str]) -> tuple[str, ...]:
+    """Names of the relations that a model reads, sorted. Raises `UnknownRelation` for one that is not known."""
+    serialized = parser.execute("select json_serialize_sql(?)", [model.sql]).fetchone()
+    nodes = list(_walk(json.loads(serialized[0]))) if serialized else []
+    expressions = {entry["key"] for node in nodes for entry in node.get("cte_map", {}).get("map", [])}
+    relations = {node["table_name"] for node in nodes if node.get("type") == "BASE_TABLE"} - expressions
+    if unknown := sorted(relations - known):
+        raise UnknownRelation(model.path, unknown[0])
+    return tuple(sorted(relations))
+
+
+def _walk(node: Any) -> Iterator[dict[str, Any]]:
+    """Every JSON object below a node, the node among them."""
+    if isinstance(node, dict):
+        yield node
+        for child in node.values():
+            yield from _walk(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from _walk(child)
+
+
+def _read_layer(layer: str) -> tuple[Model, ...]:
+    entries = sorted(files("sql").joinpath(layer).iterdir(), key=lambda entry: entry.name)
+    return tuple(
+        Model(layer, entry.name.removesuffix(".sql"), entry.read_text(encoding="utf-8"))
+        for entry in entries
+        if entry.name.endswith(".sql")
+    )
+
+
+def _run_check(connection: duckdb.DuckDBPyConnection, check: Model) -> CheckFinding:
+    rule, severity = _header(check)
+    query = f"select count(*), min(broken::varchar) from ({check.sql}) as broken"
+    found = connection.execute(query).fetchone()
+    broken_count, example = found or (0, None)
+    return CheckFinding(check.name, rule, severity, broken_count, example)
+
+
+def _header(check: Model) -> tuple[str, str]:
+    """The rule and the severity: a check begins with a comment that says the one, then `-- severity: error|warning`."""
+    rule, _, below = check.sql.partition("\n-- severity: ")
+    return rule.removeprefix("-- ").replace("\n-- ", " "), below.partition("\n")[0]

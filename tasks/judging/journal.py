@@ -1,0 +1,137 @@
+"""The journal: every reply on disk, in one line, before it counts as done."""
+
+import fcntl
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+import pyarrow as pa
+
+from rubrics.errors import LakeError, UnfinishedError
+from rubrics.judgments import JUDGMENT_SCHEMA
+
+_NAMES = frozenset(JUDGMENT_SCHEMA.names)
+_REQUIRED = tuple(field.name for field in JUDGMENT_SCHEMA if not field.nullable)
+
+
+class Journal:
+    """An append-only JSON Lines file of judgments, locked while its writer lives; thread-safe."""
+
+    def __init__(self, folder: Path, run_id: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{run_id}.{os.getpid()}.{secrets.token_hex(4)}"
+        self.path = folder / f"{name}.jsonl"
+        opening = folder / f"{name}.opening"  # named .jsonl only once locked, or a sweep could take it as settled
+        self._lock = threading.Lock()
+        self._fault: str | None = None
+        self._file: int | None = os.open(opening, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        opening.rename(self.path)
+
+    def append(self, judgment: dict[str, Any]) -> None:
+        """Write one judgment, all columns of JUDGMENT_SCHEMA; on return the kernel has it.
+
+        Raises `UnfinishedError` when it can't be written, and from then on.
+        """
+        line = orjson.dumps(judgment, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z)
+        with self._lock:
+            if self._fault is None:
+                self._fault = self._write(line)
+            if self._fault is not None:
+                raise UnfinishedError(f"{self.path}: the journal can't be written: {self._fault}")
+
+    def _write(self, line: bytes) -> str | None:
+        """Write a line in one call; what went wrong, if anything: after half a line nothing may follow."""
+        if self._file is None:
+            return "it is closed"
+        try:
+            written = os.write(self._file, line)
+        except OSError as error:
+            return error.strerror or str(error)
+        return None if written == len(line) else "the disk is full"
+
+    def close(self) -> None:
+        """Let go of the file; a journal without a line is removed."""
+        with self._lock:
+            if self._file is None:
+                return
+            if os.fstat(self._file).st_size == 0:
+                self.path.unlink(missing_ok=True)
+            else:
+                os.fsync(self._file)
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def settled_journals(folder: Path) -> Iterator[Path]:
+    """Yield the journals that no living writer holds, by name. Each stays readable, and shared, while it is yielded."""
+    for path in sorted(folder.glob("*.jsonl")):
+        try:
+            file = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:  # another process swept it
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            yield path
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(file)
+
+
+def read_journal(path: Path) -> pa.Table:
+    """Read a journal as a table of JUDGMENT_SCHEMA.
+
+    A last line without an end was being written when its writer died, and is left out. Any other broken line raises
+    `LakeError` with file and line.
+    """
+    *lines, _torn = path.read_bytes().split(b"\n")
+    judgments = [_read_line(line, path, number) for number, line in enumerate(lines, start=1)]
+    try:
+        return _table(judgments)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        raise LakeError(_first_misfit(judgments, path)) from None
+
+
+def _read_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
+    try:
+        judgment = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        raise LakeError(f"{path}:{number}: found no JSON, expected a judgment") from None
+    if not isinstance(judgment, dict) or judgment.keys() != _NAMES:
+        raise LakeError(f"{path}:{number}: found other columns, expected those of a judgment")
+    missing = [name for name in _REQUIRED if judgment[name] is None]
+    if missing:
+        raise LakeError(f"{path}:{number}: found null in {', '.join(missing)}, expected a value")
+    return judgment
+
+
+def _table(judgments: list[dict[str, Any]]) -> pa.Table:
+    columns = []
+    for field in JUDGMENT_SCHEMA:
+        values = [judgment[field.name] for judgment in judgments]
+        is_time = pa.types.is_timestamp(field.type)
+        columns.append(pa.array(values, pa.string()).cast(field.type) if is_time else pa.array(values, field.type))
+    return pa.table(columns, schema=JUDGMENT_SCHEMA)
+
+
+def _first_misfit(judgments: list[dict[str, Any]], path: Path) -> str:
+    for number, judgment in enumerate(judgments, start=1):
+        try:
+            _table([judgment])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            return f"{path}:{number}: found a value of another type, expected a judgment: {error}"
+    return f"{path}: found values that make no table"

@@ -1,0 +1,233 @@
+"""The lake: a DuckLake of a SQL catalog and Parquet files, opened to read or to commit.
+
+Measured figures and the reasons for the retries: a commit that meets another writer fails whole, so it is run again.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import resources
+from pathlib import Path
+
+import duckdb
+
+from rubrics.errors import LakeError
+
+DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
+EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
+COMMIT_DEADLINE_S = timedelta(minutes=3).total_seconds()
+# Rows of small tables stay in the catalog: a run would otherwise leave a dozen tiny files.
+INLINED_ROW_LIMIT = 200
+CONFLICT_WORDS = (
+    "database is locked",
+    "maximum retry count",
+    "Failed to commit DuckLake transaction",
+    "conflict",
+    "could not serialize",
+    "deadlock detected",
+    "duplicate key value",
+    "UNIQUE constraint failed",
+    "already exists",
+)
+
+Body = Callable[[duckdb.DuckDBPyConnection, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """Where a lake is. root: the local folder of data files, journals and the runs' working folders."""
+
+    catalog: str  # sqlite | postgres
+    address: str  # the SQLite file, or PostgreSQL's connection string
+    root: Path
+
+    @property
+    def data_path(self) -> Path:
+        """The folder of the tables' Parquet files."""
+        return self.root / "data"
+
+    @property
+    def journal_folder(self) -> Path:
+        """The folder of replies that are not in the ledger yet."""
+        return self.root / "journal"
+
+    @property
+    def exists(self) -> bool:
+        """Whether somebody made this lake already (a PostgreSQL catalog is asked when it is opened)."""
+        return self.catalog != "sqlite" or Path(self.address).exists()
+
+
+def find_lake(uri: str, data: str | None = None) -> Lake:
+    """Read a lake's URI, `sqlite:FILE` or `postgres:CONNECTION`. Raises `LakeError` for any other."""
+    catalog, _, address = uri.partition(":")
+    if catalog not in EXTENSIONS or not address:
+        raise LakeError(f"--lake: found {uri!r}, expected sqlite:FILE or postgres:CONNECTION")
+    if data is not None and "://" in data:
+        raise LakeError(f"--data: found {data!r}, expected a local folder")
+    if catalog == "sqlite":
+        path = Path(address).absolute()
+        return Lake(catalog, str(path), Path(data).absolute() if data else path.parent)
+    if data is None:
+        raise LakeError("--data: found none, expected the folder of the Parquet files of a PostgreSQL lake")
+    return Lake(catalog, address, Path(data).absolute())
+
+
+@contextmanager
+def connect(lake: Lake, *, read_only: bool = False, at: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the lake as the default database of a new connection; `at`: as it was at that version.
+
+    Raises `LakeError` where there is no lake, or it can't be opened or written.
+    """
+    if read_only and not lake.exists:
+        raise LakeError(
+            f"{lake.address}: found no lake there, expected one; `gradebook evaluate` or `gradebook demo` makes it"
+        )
+    if not read_only:
+        _make_folders(lake)
+    connection = duckdb.connect()
+    try:
+        _load_extensions(connection, lake)
+        _attach(connection, lake, read_only=read_only, at=at)
+        yield connection
+    finally:
+        connection.close()
+
+
+def commit(lake: Lake, message: str, body: Body, *, extra: str = "{}") -> int:
+    """Run `body(connection, version)` as one transaction and return its version.
+
+    The first of two writers wins; the other one's whole transaction, with all that it read, is run again.
+    Raises `LakeError` when the catalog stays locked for three minutes.
+    """
+    deadline = time.monotonic() + COMMIT_DEADLINE_S
+    attempt = 0
+    with connect(lake) as connection:
+        while True:
+            try:
+                return _commit_once(connection, message, body, extra)
+            except duckdb.Error as error:
+                _rollback(connection)
+                if not is_conflict(error):
+                    raise
+                if time.monotonic() > deadline:
+                    raise LakeError(
+                        f"{lake.address}: the catalog stayed locked for {COMMIT_DEADLINE_S:.0f} s: {error}"
+                    ) from error
+            except BaseException:
+                _rollback(connection)
+                raise
+            attempt += 1
+            time.sleep(random.uniform(0, min(2.0, 0.05 * 2**attempt)))  # noqa: S311 - jitter, no secret
+
+
+def is_conflict(error: duckdb.Error) -> bool:
+    """Whether another writer came first, so that the same transaction may go through the next time."""
+    return any(word.lower() in str(error).lower() for word in CONFLICT_WORDS)
+
+
+def prepare_lake(lake: Lake) -> None:
+    """Make the tables that are not there yet."""
+    with connect(lake) as connection:
+        if _has_tables(connection):
+            return
+    statements = resources.files("sql").joinpath("tables.sql").read_text(encoding="utf-8")
+
+    def create_tables(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        if not _has_tables(connection):
+            connection.execute(statements)
+
+    commit(lake, "create tables", create_tables)
+
+
+def _has_tables(connection: duckdb.DuckDBPyConnection) -> bool:
+    found = connection.execute(
+        "select count(*) from duckdb_tables() where database_name = 'lake' and table_name = 'runs'"
+    ).fetchone()
+    return bool(found and found[0])
+
+
+def _commit_once(connection: duckdb.DuckDBPyConnection, message: str, body: Body, extra: str) -> int:
+    connection.execute("begin")
+    version = _scalar(connection, "select id from ducklake_current_snapshot('lake')") + 1
+    body(connection, version)
+    connection.execute("call lake.set_commit_message('gradebook', ?, extra_info => ?)", [message, extra])
+    connection.execute("commit")
+    return version
+
+
+def _scalar(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+    row = connection.execute(query).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _rollback(connection: duckdb.DuckDBPyConnection) -> None:
+    try:
+        connection.execute("rollback")
+    except duckdb.Error:  # the failed commit ended the transaction already
+        return
+
+
+def _make_folders(lake: Lake) -> None:
+    folders = [lake.root, lake.data_path, lake.journal_folder]
+    if lake.catalog == "sqlite":
+        folders.append(Path(lake.address).parent)
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LakeError(f"{folder}: can't make the lake's folder: {error.strerror}") from error
+
+
+def _load_extensions(connection: duckdb.DuckDBPyConnection, lake: Lake) -> None:
+    for extension in ("ducklake", EXTENSIONS[lake.catalog]):
+        try:
+            connection.execute(f"load {extension}")
+        except duckdb.Error:
+            _import_extension(connection, extension)
+
+
+def _import_extension(connection: duckdb.DuckDBPyConnection, extension: str) -> None:
+    """Install DuckDB's signed extension file from its wheel: the first time on a machine, nothing downloaded."""
+    import duckdb_extensions
+
+    try:
+        duckdb_extensions.import_extension(extension)
+        connection.execute(f"load {extension}")
+    except (duckdb.Error, ImportError, OSError) as error:
+        raise LakeError(f"DuckDB's extension {extension} can't be loaded: {error}") from error
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, lake: Lake, *, read_only: bool, at: int | None) -> None:
+    options = [f"data_path '{_quoted(str(lake.data_path))}/'", "override_data_path true"]
+    options.append("read_only" if read_only else f"data_inlining_row_limit {INLINED_ROW_LIMIT}")
+    if at is not None:
+        options.append(f"snapshot_version {at:d}")
+    statement = f"attach 'ducklake:{lake.catalog}:{_quoted(lake.address)}' as lake ({', '.join(options)})"
+    # 0: DuckLake's own retry would keep what our transaction read; ours reads it again.
+    connection.execute("set ducklake_max_retry_count = 0")
+    deadline = time.monotonic() + COMMIT_DEADLINE_S
+    while True:
+        try:
+            connection.execute(statement)
+            break
+        except duckdb.Error as error:
+            if not is_conflict(error) or time.monotonic() > deadline:
+                raise LakeError(_first_sentence(lake, error, at)) from error
+            time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - jitter, no secret
+    connection.execute("use lake")
+
+
+def _first_sentence(lake: Lake, error: duckdb.Error, at: int | None) -> str:
+    if at is not None and "snapshot" in str(error).lower():
+        return f"--at: found {at}, expected a version of the lake; `gradebook runs` lists them"
+    address = (
+        lake.address if lake.catalog == "sqlite" else "the PostgreSQL catalog"
+    )  # a connection string may hold a password
+    return f"{address}: the lake can't be opened: {str(error).splitlines()[0]}"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")

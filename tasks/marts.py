@@ -1,0 +1,64 @@
+"""The marts of one run: built from its files, checked, and left as Parquet for the publication."""
+
+import duckdb
+
+from tasks.aggregate import CheckFinding, build_marts, connect_marts, run_sql_checks
+from tasks.costs import add_cost_sources
+from tasks.files import replaced_file
+from tasks.publish import criteria_table
+from tasks.quality import QualityFinding, keep_findings
+from tasks.runs import Run
+
+MEMORY_LIMIT = "800MB"
+
+
+def aggregate_run(run: Run, shards: tuple[str, ...]) -> tuple[str, ...]:
+    """Build the run's marts and hold them against sql/checks; returns the marts' names.
+
+    Raises `QualityNotMet` when a check of severity `error` finds a row.
+    """
+    folder = run.folder
+    database = folder.path / "marts.duckdb"
+    database.unlink(missing_ok=True)
+    try:
+        with connect_marts(database, MEMORY_LIMIT) as connection:
+            _make_sources(connection, run, shards)
+            marts = build_marts(connection)
+            findings = [_finding(folder.run_id, finding) for finding in run_sql_checks(connection)]
+            for mart in marts:
+                with replaced_file(folder.mart_file(mart)) as temporary:
+                    connection.execute(f"copy {mart} to '{_quoted(str(temporary))}' (format parquet)")
+    finally:
+        database.unlink(missing_ok=True)
+    keep_findings(folder, findings)
+    return marts
+
+
+def _make_sources(connection: duckdb.DuckDBPyConnection, run: Run, shards: tuple[str, ...]) -> None:
+    collected = [str(run.folder.collected_file(index)) for index in range(len(shards))]
+    _view(connection, "source_outputs", shards)
+    _view(connection, "source_verdicts", collected)
+    connection.register("source_criteria", criteria_table(run))
+    add_cost_sources(connection, run)
+
+
+def _view(connection: duckdb.DuckDBPyConnection, name: str, files: tuple[str, ...] | list[str]) -> None:
+    listed = ", ".join(f"'{_quoted(file)}'" for file in files)  # a view can't hold a parameter
+    connection.execute(f"create view {name} as from read_parquet([{listed}])")
+
+
+def _finding(run_id: str, finding: CheckFinding) -> QualityFinding:
+    return QualityFinding(
+        run_id=run_id,
+        stage="marts",
+        subject=finding.name,
+        expectation=finding.rule,
+        is_met=finding.broken_count == 0,
+        severity=finding.severity,
+        unexpected_count=finding.broken_count,
+        observed=finding.example[:200] if finding.example else None,
+    )
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")

@@ -1,0 +1,176 @@
+"""Publication: a run's verdicts, marts and row enter the lake in one transaction, or not at all."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rubrics.versions import canonical_body
+from tasks.aggregate import model_order
+from tasks.costs import run_costs
+from tasks.files import write_parquet, write_text
+from tasks.lake import commit
+from tasks.quality import read_findings
+from tasks.runs import Run, refuse_changed_rubric_in, replace_row, run_row
+from tasks.timings import process_cpu_s
+from tasks.workspace import RunFolder
+
+
+def publish_run(run: Run, shards: tuple[str, ...], output_count: int) -> int:
+    """Publish the run and return its version.
+
+    Raises `RubricError` where another run took the rubric's version with another text in the meantime.
+    """
+    folder = run.folder
+    write_parquet(folder.mart_file("quality_results"), read_findings(folder))
+    costs = run_costs(run)
+    write_parquet(folder.mart_file("stage_costs"), costs)
+    totals = {"output_count": output_count, "cost_usd": _billed_usd(costs)}
+    clock = time.perf_counter(), process_cpu_s()
+
+    def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
+        _insert_rubric(connection, run)
+        for index, shard in enumerate(shards):
+            _add_outputs(connection, run, Path(shard))
+            _add_file(connection, run, "verdicts", folder.collected_file(index), f"run_id={run.run_id}")
+        for table in _marts(folder):
+            _insert_parquet(connection, table, folder.mart_file(table))
+        _insert_parquet(connection, "quarantine", folder.quarantine_file)
+        _insert_ratings(connection, folder)
+        _insert_own_cost(connection, run, output_count, *clock)
+        replace_row(connection, {**run_row(run, "published", None), **totals, "version": version})
+
+    extra = json.dumps({"run_id": run.run_id, "rubric": f"{run.rubric.id} {run.rubric.version}"})
+    return commit(run.lake, f"publish run {run.run_id}", body, extra=extra)
+
+
+def mark_published(folder: RunFolder, summary: Mapping[str, object]) -> None:
+    """Leave the summary in the run's folder: the same command again has nothing to do."""
+    write_text(folder.published_file, json.dumps(summary, default=str))
+
+
+def discard_working_files(folder: RunFolder) -> None:
+    """Delete what the lake holds now; the report, the summary and the timings stay."""
+    for name in ("shards", "plan", "verdicts", "collected", "marts"):
+        shutil.rmtree(folder.path / name, ignore_errors=True)
+
+
+def _billed_usd(costs: pa.Table) -> float | None:
+    """What the run paid; None where a price is unknown."""
+    billed = costs.column("cost_usd")
+    total: float | None = None if billed.null_count else pc.sum(billed).as_py()
+    return total
+
+
+def _insert_own_cost(
+    connection: duckdb.DuckDBPyConnection, run: Run, row_count: int, wall_s: float, cpu_s: float
+) -> None:
+    """The publication's own row: what it took up to its commit."""
+    connection.execute(
+        "insert into stage_costs by name "
+        "select ? as run_id, 'publish' as stage, ? as wall_s, ? as cpu_s, ? as row_count, "
+        "0 as request_count, 0 as replayed_count, 0 as prompt_tokens, 0 as cached_tokens, 0 as completion_tokens, "
+        "0.0 as cost_usd, 0.0 as saved_usd",
+        [run.run_id, time.perf_counter() - wall_s, process_cpu_s() - cpu_s, row_count],
+    )
+
+
+def _marts(folder: RunFolder) -> list[str]:
+    names = [name for name in model_order() if folder.mart_file(name).exists()]
+    return [*names, "quality_results"]
+
+
+def _insert_rubric(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
+    rubric = run.rubric
+    if refuse_changed_rubric_in(connection, rubric):
+        return
+    connection.execute(
+        "insert into rubrics (rubric_id, rubric_version, digest, body, created_at) values (?, ?, ?, ?, ?)",
+        [rubric.id, rubric.version, run.rubric_digest, canonical_body(rubric), run.created_at],
+    )
+    connection.register("run_criteria", criteria_table(run))
+    connection.execute(
+        "insert into criteria by name select rubric_id, rubric_version, criterion_id, category, weight, is_gate, "
+        "threshold, method, description from run_criteria"
+    )
+
+
+def criteria_table(run: Run) -> pa.Table:
+    """A row a criterion of the run's rubric, for the marts and the table `criteria`."""
+    rubric = run.rubric
+    rows = [
+        {
+            "run_id": run.run_id,
+            "rubric_id": rubric.id,
+            "rubric_version": rubric.version,
+            "criterion_id": criterion.id,
+            "category": criterion.category,
+            "weight": rubric.weight_of(criterion),
+            "is_gate": criterion.gate,
+            "threshold": criterion.threshold,
+            "gate_threshold": criterion.gate_threshold,
+            "method": criterion.method.type,
+            "description": criterion.description,
+        }
+        for criterion in rubric.criteria
+    ]
+    return pa.Table.from_pylist(rows, schema=CRITERIA_SCHEMA)
+
+
+CRITERIA_SCHEMA = pa.schema(
+    [
+        *(
+            pa.field(name, pa.string())
+            for name in ("run_id", "rubric_id", "rubric_version", "criterion_id", "category")
+        ),
+        pa.field("weight", pa.float64()),
+        pa.field("is_gate", pa.bool_()),
+        pa.field("threshold", pa.float64()),
+        pa.field("gate_threshold", pa.float64()),
+        pa.field("method", pa.string()),
+        pa.field("description", pa.string()),
+    ]
+)
+
+
+def _add_outputs(connection: duckdb.DuckDBPyConnection, run: Run, shard: Path) -> None:
+    """An output is kept once for all runs: a shard that is all new is taken as the file it is."""
+    known = connection.execute(
+        "select count(*) from read_parquet(?) where output_id in (select output_id from outputs)", [str(shard)]
+    ).fetchone()
+    if known and known[0]:
+        connection.execute(
+            "insert into outputs by name from read_parquet(?) where output_id not in (select output_id from outputs)",
+            [str(shard)],
+        )
+    else:
+        _add_file(connection, run, "outputs", shard, "")
+
+
+def _add_file(connection: duckdb.DuckDBPyConnection, run: Run, table: str, file: Path, partition: str) -> None:
+    """Make a file of the run's folder a data file of the table, without rewriting it."""
+    place = run.lake.data_path / "main" / table / partition / f"{run.run_id}-{file.name}"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)  # of a transaction that did not go through
+    try:
+        os.link(file, place)
+    except OSError:  # another file system
+        shutil.copyfile(file, place)
+    connection.execute("call ducklake_add_data_files('lake', ?, ?)", [table, str(place)])
+
+
+def _insert_parquet(connection: duckdb.DuckDBPyConnection, table: str, file: Path) -> None:
+    connection.execute(f"insert into {table} by name from read_parquet(?)", [str(file)])
+
+
+def _insert_ratings(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:
+    if folder.ratings_file.exists():
+        connection.execute(
+            "insert into ratings by name (from read_parquet(?) except from ratings)", [str(folder.ratings_file)]
+        )

@@ -1,0 +1,81 @@
+"""The page about a run: one HTML file that asks for nothing from anywhere."""
+
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from tasks.files import write_text
+from tasks.lake import Lake, connect
+from tasks.summary import RunSummary
+
+WORST_COUNT = 10
+_WORST = """
+with worst as (
+    select * from output_scores where run_id = $1
+    order by len(failed_gates) desc, score nulls last, output_id limit $2
+),
+
+reasons as (
+    select
+        output_id,
+        list(struct_pack(criterion_id, level_id, score, reason, evidence, rationale)
+            order by score nulls first, criterion_id) as verdicts
+    from verdicts
+    where run_id = $1 and output_id in (select output_id from worst)
+    group by output_id
+)
+
+select worst.* exclude (run_id), outputs.prompt, outputs.output, reasons.verdicts
+from worst
+    inner join outputs on worst.output_id = outputs.output_id
+    inner join reasons on worst.output_id = reasons.output_id
+order by len(worst.failed_gates) desc, worst.score nulls last, worst.case_id, worst.model
+"""
+
+
+def write_report(lake: Lake, summary: RunSummary, path: Path) -> Path:
+    """Write the report of a published run and return its path."""
+    page = _template().render(
+        summary=summary, run=summary.run, criteria=_by_criterion(summary), worst=_worst_outputs(lake, summary.run_id)
+    )
+    write_text(path, page)
+    return path
+
+
+def _template() -> jinja2.Template:
+    text = resources.files("pages").joinpath("report.html.j2").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["score"] = _score
+    environment.filters["rate"] = _rate
+    environment.filters["usd"] = _usd
+    return environment.from_string(text)
+
+
+def _worst_outputs(lake: Lake, run_id: str) -> list[dict[str, Any]]:
+    with connect(lake, read_only=True) as connection:
+        found = connection.execute(_WORST, [run_id, WORST_COUNT])
+        names = [column[0] for column in found.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def _by_criterion(summary: RunSummary) -> dict[str, list[dict[str, Any]]]:
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for row in summary.criteria:
+        grouped.setdefault(row["criterion_id"], []).append(row)
+    return grouped
+
+
+def _score(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _rate(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}%"
+
+
+def _usd(value: float | None) -> str:
+    return "unknown" if value is None else f"${value:,.4f}"

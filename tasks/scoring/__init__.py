@@ -1,0 +1,1 @@
+"""Scoring a shard on a criterion, a module a method."""

@@ -1,0 +1,20 @@
+"""Scoring a criterion whose method is a JSON Schema."""
+
+import pyarrow as pa
+
+from rubrics.checks.columns import text_column
+from rubrics.checks.grading import grade_outputs
+from rubrics.json_schema import validate_outputs
+from rubrics.model import Criterion, SchemaMethod
+
+
+def score_schema(run_id: str, criterion: Criterion, shard: pa.Table) -> pa.Table:
+    """Score a shard by the criterion's JSON Schema: a table of `VERDICT_SCHEMA`, a row an output.
+
+    Raises `TypeError` for a criterion of another method, and `ValueError` for a schema that `check_schema` refuses.
+    """
+    method = criterion.method
+    if not isinstance(method, SchemaMethod):
+        raise TypeError(f"{criterion.id}: found the method {method.type}, expected schema")
+    found = validate_outputs(text_column(shard, "output"), method.json_schema)
+    return grade_outputs(run_id, criterion, text_column(shard, "output_id"), found)

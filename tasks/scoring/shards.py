@@ -1,0 +1,61 @@
+"""One criterion over one shard, whatever its method; and all criteria of a shard, put together."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rubrics.model import Criterion, Rubric
+from rubrics.verdicts import VERDICT_SCHEMA
+from tasks.files import write_parquet
+from tasks.progress import reporter
+from tasks.scoring.checks import score_check
+from tasks.scoring.judge import Session, score_judge, score_without_judge
+from tasks.scoring.ratings import score_ratings
+from tasks.scoring.schema import score_schema
+from tasks.timings import Timing, timed
+from tasks.workspace import RunFolder
+
+
+def score_shard(folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, session: Session | None) -> Path:
+    """Write the verdicts of one criterion over one shard and return the file's path.
+
+    A file that an earlier, interrupted command wrote is kept as it is, unless a verdict in it waits for a judge.
+    """
+    path = folder.verdict_file(criterion.id, shard_index)
+    if path.exists() and not (session and _has_gaps(path)):
+        reporter().advance("score", pq.read_metadata(path).num_rows)
+        return path
+    with timed(folder, "score", criterion.id) as timing:
+        verdicts = _score(folder, criterion, shard, shard_index, session, timing)
+        timing.row_count = verdicts.num_rows
+        write_parquet(path, verdicts)
+    reporter().advance("score", verdicts.num_rows)
+    return path
+
+
+def collect_shard(folder: RunFolder, rubric: Rubric, shard_index: int) -> pa.Table:
+    """Put the verdicts of all criteria over one shard into one file; returns them, as `VERDICT_SCHEMA`."""
+    files = [folder.verdict_file(criterion.id, shard_index) for criterion in rubric.criteria]
+    verdicts = pa.concat_tables([pq.read_table(file, schema=VERDICT_SCHEMA) for file in files])
+    write_parquet(folder.collected_file(shard_index), verdicts)
+    return verdicts
+
+
+def _score(
+    folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, session: Session | None, timing: Timing
+) -> pa.Table:
+    run_id, method = folder.run_id, criterion.method.type
+    if method == "ratings":
+        return score_ratings(run_id, criterion, shard, folder.ratings_file)
+    if method == "judge":
+        if session is None:
+            return score_without_judge(run_id, criterion, shard)
+        return score_judge(run_id, criterion, shard, folder.plan_file(criterion.id, shard_index), session, timing)
+    score_columns = score_check if method == "check" else score_schema
+    return score_columns(run_id, criterion, pq.read_table(shard))
+
+
+def _has_gaps(path: Path) -> bool:
+    statuses = pq.read_table(path, columns=["status", "request_key"]).to_pydict()
+    return "unscored" in statuses["status"] and any(statuses["request_key"])

@@ -1,0 +1,117 @@
+"""The stages as Prefect tasks: a name for the UI around the functions that do the work."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from tasks.ingest import Ingested, ingest_outputs
+from tasks.ledger import run_judgments, settle_journals
+from tasks.marts import aggregate_run
+from tasks.plan import RunPlan, plan_run
+from tasks.progress import reporter
+from tasks.publish import discard_working_files, mark_published, publish_run
+from tasks.quality import validate
+from tasks.report import write_report
+from tasks.runs import Run
+from tasks.scoring.judge import Session
+from tasks.scoring.ratings import match_ratings, read_ratings
+from tasks.scoring.shards import collect_shard, score_shard
+from tasks.summary import RunSummary, summarise
+from tasks.timings import timed
+
+MARTS_WITH_A_SUITE = ("output_scores", "criterion_scores", "run_scores")
+
+
+@task(task_run_name="ingest", cache_policy=NO_CACHE)
+def ingest(run: Run) -> Ingested:
+    """Read the outputs into validated shards."""
+    request = run.request
+    reporter().begin("ingest", None)
+    with timed(run.folder, "ingest") as timing:
+        ingested = ingest_outputs(
+            run.run_id,
+            run.files,
+            run.folder.path,
+            column_map=request.column_map,
+            max_bad_rate=request.max_bad_rate,
+            advance=lambda count: reporter().advance("ingest", count),
+        )
+        timing.row_count = ingested.row_count
+    reporter().end("ingest")
+    return ingested
+
+
+@task(task_run_name="quality of ingest · shard {shard_index}", cache_policy=NO_CACHE)
+def validate_outputs(run: Run, shard: str, shard_index: int) -> None:
+    """Hold one shard of outputs against the suite of the ingest."""
+    with timed(run.folder, "quality") as timing:
+        narrow = pq.read_table(shard, columns=["output_id", "case_id", "model", "checkpoint", "sample_index", "output"])
+        validate(run.folder, "ingest", f"shard {shard_index}", narrow)
+        timing.row_count = narrow.num_rows
+
+
+@task(task_run_name="plan", cache_policy=NO_CACHE)
+def plan(run: Run, ingested: Ingested) -> RunPlan:
+    """Find what is not judged yet, and its price."""
+    reporter().begin("plan", None)
+    with timed(run.folder, "plan") as timing:
+        settle_journals(run.lake)
+        ratings = read_ratings(Path(run.request.ratings), run.rubric) if run.request.ratings else None
+        match_ratings(run.lake, run.folder, ingested.shards, ratings)
+        planned = plan_run(run.lake, run.folder, run.rubric, run.judge, ingested.shards, ingested.output_count)
+        timing.row_count = ingested.output_count
+    reporter().end("plan")
+    return planned
+
+
+@task(task_run_name="{criterion_id} · shard {shard_index}", cache_policy=NO_CACHE)
+def score_criterion(run: Run, criterion_id: str, shard: str, shard_index: int, session: Session | None) -> str:
+    """Score one criterion over one shard; returns the verdict file's path."""
+    return str(score_shard(run.folder, run.rubric.criterion(criterion_id), shard, shard_index, session))
+
+
+@task(task_run_name="quality of verdicts · shard {shard_index}", cache_policy=NO_CACHE)
+def validate_verdicts(run: Run, shard_index: int) -> None:
+    """Put the verdicts of one shard together and hold them against their suite."""
+    with timed(run.folder, "quality") as timing:
+        verdicts = collect_shard(run.folder, run.rubric, shard_index)
+        validate(run.folder, "verdicts", f"shard {shard_index}", verdicts)
+        timing.row_count = verdicts.num_rows
+
+
+@task(task_run_name="quality of judgments", cache_policy=NO_CACHE)
+def validate_judgments(run: Run) -> None:
+    """Hold the judgments that this run paid for against their suite."""
+    with timed(run.folder, "quality") as timing:
+        for index, judgments in enumerate(run_judgments(run.lake, run.run_id)):
+            validate(run.folder, "judgments", f"batch {index}", judgments)
+            timing.row_count += judgments.num_rows
+
+
+@task(task_run_name="aggregate", cache_policy=NO_CACHE)
+def aggregate(run: Run, ingested: Ingested) -> tuple[str, ...]:
+    """Build the marts in SQL and check them."""
+    reporter().begin("aggregate", None)
+    with timed(run.folder, "aggregate") as timing:
+        marts = aggregate_run(run, ingested.shards)
+        timing.row_count = ingested.output_count * len(run.rubric.criteria)
+    with timed(run.folder, "quality"):
+        for mart in MARTS_WITH_A_SUITE:
+            validate(run.folder, "marts", mart, pq.read_table(run.folder.mart_file(mart)))
+    reporter().end("aggregate")
+    return marts
+
+
+@task(task_run_name="publish", cache_policy=NO_CACHE)
+def publish(run: Run, ingested: Ingested) -> RunSummary:
+    """Publish the run in one transaction, read its summary back and write the report."""
+    reporter().begin("publish", None)
+    publish_run(run, ingested.shards, ingested.output_count)
+    summary = summarise(run.lake, run.run_id)
+    write_report(run.lake, summary, run.folder.report_file)
+    mark_published(run.folder, summary.as_json())
+    discard_working_files(run.folder)
+    reporter().end("publish")
+    return summary

@@ -1,0 +1,75 @@
+"""What each piece of work took: a line in the run's folder when it is done, so that a resumed run adds up."""
+
+import json
+import os
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+
+from tasks.workspace import RunFolder
+
+TIMING_SCHEMA = pa.schema(
+    [
+        pa.field("stage", pa.string(), nullable=False),
+        pa.field("criterion_id", pa.string()),
+        pa.field("wall_s", pa.float64(), nullable=False),
+        pa.field("cpu_s", pa.float64(), nullable=False),
+        pa.field("row_count", pa.int64(), nullable=False),
+        pa.field("replayed_count", pa.int64(), nullable=False),
+        pa.field("saved_usd", pa.float64()),
+    ]
+)
+
+
+@dataclass(slots=True)
+class Timing:
+    """A piece of work under way; its counts are filled in while it runs. saved_usd: None where a price is unknown."""
+
+    stage: str
+    criterion_id: str | None = None
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    row_count: int = 0
+    replayed_count: int = 0
+    saved_usd: float | None = 0.0
+
+
+@contextmanager
+def timed(folder: RunFolder, stage: str, criterion_id: str | None = None) -> Iterator[Timing]:
+    """Measure a block: wall time, and the CPU time of its thread (of the process, where it runs alone)."""
+    timing = Timing(stage, criterion_id)
+    # A task in a worker thread shares the process with others; a stage in the main thread has it to itself.
+    clock = process_cpu_s if threading.current_thread() is threading.main_thread() else time.thread_time
+    wall, cpu = time.perf_counter(), clock()
+    yield timing
+    timing.wall_s += time.perf_counter() - wall
+    timing.cpu_s += clock() - cpu
+    _append(folder, timing)
+
+
+def read_timings(folder: RunFolder) -> pa.Table:
+    """All pieces of work of the run so far, as `TIMING_SCHEMA`."""
+    if not folder.timings_file.exists():
+        return TIMING_SCHEMA.empty_table()
+    lines = folder.timings_file.read_text(encoding="utf-8").splitlines()
+    return pa.Table.from_pylist([json.loads(line) for line in lines], schema=TIMING_SCHEMA)
+
+
+def process_cpu_s() -> float:
+    """CPU seconds of this process, all threads, user and system."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _append(folder: RunFolder, timing: Timing) -> None:
+    line = json.dumps(asdict(timing)) + "\n"
+    descriptor = os.open(folder.timings_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(descriptor, line.encode())  # one write: whole or, after a SIGKILL, not there
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,158 @@
+"""A run's working folder: who may write it, and which unfinished one a repeated command goes on with."""
+
+import fcntl
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rubrics.errors import InputError
+from tasks.files import write_text
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """ROOT/runs/RUN_ID and what stands in it."""
+
+    path: Path
+
+    @property
+    def run_id(self) -> str:
+        """The run's id is the folder's name."""
+        return self.path.name
+
+    @property
+    def identity_file(self) -> Path:
+        """What is evaluated by what: its fingerprint, and when it was begun."""
+        return self.path / "run.json"
+
+    @property
+    def published_file(self) -> Path:
+        """The summary of the published run; not there while it is unfinished."""
+        return self.path / "published.json"
+
+    @property
+    def quarantine_file(self) -> Path:
+        """The refused rows."""
+        return self.path / "quarantine.parquet"
+
+    @property
+    def ratings_file(self) -> Path:
+        """The ratings that this run reads."""
+        return self.path / "ratings.parquet"
+
+    @property
+    def report_file(self) -> Path:
+        """The page about the run."""
+        return self.path / "report.html"
+
+    @property
+    def timings_file(self) -> Path:
+        """A line for each finished piece of work: its wall and CPU time and rows."""
+        return self.path / "timings.jsonl"
+
+    @property
+    def quality_file(self) -> Path:
+        """A line for each data-quality expectation."""
+        return self.path / "quality.jsonl"
+
+    def plan_file(self, criterion_id: str, shard_index: int) -> Path:
+        """Request keys of one judged criterion over one shard, and what the ledger holds for them."""
+        return self.path / "plan" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def verdict_file(self, criterion_id: str, shard_index: int) -> Path:
+        """Verdicts of one criterion over one shard."""
+        return self.path / "verdicts" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def collected_file(self, shard_index: int) -> Path:
+        """Verdicts of all criteria over one shard, validated."""
+        return self.path / "collected" / f"shard-{shard_index:05d}.parquet"
+
+    def mart_file(self, mart: str) -> Path:
+        """One mart's rows of this run."""
+        return self.path / "marts" / f"{mart}.parquet"
+
+
+class RunClaim:
+    """A run's folder, held by this process alone until it is released or the process dies."""
+
+    def __init__(self, folder: RunFolder, descriptor: int) -> None:
+        self.folder = folder
+        self._descriptor = descriptor
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)  # the kernel drops the lock, as it does for a killed process
+
+
+def claim_run(runs: Path, fingerprint: str, run_id: str | None, now: datetime) -> RunClaim:
+    """Hold the folder of a new run, or of the unfinished run that evaluated the same in the same way.
+
+    Raises `InputError` where `run_id` is at work in another process or evaluated something else.
+    """
+    if run_id is not None:
+        return _claim_named(runs, fingerprint, run_id, now)
+    for folder in _unfinished(runs, fingerprint):
+        claim = _try_claim(folder)
+        if claim is not None and not folder.published_file.exists():
+            return claim
+    return _claim_named(runs, fingerprint, f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}", now)
+
+
+def _claim_named(runs: Path, fingerprint: str, run_id: str, now: datetime) -> RunClaim:
+    folder = RunFolder(runs / run_id)
+    claim = _try_claim(folder)
+    if claim is None:
+        raise InputError(
+            f"--run-id: found {run_id}, which another process is evaluating now, expected an id that is free"
+        )
+    found = _fingerprint_of(folder)
+    if found is None:
+        identity = {"run_id": run_id, "fingerprint": fingerprint, "created_at": now.isoformat()}
+        write_text(folder.identity_file, json.dumps(identity))
+    elif found != fingerprint:
+        with claim:
+            raise InputError(
+                f"--run-id: found {run_id}, which evaluated other outputs, another rubric or another judge; "
+                "expected a new id or the same command"
+            )
+    return claim
+
+
+def created_at(folder: RunFolder) -> datetime:
+    """When the run was begun, UTC."""
+    return datetime.fromisoformat(json.loads(folder.identity_file.read_text(encoding="utf-8"))["created_at"])
+
+
+def _unfinished(runs: Path, fingerprint: str) -> list[RunFolder]:
+    folders = [RunFolder(path) for path in sorted(runs.glob("*"), reverse=True) if path.is_dir()]
+    return [
+        folder for folder in folders if not folder.published_file.exists() and _fingerprint_of(folder) == fingerprint
+    ]
+
+
+def _fingerprint_of(folder: RunFolder) -> str | None:
+    try:
+        fingerprint: str = json.loads(folder.identity_file.read_text(encoding="utf-8"))["fingerprint"]
+    except FileNotFoundError:
+        return None
+    return fingerprint
+
+
+def _try_claim(folder: RunFolder) -> RunClaim | None:
+    folder.path.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return RunClaim(folder, descriptor)

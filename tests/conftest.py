@@ -1,0 +1,101 @@
+"""One Prefect server for all tests that run a flow, and the command `gradebook` called as a person would."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PREFECT_HOME = tempfile.mkdtemp(prefix="gradebook-prefect-")
+with socket.socket() as _free:
+    _free.bind(("127.0.0.1", 0))
+    PREFECT_PORT = _free.getsockname()[1]
+# Prefect reads its settings when it is imported: they stand here, before any test module is.
+os.environ["PREFECT_HOME"] = PREFECT_HOME
+os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{PREFECT_PORT}/api"
+os.environ.pop("GRADEBOOK_LAKE", None)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(PREFECT_HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def prefect_server() -> Iterator[str]:
+    """The address of a real Prefect server; its slow start is paid once."""
+    import flows  # noqa: F401 - sets what the server reads
+
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(PREFECT_PORT)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            _wait_until_healthy(os.environ["PREFECT_API_URL"])
+            yield os.environ["PREFECT_API_URL"]
+        finally:
+            server.terminate()
+
+
+def _wait_until_healthy(address: str) -> None:
+    for _ in range(600):
+        try:
+            with urllib.request.urlopen(f"{address}/health", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.2)
+    raise TimeoutError(f"no Prefect server at {address}")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a command left: its exit code and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Gradebook = Callable[..., Finished]
+
+
+@pytest.fixture
+def gradebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Gradebook:
+    """Call the command in this process, in an empty folder; no server is started for it."""
+    from flows.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str | Path) -> Finished:
+        monkeypatch.setattr(sys, "argv", ["gradebook", *map(str, words)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return Finished(code, out, err)
+
+    return call
+
+
+@pytest.fixture
+def evaluate(gradebook: Gradebook, prefect_server: str) -> Gradebook:
+    """`gradebook evaluate ... --json` with a Prefect server at hand."""
+
+    def call(*words: str | Path) -> Finished:
+        return gradebook("evaluate", *words, "--json")
+
+    return call

@@ -1,0 +1,109 @@
+"""A run of a few rows, given as plain values, with its marts built in a real DuckDB."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from rubrics.judgments import JUDGMENT_SCHEMA
+from rubrics.outputs import SHARD_SCHEMA
+from rubrics.verdicts import VERDICT_SCHEMA
+from tasks.aggregate import build_marts
+
+Row = dict[str, Any]
+Build = Callable[..., duckdb.DuckDBPyConnection]
+
+CRITERIA_SCHEMA = pa.schema(
+    [
+        *(
+            pa.field(name, pa.string())
+            for name in ("run_id", "rubric_id", "rubric_version", "criterion_id", "category")
+        ),
+        pa.field("weight", pa.float64()),
+        pa.field("is_gate", pa.bool_()),
+        pa.field("threshold", pa.float64()),
+        pa.field("gate_threshold", pa.float64()),
+        pa.field("method", pa.string()),
+    ]
+)
+RUN_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("run_id", "rubric_id", "rubric_version")),
+        pa.field("pass_threshold", pa.float64()),
+        pa.field("require_thresholds", pa.bool_()),
+        pa.field("missing", pa.string()),
+    ]
+)
+TIMING_SCHEMA = pa.schema(
+    [
+        pa.field("stage", pa.string()),
+        pa.field("criterion_id", pa.string()),
+        pa.field("wall_s", pa.float64()),
+        pa.field("cpu_s", pa.float64()),
+        pa.field("row_count", pa.int64()),
+        pa.field("replayed_count", pa.int64()),
+        pa.field("saved_usd", pa.float64()),
+    ]
+)
+RUN: Row = {"run_id": "run", "rubric_id": "reply", "rubric_version": "1.0.0", "require_thresholds": False}
+CRITERION: Row = {**RUN, "weight": 1.0, "is_gate": False, "gate_threshold": 1.0, "method": "judge"}
+OUTPUT: Row = {"case_id": "case", "model": "m", "sample_index": 0, "output": "text"}
+VERDICT: Row = {"run_id": "run", "method": "judge", "is_replayed": False}
+TIMING: Row = {"wall_s": 0.0, "cpu_s": 0.0, "row_count": 0, "replayed_count": 0}
+TOKENS: Row = {"prompt_tokens": 100, "cached_tokens": 40, "completion_tokens": 7, "cost_usd": 0.25}
+JUDGMENT: Row = {**TOKENS, "run_id": "run", "status": "scored", "attempts": 1}
+
+
+@pytest.fixture
+def build() -> Iterator[Build]:
+    """Build the marts of a run and return the connection that holds them.
+
+    criteria: rows by id, `{"tone": {"weight": 0.5}}`. scores: by output and criterion, None where unscored; what is not
+    there has no verdict row. outputs: the columns of an output by its id, where they matter.
+    """
+    with duckdb.connect() as connection:
+
+        def call(criteria: Mapping[str, Row], scores: Mapping[str, Mapping[str, float | None]], **others: Any) -> Any:
+            load_sources(connection, criteria, scores, **others)
+            build_marts(connection)
+            return connection
+
+        yield call
+
+
+def load_sources(
+    connection: duckdb.DuckDBPyConnection,
+    criteria: Mapping[str, Row],
+    scores: Mapping[str, Mapping[str, float | None]],
+    *,
+    outputs: Mapping[str, Row] | None = None,
+    judgments: tuple[Row, ...] = (),
+    timings: tuple[Row, ...] = (),
+    **settings: Any,
+) -> None:
+    """Make the six sources; `settings` are those of the rubric: missing, pass_threshold, require_thresholds."""
+    known = outputs or {}
+    rows_of: dict[str, tuple[pa.Schema, list[Row]]] = {
+        "run": (RUN_SCHEMA, [RUN | settings]),
+        "criteria": (CRITERIA_SCHEMA, [CRITERION | row | {"criterion_id": name} for name, row in criteria.items()]),
+        "outputs": (SHARD_SCHEMA, [OUTPUT | known.get(name, {}) | {"output_id": name} for name in scores]),
+        "verdicts": (VERDICT_SCHEMA, verdict_rows(scores)),
+        "judgments": (JUDGMENT_SCHEMA, [JUDGMENT | row for row in judgments]),
+        "timings": (TIMING_SCHEMA, [TIMING | row for row in timings]),
+    }
+    for name, (schema, rows) in rows_of.items():
+        connection.register("given", pa.Table.from_pylist(rows, schema=schema))
+        connection.execute(f"create or replace table source_{name} as from given")
+
+
+def verdict_rows(scores: Mapping[str, Mapping[str, float | None]]) -> list[Row]:
+    """The verdicts; an unscored one says why."""
+    return [
+        VERDICT
+        | {"output_id": output_id, "criterion_id": criterion_id, "score": score}
+        | ({"status": "unscored", "reason": "refused"} if score is None else {"status": "scored"})
+        for output_id, row in scores.items()
+        for criterion_id, score in row.items()
+    ]

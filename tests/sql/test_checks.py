@@ -1,0 +1,95 @@
+"""sql/checks: a sound run breaks none, and each finds what it is there for."""
+
+from importlib.resources import files
+
+import pytest
+
+from tasks.aggregate import run_sql_checks
+
+CRITERIA = {
+    "tone": {"weight": 0.6, "threshold": 0.5, "category": "voice"},
+    "facts": {"weight": 0.4},
+    "safe": {"weight": 0.0, "is_gate": True},
+}
+SCORES = {"o": {"tone": 0.8, "facts": 0.5, "safe": 1.0}, "p": {"tone": 0.3, "facts": 1.0, "safe": 0.0}}
+OUTPUTS = {"p": {"checkpoint": "s1"}}
+JUDGMENTS = ({"output_id": "o", "criterion_id": "tone"}, {"output_id": "p", "criterion_id": "tone"})
+TIMINGS = ({"stage": "ingest", "row_count": 2}, {"stage": "score", "criterion_id": "tone", "row_count": 2})
+# What breaks each check, done to the built marts or to the sources.
+BREAKS = {
+    "category_contributions_add_up": "update category_scores set contribution = contribution + 0.1",
+    "category_scores_grain": "insert into category_scores from category_scores",
+    "category_scores_in_range": "update category_scores set pass_rate = 1.1",
+    "costs_are_known": "update source_judgments set cost_usd = null",
+    "costs_reconcile": "update stage_costs set cost_usd = cost_usd + 1",
+    "criteria_are_scored": "update criterion_scores set n = 0",
+    "criterion_contributions_add_up": "update criterion_scores set contribution = contribution + 0.1",
+    "criterion_scores_grain": "insert into criterion_scores from criterion_scores",
+    "criterion_scores_in_range": "update criterion_scores set mean = 'nan'",
+    "judgments_have_outputs": "update source_judgments set output_id = 'elsewhere'",
+    "output_scores_grain": "insert into output_scores from output_scores",
+    "output_scores_in_bounds": "update output_scores set score = 1.1",
+    "outputs_reconcile": "delete from output_scores where output_id = 'o'",
+    "run_scores_grain": "insert into run_scores from run_scores",
+    "run_scores_in_range": "update run_scores set mean = -0.1",
+    "score_distribution_grain": "insert into score_distribution from score_distribution",
+    "score_distribution_is_complete": "delete from score_distribution",
+    "stage_costs_grain": "insert into stage_costs from stage_costs",
+    "unscored_verdicts_have_reasons": "update source_verdicts set score = null, reason = ''",
+    "verdict_scores_in_range": "update source_verdicts set score = 1.01",
+    "verdict_status_fits_score": "update source_verdicts set score = null",
+    "verdicts_grain": "insert into int_verdicts from int_verdicts",
+    "verdicts_have_criteria": "update source_verdicts set criterion_id = 'elsewhere'",
+    "verdicts_have_outputs": "update source_verdicts set output_id = 'elsewhere'",
+    "verdicts_reconcile": "update output_scores set unscored_count = 1",
+}
+
+
+def broken(connection):
+    return {finding.name: finding for finding in run_sql_checks(connection) if finding.broken_count}
+
+
+@pytest.fixture
+def sound(build):
+    return build(CRITERIA, SCORES, outputs=OUTPUTS, judgments=JUDGMENTS, timings=TIMINGS, pass_threshold=0.6)
+
+
+def test_every_check_has_a_case_that_breaks_it():
+    names = {entry.name.removesuffix(".sql") for entry in files("sql").joinpath("checks").iterdir()}
+    assert names == set(BREAKS)
+
+
+def test_a_sound_run_breaks_no_check(sound):
+    assert broken(sound) == {}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_the_check_finds_its_fault(sound, name):
+    sound.execute(BREAKS[name])
+    assert name in broken(sound)
+
+
+@pytest.mark.parametrize("missing", ["null", "skip", "zero"])
+def test_gaps_break_no_check_of_severity_error(build, missing):
+    scores = {"o": {"tone": None, "facts": 0.5}, "p": {}, "q": {"tone": 1.0, "facts": 1.0, "safe": None}}
+    connection = build(CRITERIA, scores, missing=missing)
+    assert {name for name, finding in broken(connection).items() if finding.severity == "error"} == set()
+
+
+def test_penalties_break_no_check(build):
+    criteria = {"met": {"weight": 1.0}, "rude": {"weight": -2.0, "category": "voice"}}
+    scores = {"o": {"met": 0.0, "rude": 1.0}, "p": {"met": 0.0, "rude": 0.5}}
+    assert broken(build(criteria, scores)) == {}
+
+
+def test_gates_alone_break_no_check(build):
+    assert broken(build({"safe": {"weight": 0.0, "is_gate": True}}, {"o": {"safe": 1.0}, "p": {"safe": 0.0}})) == {}
+
+
+def test_a_run_without_outputs_breaks_no_check(build):
+    assert broken(build(CRITERIA, {})) == {}
+
+
+def test_two_verdicts_on_one_criterion_are_found_with_their_output(sound):
+    sound.execute("insert into int_verdicts select * from int_verdicts limit 1")
+    assert "'output_id': " in broken(sound)["verdicts_grain"].example

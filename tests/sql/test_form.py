@@ -1,0 +1,66 @@
+"""The form of the SQL files, which makes them read alike."""
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from tasks.aggregate import SOURCES, model_order
+
+LAYERS = ("staging", "intermediate", "marts", "checks")
+FILES = {
+    f"{layer}/{entry.name}": entry.read_text(encoding="utf-8")
+    for layer in LAYERS
+    for entry in files("sql").joinpath(layer).iterdir()
+}
+MODELS = [path for path in FILES if not path.startswith("checks/")]
+EXPRESSION = re.compile(r"^(?:with )?(\w+) as \(", re.MULTILINE)
+
+
+def stem(path: str) -> str:
+    return path.partition("/")[2].removesuffix(".sql")
+
+
+def code_of(path: str) -> str:
+    """The file without comments and quoted texts."""
+    return re.sub(r"--.*|'[^']*'", "", FILES[path])
+
+
+@pytest.mark.parametrize("path", MODELS)
+def test_a_model_begins_with_its_name_and_grain(path):
+    assert FILES[path].startswith(f"-- {stem(path)}: ")
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.startswith("checks/")])
+def test_a_check_begins_with_its_rule_and_severity(path):
+    assert re.match(r"-- [^\n]+\.\n-- severity: (error|warning)\n", FILES[path])
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_the_last_line_selects_from_final(path):
+    assert FILES[path].endswith("\n)\n\nselect * from final\n")
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_a_file_has_under_80_lines_and_at_most_6_expressions(path):
+    assert (len(FILES[path].splitlines()) < 80, len(EXPRESSION.findall(FILES[path])) <= 6) == (True, True)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_no_line_is_longer_than_120(path):
+    assert [line for line in FILES[path].splitlines() if len(line) > 120] == []
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_the_code_is_lower_case(path):
+    assert code_of(path) == code_of(path).lower()
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_no_expression_is_named_after_a_relation(path):
+    assert set(EXPRESSION.findall(FILES[path])) & {*model_order(), *SOURCES} == set()
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_sources_are_read_by_staging_models_alone(path):
+    assert path.startswith("staging/") or "source_" not in code_of(path)

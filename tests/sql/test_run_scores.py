@@ -1,0 +1,101 @@
+"""run_scores: a model and checkpoint as a whole."""
+
+import pytest
+
+TONE = {"tone": {}}
+PENALTY = {"met": {"weight": 1.0}, "rude": {"weight": -1.0}}
+
+
+def row(connection, names):
+    return connection.execute(f"select {names} from run_scores").fetchone()
+
+
+def of_tone(*scores):
+    return {f"o{index}": {"tone": score} for index, score in enumerate(scores)}
+
+
+def cost_of(connection):
+    return row(connection, "cost_usd")[0]
+
+
+def test_the_mean_and_its_interval(build):
+    # 0.2, 0.4, 0.4, 0.4, 0.6: sd sqrt(0.08 / 4) = 0.1414214; 2.7764451 x 0.1414214 / sqrt(5) = 0.1755978
+    found = row(build(TONE, of_tone(0.2, 0.4, 0.4, 0.4, 0.6)), "mean, sd, ci_low, ci_high")
+    assert found == pytest.approx((0.4, 0.1414214, 0.2244022, 0.5755978), abs=1e-7)
+
+
+def test_an_open_score_is_not_in_the_mean_and_lowers_the_coverage(build):
+    # 3 of 4 scored: (0.2 + 0.4 + 0.6) / 3 = 0.4
+    found = row(build(TONE, of_tone(0.2, 0.4, 0.6, None)), "n, output_count, mean, coverage_rate")
+    assert found == (3, 4, pytest.approx(0.4), 0.75)
+
+
+def test_no_score_at_all_is_null_and_not_zero(build):
+    assert row(build(TONE, of_tone(None)), "n, mean, sd, ci_low, uniform_mean") == (0, None, None, None, None)
+
+
+def test_one_score_has_no_spread(build):
+    assert row(build(TONE, of_tone(0.5)), "n, mean, sd, ci_low, ci_high") == (1, 0.5, None, None, None)
+
+
+def test_equal_scores_have_no_spread(build):
+    assert row(build(TONE, of_tone(0.3, 0.3, 0.3)), "mean, sd, ci_low, ci_high") == pytest.approx((0.3, 0.0, 0.3, 0.3))
+
+
+def test_a_mean_below_zero_is_held_to_zero(build):
+    # (0 - 1) / 1 = -1 each
+    connection = build(PENALTY, {"o": {"met": 0.0, "rude": 1.0}, "p": {"met": 0.0, "rude": 1.0}})
+    assert row(connection, "mean, ci_low, ci_high, uniform_mean") == (0.0, 0.0, 0.0, 0.0)
+
+
+def test_scores_are_clipped_as_a_mean_and_not_one_by_one(build):
+    # -1 and 1: mean 0, not 0.5
+    connection = build(PENALTY, {"o": {"met": 0.0, "rude": 1.0}, "p": {"met": 1.0, "rude": 0.0}})
+    assert row(connection, "mean") == (0.0,)
+
+
+def test_the_pass_rate_is_over_outputs_whose_answer_is_known(build):
+    # 0.9 passes, 0.1 does not, the third is unknown: 1 of 2
+    assert row(build(TONE, of_tone(0.9, 0.1, None), pass_threshold=0.5), "pass_rate") == (0.5,)
+
+
+def test_the_pass_rate_is_null_where_nothing_is_known(build):
+    assert row(build(TONE, of_tone(None), pass_threshold=0.5), "pass_rate") == (None,)
+
+
+def test_the_gate_failure_rate_is_over_all_outputs(build):
+    # one of four fails, one is unknown
+    criteria = {"safe": {"weight": 0.0, "is_gate": True}}
+    scores = {f"o{index}": {"safe": score} for index, score in enumerate([0.0, 1.0, 1.0, None])}
+    assert row(build(criteria, scores), "gate_failure_rate, mean, n") == (0.25, None, 0)
+
+
+def test_no_checkpoint_is_a_group_of_its_own(build):
+    connection = build(TONE, of_tone(0.1, 0.3), outputs={"o0": {"checkpoint": "s1"}})
+    found = connection.execute("select checkpoint, n, mean from run_scores order by mean").fetchall()
+    assert found == [("s1", 1, 0.1), (None, 1, 0.3)]
+
+
+def judgment(output_id, cost_usd=0.25):
+    return {"output_id": output_id, "criterion_id": "tone", "cost_usd": cost_usd}
+
+
+def test_the_cost_is_what_this_run_paid_for_these_outputs(build):
+    # 0.25 + 0.5
+    connection = build(TONE, of_tone(0.1, 0.3), judgments=(judgment("o0"), judgment("o1", 0.5)))
+    assert cost_of(connection) == 0.75
+
+
+def test_a_run_that_asked_nothing_cost_nothing(build):
+    assert cost_of(build(TONE, of_tone(0.1))) == 0.0
+
+
+def test_one_unknown_price_makes_the_cost_unknown(build):
+    assert cost_of(build(TONE, of_tone(0.1, 0.3), judgments=(judgment("o0"), judgment("o1", None)))) is None
+
+
+def test_an_unknown_price_is_unknown_for_its_own_model_alone(build):
+    outputs = {"o0": {"checkpoint": "s1"}}
+    connection = build(TONE, of_tone(0.1, 0.3), outputs=outputs, judgments=(judgment("o0", None), judgment("o1")))
+    found = connection.execute("select checkpoint, cost_usd from run_scores order by all").fetchall()
+    assert found == [("s1", None), (None, 0.25)]

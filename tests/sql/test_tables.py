@@ -1,0 +1,95 @@
+"""tables.sql, made in a real DuckLake, and what is held to it: columns.yml, the Parquet files, the marts."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+import duckdb
+import pyarrow as pa
+import pytest
+import yaml
+
+from rubrics.judgments import JUDGMENT_SCHEMA
+from rubrics.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA
+from rubrics.verdicts import VERDICT_SCHEMA
+from tasks.aggregate import build_marts
+from tasks.lake import connect, find_lake, prepare_lake
+from tasks.quality import QUALITY_SCHEMA
+from tasks.scoring.ratings import RATING_SCHEMA
+
+MARTS = ["output_scores", "criterion_scores", "category_scores", "run_scores", "score_distribution", "stage_costs"]
+WRITTEN = [
+    *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts"),
+    *("ratings", "quality_results", "quarantine"),
+]
+TABLES = [*WRITTEN, *MARTS]
+PARQUET = {
+    "outputs": SHARD_SCHEMA,
+    "verdicts": VERDICT_SCHEMA,
+    "judgments": JUDGMENT_SCHEMA,
+    "quarantine": QUARANTINE_SCHEMA,
+    "ratings": RATING_SCHEMA,
+    "quality_results": QUALITY_SCHEMA,
+}
+COLUMNS = yaml.safe_load(files("sql").joinpath("columns.yml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A new DuckLake with its tables."""
+    place = find_lake(f"sqlite:{tmp_path_factory.mktemp('lake')}/catalog.sqlite")
+    prepare_lake(place)
+    with connect(place) as connection:
+        yield connection
+
+
+def columns_of(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
+    return {name: kind for name, kind, *_ in connection.execute(f"describe {table}").fetchall()}
+
+
+def test_the_lake_has_the_tables_that_people_rely_on(lake):
+    assert {name for (name,) in lake.execute("show tables").fetchall()} == set(TABLES)
+
+
+def test_the_tables_can_be_made_twice(lake):
+    lake.execute(files("sql").joinpath("tables.sql").read_text(encoding="utf-8"))
+    assert len(lake.execute("show tables").fetchall()) == len(TABLES)
+
+
+def test_every_table_is_explained():
+    assert set(COLUMNS) == set(TABLES)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_column_is_explained_in_its_order(lake, table):
+    assert [*COLUMNS[table]["columns"]] == [*columns_of(lake, table)]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_explanation_is_a_sentence(table):
+    texts = [COLUMNS[table]["description"], *COLUMNS[table]["columns"].values()]
+    assert [text for text in texts if not (isinstance(text, str) and text.endswith((".", "...")))] == []
+
+
+@pytest.mark.parametrize("table", PARQUET)
+def test_a_table_has_the_columns_and_types_of_its_files(lake, table):
+    with duckdb.connect() as memory:
+        memory.register("written", pa.Table.from_pylist([], schema=PARQUET[table]))
+        assert columns_of(memory, "written") == columns_of(lake, table)
+
+
+@pytest.mark.parametrize("mart", MARTS)
+def test_a_mart_has_the_columns_and_types_of_its_table(lake, build, mart):
+    connection = build({"tone": {}}, {"o": {"tone": 1.0}})
+    assert columns_of(connection, mart) == columns_of(lake, mart)
+
+
+def test_the_marts_are_all_in_the_lake(build):
+    connection = build({"tone": {}}, {"o": {"tone": 1.0}})
+    assert set(build_marts(connection)) == set(MARTS)
+
+
+def test_a_built_mart_can_be_inserted_as_it_is(lake, build, tmp_path):
+    file = tmp_path / "run_scores.parquet"
+    build({"tone": {}}, {"o": {"tone": 1.0}}).execute(f"copy run_scores to '{file}'")
+    lake.execute("insert into run_scores by name from read_parquet(?)", [str(file)])
+    assert lake.execute("select run_id, model, n, mean from run_scores").fetchall() == [("run", "m", 1, 1.0)]

@@ -1,0 +1,115 @@
+"""The journal: nothing paid for is lost, nothing half-written is read."""
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rubrics.errors import LakeError, UnfinishedError
+from rubrics.judgments import JUDGMENT_SCHEMA
+from tasks.judging.journal import Journal, read_journal, settled_journals
+
+ASKED_AT = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
+
+
+def make_judgment(**changes: Any) -> dict[str, Any]:
+    numbers = {"prompt_tokens": 9, "cached_tokens": 0, "completion_tokens": 1, "replicate": 0, "attempts": 1}
+    texts = dict.fromkeys(JUDGMENT_SCHEMA.names, "x")
+    return texts | numbers | {"cost_usd": None, "latency_ms": 1.5, "asked_at": ASKED_AT} | changes
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tasks.judging.journal import Journal
+journal = Journal(Path(sys.argv[1]), "run")
+journal.append({"judgment_id": "x"})
+print(journal.path, flush=True)
+sys.stdin.read()
+"""
+
+
+def write(folder: Path, *judgments: dict[str, Any]) -> Path:
+    with Journal(folder, "run") as journal:
+        for judgment in judgments:
+            journal.append(judgment)
+    return journal.path
+
+
+def test_a_judgment_comes_back_as_it_was_written(tmp_path: Path):
+    path = write(tmp_path, make_judgment(reply="a\nb"))
+    assert read_journal(path).to_pylist() == [make_judgment(reply="a\nb")]
+
+
+def test_the_table_has_the_schema_of_judgments(tmp_path: Path):
+    assert read_journal(write(tmp_path, make_judgment())).schema == JUDGMENT_SCHEMA
+
+
+def test_a_judgment_is_on_disk_before_the_journal_is_closed(tmp_path: Path):
+    with Journal(tmp_path, "run") as journal:
+        journal.append(make_judgment())
+        assert read_journal(journal.path).num_rows == 1
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_torn_last_line_is_left_out(tmp_path: Path, cut: int):
+    path = write(tmp_path, make_judgment(), make_judgment())
+    os.truncate(path, path.stat().st_size - cut)
+    assert read_journal(path).num_rows == 1
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"judgment_id": "x"}', ""])
+def test_any_other_broken_line_is_named(tmp_path: Path, line: str):
+    path = write(tmp_path, make_judgment())
+    path.write_text(path.read_text() + line + "\n" + path.read_text())
+    with pytest.raises(LakeError, match=r"\.jsonl:2: "):
+        read_journal(path)
+
+
+@pytest.mark.parametrize("change", [{"attempts": "many"}, {"asked_at": "noon"}, {"judge": None}, {"replicate": 2**40}])
+def test_a_value_of_another_type_is_named(tmp_path: Path, change: dict[str, Any]):
+    path = write(tmp_path, make_judgment(), make_judgment(**change))
+    with pytest.raises(LakeError, match=r"\.jsonl:2: "):
+        read_journal(path)
+
+
+def test_a_journal_with_a_living_writer_is_not_settled(tmp_path: Path):
+    with Journal(tmp_path, "run") as journal:
+        journal.append(make_judgment())
+        assert list(settled_journals(tmp_path)) == []
+
+
+def test_a_journal_is_settled_once_its_writer_is_gone(tmp_path: Path):
+    path = write(tmp_path, make_judgment())
+    assert list(settled_journals(tmp_path)) == [path]
+
+
+def test_an_empty_journal_leaves_nothing_behind(tmp_path: Path):
+    write(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_folder_has_no_journals(tmp_path: Path):
+    assert list(settled_journals(tmp_path / "none")) == []
+
+
+def test_a_closed_journal_takes_nothing_more(tmp_path: Path):
+    journal = Journal(tmp_path, "run")
+    journal.close()
+    with pytest.raises(UnfinishedError, match="closed"):
+        journal.append(make_judgment())
+
+
+def test_a_journal_is_settled_once_its_writer_was_killed(tmp_path: Path):
+    command = [sys.executable, "-c", WRITER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        path = Path(writer.stdout.readline().strip())
+        before = list(settled_journals(tmp_path))
+        writer.send_signal(signal.SIGKILL)
+    assert (before, list(settled_journals(tmp_path))) == ([], [path])

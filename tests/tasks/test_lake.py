@@ -1,0 +1,142 @@
+"""The lake: versions that hold, commits that are whole, reading that only reads."""
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from rubrics.errors import LakeError, QueryError
+from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from tasks.query import run_query
+
+WRITERS, COMMITS = 4, 5
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    found = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
+    prepare_lake(found)
+    return found
+
+
+def add_run(lake: Lake, run_id: str) -> int:
+    def body(connection, version):
+        connection.execute("insert into runs (run_id, version) values (?, ?)", [run_id, version])
+
+    return commit(lake, run_id, body)
+
+
+def add_runs(address: str, writer: int) -> None:
+    for number in range(COMMITS):
+        add_run(find_lake(address), f"{writer}-{number}")
+
+
+def rows(lake: Lake, query: str, at: int | None = None) -> list[tuple]:
+    with connect(lake, read_only=True, at=at) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_a_commit_knows_its_own_version(lake):
+    version = add_run(lake, "a")
+    assert rows(lake, "select run_id, version from runs", at=version) == [("a", version)]
+    assert rows(lake, "from ducklake_current_snapshot('lake')") == [(version,)]
+
+
+@pytest.mark.slow
+def test_writers_at_once_lose_nothing_and_each_version_is_its_own(lake):
+    spawn = multiprocessing.get_context("spawn")
+    writers = [spawn.Process(target=add_runs, args=(f"sqlite:{lake.address}", number)) for number in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    (found,) = rows(lake, "select count(*), count(distinct version) from runs")
+    assert found == (WRITERS * COMMITS, WRITERS * COMMITS)
+
+
+def test_a_body_that_raises_leaves_nothing(lake):
+    def body(connection, _version):
+        connection.execute("insert into runs (run_id) values ('half')")
+        raise ValueError("half way")
+
+    with pytest.raises(ValueError, match="half way"):
+        commit(lake, "half", body)
+    assert rows(lake, "from runs") == []
+
+
+def test_a_moved_lake_reads_as_before(lake, tmp_path):
+    add_run(lake, "a")
+    (tmp_path / "lake").rename(tmp_path / "moved")
+    assert rows(find_lake(f"sqlite:{tmp_path}/moved/catalog.sqlite"), "select run_id from runs") == [("a",)]
+
+
+@pytest.mark.parametrize("uri", ["lake", "mysql:x", "sqlite:", "file.sqlite"])
+def test_an_unknown_lake_uri_is_refused(uri):
+    with pytest.raises(LakeError, match="expected sqlite:FILE or postgres:CONNECTION"):
+        find_lake(uri)
+
+
+def test_a_lake_that_can_not_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(LakeError, match="file/lake"):
+        prepare_lake(find_lake(f"sqlite:{tmp_path}/file/lake/catalog.sqlite"))
+
+
+def test_a_catalog_that_is_no_database_is_named(tmp_path):
+    (tmp_path / "catalog.sqlite").write_text("not a database, and long enough to be looked at as one")
+    with pytest.raises(LakeError, match="catalog.sqlite: the lake can't be opened"):
+        prepare_lake(find_lake(f"sqlite:{tmp_path}/catalog.sqlite"))
+
+
+def test_reading_a_lake_that_is_not_there_makes_none(tmp_path):
+    with (
+        pytest.raises(LakeError, match="found no lake"),
+        connect(find_lake(f"sqlite:{tmp_path}/l/c.sqlite"), read_only=True),
+    ):
+        pass
+    assert not (tmp_path / "l").exists()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "insert into runs (run_id) values ('x')",
+        "delete from runs",
+        "drop table runs",
+        "create table x as select 1",
+        "attach ':memory:' as other",
+        "copy (select 1) to 'x.csv'",
+        "copy runs to 'x.parquet'",
+        "set threads = 1",
+        "install httpfs",
+        "load httpfs",
+        "pragma memory_limit='1GB'",
+        "export database 'x'",
+        "call ducklake_expire_snapshots('lake', older_than => now())",
+        "select 1; select 2",
+        "",
+    ],
+)
+def test_sql_that_does_more_than_read_is_refused(lake, query):
+    with pytest.raises(QueryError):
+        run_query(lake, query)
+
+
+@pytest.mark.parametrize(
+    "query", ["from read_text('/etc/passwd')", "from read_csv('/etc/passwd')", "from glob('/etc/*')"]
+)
+def test_sql_reads_no_other_files(lake, query):
+    with pytest.raises(QueryError):
+        run_query(lake, query)
+
+
+@pytest.mark.parametrize(
+    "query", ["from runs", "show tables", "describe runs", "explain from runs", "with a as (select 1 as b) from a"]
+)
+def test_sql_that_reads_is_answered(lake, query):
+    assert run_query(lake, query).num_columns > 0
+
+
+def test_a_version_that_is_not_there_is_named(lake):
+    with pytest.raises(LakeError, match="--at: found 999"):
+        run_query(lake, "from runs", at=999)

@@ -1,0 +1,64 @@
+"""The great-expectations suites: what stops a publication and what only warns."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rubrics.errors import QualityNotMet
+from rubrics.verdicts import VERDICT_SCHEMA
+from tasks.quality import read_findings, validate
+from tasks.workspace import RunFolder
+
+VERDICT = {"run_id": "r", "criterion_id": "c", "method": "check", "level_id": "pass", "is_replayed": False}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    (tmp_path / "r").mkdir()
+    return RunFolder(tmp_path / "r")
+
+
+def verdicts(*rows: dict) -> pa.Table:
+    return pa.Table.from_pylist([VERDICT | row for row in rows], schema=VERDICT_SCHEMA)
+
+
+def test_good_verdicts_meet_every_expectation(folder):
+    scored = {"output_id": "a", "status": "scored", "score": 1.0}
+    unscored = {"output_id": "b", "status": "unscored", "reason": "not_rated"}
+    assert all(finding.is_met for finding in validate(folder, "verdicts", "shard 0", verdicts(scored, unscored)))
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ({"output_id": "a", "status": "scored", "score": 1.5}, "column=score, min_value=0.0, max_value=1.0"),
+        ({"output_id": "a", "status": "scored", "score": None}, "row_condition=status == scored"),
+        ({"output_id": "a", "status": "unscored", "reason": None}, "row_condition=status == unscored"),
+        ({"output_id": "a", "status": "odd", "score": 1.0}, "column=status"),
+    ],
+)
+def test_a_broken_verdict_stops_the_run_and_is_named(folder, broken, words):
+    with pytest.raises(QualityNotMet, match="shard 3") as raised:
+        validate(folder, "verdicts", "shard 3", verdicts(broken))
+    assert words in str(raised.value)
+
+
+def test_a_verdict_given_twice_stops_the_run(folder):
+    row = {"output_id": "a", "status": "scored", "score": 1.0}
+    with pytest.raises(QualityNotMet, match="compound_columns_to_be_unique"):
+        validate(folder, "verdicts", "shard 0", verdicts(row, row))
+
+
+def test_empty_outputs_warn_and_stop_nothing(folder):
+    names = ("output_id", "case_id", "model", "checkpoint", "output")
+    outputs = pa.table({**{name: pa.array([""], pa.string()) for name in names}, "sample_index": [0]})
+    broken = [finding for finding in validate(folder, "ingest", "shard 0", outputs) if not finding.is_met]
+    assert [(finding.severity, finding.unexpected_count) for finding in broken] == [("warning", 1)]
+
+
+def test_findings_of_a_subject_validated_twice_are_kept_once(folder):
+    row = verdicts({"output_id": "a", "status": "scored", "score": 1.0})
+    first = validate(folder, "verdicts", "shard 0", row)
+    validate(folder, "verdicts", "shard 0", row)
+    assert read_findings(folder).num_rows == len(first)

@@ -1,0 +1,98 @@
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from rubrics.model import Criterion
+from rubrics.verdicts import VERDICT_SCHEMA
+from tasks.scoring.checks import score_check
+from tasks.scoring.schema import score_schema
+
+LEVELS = [{"id": "good", "score": 0.9}, {"id": "bad", "score": 0.1}, {"id": "middling", "score": 0.5}]
+SHARD = pa.table(
+    {
+        "output_id": ["a", "b", "c"],
+        "output": ["one", "one two three", "{}"],
+        "reference": pa.array(["one", None, "x"], pa.string()),
+    }
+)
+LENGTH = {"type": "check", "check": "length_words", "settings": {"max": 2}}
+SCHEMA = {"type": "schema", "schema": {"type": "object"}}
+
+
+def criterion(method: dict[str, object], **settings: object) -> Criterion:
+    return Criterion.model_validate({"id": "shape", "description": "Is it so?", "method": method, **settings})
+
+
+def test_without_levels_a_pass_is_one_and_a_fail_is_nought():
+    verdicts = score_check("run", criterion(LENGTH), SHARD)
+    assert verdicts.select(["output_id", "level_id", "score", "status"]).to_pydict() == {
+        "output_id": ["a", "b", "c"],
+        "level_id": ["pass", "fail", "pass"],
+        "score": [1.0, 0.0, 1.0],
+        "status": ["scored"] * 3,
+    }
+
+
+def test_a_pass_is_the_highest_level_and_a_fail_the_lowest():
+    verdicts = score_check("run", criterion(LENGTH, levels=LEVELS), SHARD)
+    assert verdicts["level_id"].to_pylist() == ["good", "bad", "good"]
+    assert verdicts["score"].to_pylist() == [0.9, 0.1, 0.9]
+
+
+def test_the_evidence_of_a_fail_is_the_count_against_the_bound():
+    evidence = score_check("run", criterion(LENGTH), SHARD)["evidence"].to_pylist()
+    assert evidence == [None, "3 words, at most 2 allowed", None]
+
+
+def test_what_a_check_cannot_tell_is_unscored_with_its_reason():
+    verdicts = score_check("run", criterion({"type": "check", "check": "matches_reference"}), SHARD)
+    assert verdicts.select(["status", "level_id", "score", "reason"]).to_pydict() == {
+        "status": ["scored", "unscored", "scored"],
+        "level_id": ["pass", None, "fail"],
+        "score": [1.0, None, 0.0],
+        "reason": [None, "no reference", None],
+    }
+
+
+def test_verdicts_bear_the_run_the_criterion_and_the_method():
+    verdicts = score_check("run-1", criterion(LENGTH), SHARD)
+    assert verdicts.schema == VERDICT_SCHEMA
+    assert verdicts.select(["run_id", "criterion_id", "method", "is_replayed"]).to_pylist()[0] == {
+        "run_id": "run-1",
+        "criterion_id": "shape",
+        "method": "check",
+        "is_replayed": False,
+    }
+
+
+def test_a_schema_scores_as_a_check_does():
+    verdicts = score_schema("run", criterion(SCHEMA, levels=LEVELS), SHARD)
+    assert verdicts["level_id"].to_pylist() == ["bad", "bad", "good"]
+    assert verdicts["method"].to_pylist() == ["schema"] * 3
+    assert verdicts["evidence"].to_pylist()[0] == "not JSON: line 1 column 1: Expecting value"
+
+
+@pytest.mark.parametrize("score", [(score_check, LENGTH), (score_schema, SCHEMA)], ids=["check", "schema"])
+def test_an_empty_shard_has_no_verdicts(score):
+    function, method = score
+    assert function("run", criterion(method), SHARD.slice(0, 0)).num_rows == 0
+
+
+def test_a_sliced_shard_scores_its_own_rows():
+    assert score_check("run", criterion(LENGTH), SHARD.slice(1))["level_id"].to_pylist() == ["fail", "pass"]
+
+
+@pytest.mark.parametrize(("function", "method"), [(score_check, SCHEMA), (score_schema, LENGTH)])
+def test_a_criterion_of_another_method_is_refused(function, method):
+    with pytest.raises(TypeError, match=r"shape: found the method (schema|check), expected (schema|check)"):
+        function("run", criterion(method), SHARD)
+
+
+def test_an_unknown_check_offers_the_nearest():
+    with pytest.raises(KeyError, match="length_words"):
+        score_check("run", criterion({"type": "check", "check": "length_word"}), SHARD)
+
+
+def test_unknown_settings_are_refused():
+    with pytest.raises(ValidationError, match="most"):
+        score_check("run", criterion({**LENGTH, "settings": {"most": 2}}), SHARD)
