@@ -1,0 +1,112 @@
+"""Two public data sets in gradebook's words, as a pattern for converting one's own.
+
+    python -m examples.convert prometheus vicuna_eval.json FOLDER
+    python -m examples.convert ifeval input_data.jsonl responses.jsonl FOLDER
+
+Each writes outputs.jsonl and rubric.yaml into FOLDER; prometheus also ratings.csv.
+"""
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+# The sections of a judge's prompt as the Prometheus files hold it.
+SECTION = re.compile(
+    r"###(?:The instruction to evaluate|Response to evaluate|Reference Answer \(Score 5\)|Score Rubrics):?\s*"
+)
+
+PROMETHEUS_RUBRIC = """\
+id: prometheus_vicuna
+version: 1.0.0
+description: How well a response meets the criterion that was written for its instruction, as rated from 1 to 5.
+criteria:
+  - id: quality
+    description: The response meets the criterion written for its instruction.
+    weight: 1
+    method: {type: ratings}
+    levels:
+      - {id: 1, score: 0.0, description: Meets nothing of the criterion.}
+      - {id: 2, score: 0.25, description: Meets little of it.}
+      - {id: 3, score: 0.5, description: Meets about half of it.}
+      - {id: 4, score: 0.75, description: Meets nearly all of it.}
+      - {id: 5, score: 1.0, description: Meets all of it.}
+"""
+
+IFEVAL_RUBRIC = """\
+id: ifeval_shape
+version: 1.0.0
+description: What can be said of any response, before its own instructions are looked at.
+criteria:
+  - id: not_empty
+    description: Has at least one word.
+    gate: true
+    method: {type: check, check: length_words, settings: {min: 1}}
+  - id: length
+    description: At most 600 words.
+    weight: 1
+    method: {type: check, check: length_words, settings: {max: 600}}
+  - id: no_ai_phrase
+    description: Does not speak of itself as a model.
+    weight: 1
+    method: {type: check, check: not_contains, settings: {any: [as an AI, language model]}}
+"""
+
+
+def convert_prometheus(source: Path, folder: Path) -> None:
+    """The 320 responses of four models, and the three scores of each as ratings by three raters."""
+    entries = json.loads(source.read_text(encoding="utf-8"))
+    case_ids: dict[str, str] = {}
+    outputs, ratings = [], []
+    for entry in entries:
+        _, prompt, output, reference, _ = (part.strip() for part in SECTION.split(entry["instruction"]))
+        case_id = case_ids.setdefault(prompt, f"case-{len(case_ids) + 1:02d}")
+        model = entry["response_source"]
+        outputs.append({"case_id": case_id, "model": model, "prompt": prompt, "output": output, "reference": reference})
+        for number, score in enumerate(entry["gpt4_score"], start=1):
+            ratings.append((case_id, model, "quality", f"sample_{number}", score))
+    _write(folder, outputs, PROMETHEUS_RUBRIC)
+    with (folder / "ratings.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("case_id", "model", "criterion_id", "rater", "level_id"))
+        writer.writerows(ratings)
+
+
+def convert_ifeval(prompts: Path, responses: Path, folder: Path) -> None:
+    """The 541 responses of one model, joined to their prompts by the prompt's text; its instructions as metadata."""
+    by_prompt = {row["prompt"]: row["response"] for row in _read_lines(responses)}
+    outputs = [
+        {
+            "case_id": str(row["key"]),
+            "model": "gpt-4",
+            "prompt": row["prompt"],
+            "output": by_prompt[row["prompt"]],
+            "metadata": {"instructions": row["instruction_id_list"], "kwargs": row["kwargs"]},
+        }
+        for row in _read_lines(prompts)
+    ]
+    _write(folder, outputs, IFEVAL_RUBRIC)
+
+
+def _read_lines(path: Path) -> Iterable[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+def _write(folder: Path, outputs: list[dict[str, Any]], rubric: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in outputs)
+    (folder / "outputs.jsonl").write_text(lines, encoding="utf-8")
+    (folder / "rubric.yaml").write_text(rubric, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["prometheus", source, folder]:
+            convert_prometheus(Path(source), Path(folder))
+        case ["ifeval", prompts, responses, folder]:
+            convert_ifeval(Path(prompts), Path(responses), Path(folder))
+        case _:
+            sys.exit(__doc__)

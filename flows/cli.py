@@ -1,0 +1,224 @@
+"""The command `gradebook`. What a command needs is imported when it runs: `--help` and `sql` start at once."""
+
+import sys
+import tempfile
+import traceback
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rubrics.errors import GradebookError, InputError
+
+DONE, NOT_MET, NOT_FINISHED = 0, 1, 3
+DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
+DEMO_LAKE = "sqlite:demo-lake/catalog.sqlite"
+
+app = typer.Typer(
+    name="gradebook",
+    help="""Evaluate the outputs of generative models with a rubric; query the results in SQL.
+
+    \b
+    gradebook demo
+    gradebook evaluate outputs.jsonl --rubric general_answer --judge gpt-4o-mini --budget-usd 5
+    gradebook sql "select model, mean, ci_low, ci_high from run_scores"
+    """,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+LakeOption = Annotated[str, typer.Option("--lake", envvar="GRADEBOOK_LAKE", help="sqlite:FILE or postgres:CONNECTION")]
+DataOption = Annotated[str | None, typer.Option("--data", help="folder of the Parquet files, for a PostgreSQL lake")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
+
+
+class Format(StrEnum):
+    """How `gradebook sql` writes rows."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+@app.command()
+def demo(lake: LakeOption = DEMO_LAKE) -> None:
+    """Evaluate the shipped example: support replies of two models, no key needed.
+
+    The judge's replies are recorded; the lake is made in the folder demo-lake.
+    """
+    from flows.demo import run_demo
+
+    run_demo(lake)
+
+
+@app.command()
+def evaluate(  # noqa: PLR0913 - each is an option
+    outputs: Annotated[
+        str, typer.Argument(help="JSON Lines, CSV or Parquet, plain, .gz or .zst; a file, folder or glob")
+    ],
+    rubric: Annotated[str, typer.Option("--rubric", help="a rubric file, or the name of a shipped rubric")],
+    judge: Annotated[str | None, typer.Option("--judge", help="a model's name, a judge file, or replay:FILE")] = None,
+    ratings: Annotated[str | None, typer.Option("--ratings", help="a file of people's ratings")] = None,
+    run_id: Annotated[str | None, typer.Option("--run-id", help="name the run; default: a time and a number")] = None,
+    budget_usd: Annotated[float | None, typer.Option("--budget-usd", help="dollars that are never passed")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its price, and stop")] = False,
+    column_map: Annotated[
+        list[str] | None, typer.Option("--map", help="a column's name in the file, as output=response; may be repeated")
+    ] = None,
+    max_bad_rate: Annotated[float, typer.Option("--max-bad-rate", help="share of rows that may not fit")] = 0.01,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="show Prefect's log on stderr")] = False,
+) -> None:
+    """Score outputs with a rubric and publish the evaluation tables.
+
+    The same command again goes on where it stopped; what was judged once is not asked again.
+
+    \b
+    gradebook evaluate outputs.jsonl --rubric rubric.yaml
+    gradebook evaluate "night/*.parquet" --rubric general_answer --judge gpt-4o-mini --dry-run
+    gradebook evaluate outputs.csv --rubric json_record --map output=response --json
+
+    Exit: 0 done, 1 a gate or threshold is not met, 2 bad input, 3 not finished.
+    """
+    from tasks.preview import read_column_map
+    from tasks.runs import EvaluationRequest
+
+    mapped = read_column_map(column_map or [])
+    request = EvaluationRequest(outputs, rubric, judge, ratings, lake, data, run_id, budget_usd, max_bad_rate, mapped)
+    if dry_run:
+        _print_plan(request, as_json=as_json)
+        return
+    from flows.local import evaluate_here
+
+    summary, report = evaluate_here(request, is_verbose=verbose)
+    if as_json:
+        _print_json(summary.as_json() | {"report": str(report)})
+    else:
+        from flows.display import show_summary
+
+        show_summary(summary, str(report))
+    raise typer.Exit(DONE if summary.is_met else NOT_MET)
+
+
+@app.command()
+def runs(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """List the runs of a lake, the newest first."""
+    from flows.display import show_rows
+    from tasks.lake import find_lake
+    from tasks.summary import list_runs
+
+    rows = list_runs(find_lake(lake, data))
+    if as_json:
+        _print_json({"runs": list(rows)})
+    elif rows:
+        show_rows(rows[0], (row.values() for row in rows))
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="one statement that reads")],
+    at: Annotated[int | None, typer.Option("--at", help="as the tables were at this version")] = None,
+    form: Annotated[Format, typer.Option("--format", help="how to write the rows")] = Format.table,
+    out: Annotated[Path | None, typer.Option("--out", help="write to this file; default: stdout")] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+) -> None:
+    """Ask the evaluation tables in SQL (DuckDB's), read only.
+
+    \b
+    gradebook sql "select * from run_scores"
+    gradebook sql "select criterion_id, avg(mean) from criterion_scores group by all" --format csv
+    gradebook sql "from output_scores" --at 12 --format parquet --out scores.parquet
+    """
+    from flows.tables import write_rows
+    from tasks.lake import find_lake
+    from tasks.query import run_query
+
+    if form is Format.parquet and out is None:
+        raise InputError("--out: found none, expected a file for --format parquet")
+    write_rows(run_query(find_lake(lake, data), query, at), form.value, out)
+
+
+@app.command()
+def report(
+    run: Annotated[str | None, typer.Argument(help="a run's id; default: the run published last")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="the file to write; default: RUN.html")] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+) -> None:
+    """Write the page about a run: one HTML file, open it from disk."""
+    from tasks.lake import find_lake
+    from tasks.report import write_report
+    from tasks.summary import latest_run, summarise
+
+    found = find_lake(lake, data)
+    summary = summarise(found, run or latest_run(found))
+    try:
+        path = write_report(found, summary, out or Path(f"{summary.run_id}.html"))
+    except OSError as error:
+        raise InputError(f"--out: can't write {error.filename}: {error.strerror}") from error
+    typer.echo(path)
+
+
+def main() -> None:
+    """Run the command; every foreseen failure ends as a sentence on stderr and an exit code."""
+    try:
+        app()
+    except GradebookError as error:
+        typer.echo(f"gradebook: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("gradebook: interrupted; the same command goes on where it stopped", err=True)
+        sys.exit(NOT_FINISHED)
+    except BrokenPipeError:
+        sys.exit(DONE)
+    except Exception as error:  # noqa: BLE001 - the last edge: the traceback is kept, a sentence is shown
+        typer.echo(
+            f"gradebook: unexpected {type(error).__name__}: {error} (traceback in {_keep_traceback()})", err=True
+        )
+        sys.exit(NOT_FINISHED)
+
+
+def _print_plan(request: object, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from flows.display import show_plan, shown_progress
+    from tasks.preview import preview_run
+    from tasks.runs import EvaluationRequest
+
+    assert isinstance(request, EvaluationRequest)  # noqa: S101
+    with shown_progress():
+        ingested, plan = preview_run(request)
+    if as_json:
+        _print_json(
+            {
+                "output_count": ingested.output_count,
+                "request_count": plan.request_count,
+                "replayed_count": plan.replayed_count,
+                "cost_usd": plan.cost_usd,
+                "criteria": [asdict(criterion) for criterion in plan.criteria],
+            }
+        )
+    else:
+        show_plan(plan, ingested.output_count, request.budget_usd)
+
+
+def _print_json(row: dict[str, object]) -> None:
+    import orjson
+
+    typer.echo(orjson.dumps(row, default=str, option=orjson.OPT_INDENT_2).decode())
+
+
+def _keep_traceback() -> str:
+    with tempfile.NamedTemporaryFile("w", prefix="gradebook-", suffix=".log", delete=False) as file:
+        file.write(traceback.format_exc())
+    return file.name
+
+
+if __name__ == "__main__":
+    main()

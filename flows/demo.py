@@ -1,0 +1,45 @@
+"""The demo: the shipped example from its files to tables, three questions in SQL, and a report."""
+
+from importlib import resources
+from pathlib import Path
+
+import typer
+
+from flows.display import people, show_summary
+from flows.local import evaluate_here
+from flows.tables import write_rows
+from tasks.lake import find_lake
+from tasks.query import run_query
+from tasks.runs import EvaluationRequest
+
+
+def run_demo(lake: str) -> None:
+    """Evaluate the support replies of two models, print the tables, ask three questions."""
+    example = Path(str(resources.files("examples"))) / "support_replies"
+    request = EvaluationRequest(
+        outputs=str(example / "outputs.jsonl"),
+        rubric=str(example / "rubric.yaml"),
+        judge=f"replay:{example / 'replies.jsonl'}",
+        ratings=str(example / "ratings.csv"),
+        lake=lake,
+        trigger="demo",
+    )
+    people.print("84 support replies of two models; the replies of the judge are recorded, made up for the demo.")
+    summary, report = evaluate_here(request)
+    show_summary(summary, report=None)
+    for question, query in _questions(example / "questions.sql"):
+        typer.echo(f"\n{question}\n\n{query}\n")
+        write_rows(run_query(find_lake(lake), query), "table", None)
+    typer.echo(f'\nreport: {report}\nyour own question: gradebook sql --lake {lake} "select * from run_scores"')
+
+
+def _questions(path: Path) -> list[tuple[str, str]]:
+    """Each question in words, from the comment before its select, and the select."""
+    found = []
+    for block in path.read_text(encoding="utf-8").split(";"):
+        lines = block.strip().splitlines()
+        words = " ".join(line.removeprefix("--").strip() for line in lines if line.startswith("--"))
+        query = "\n".join(line for line in lines if not line.startswith("--"))
+        if query:
+            found.append((words, query))
+    return found

@@ -1,0 +1,221 @@
+"""What people see in a terminal: progress while a run works, tables when it is done. All of it on stderr."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from tasks import progress
+from tasks.plan import RunPlan
+from tasks.summary import RunSummary
+
+STAGE_WORDS = {
+    "ingest": "reading outputs",
+    "plan": "planning judgments",
+    "score": "scoring",
+    "judge": "asking the judge",
+    "aggregate": "building tables",
+    "publish": "publishing",
+}
+people = Console(stderr=True, width=None if sys.stderr.isatty() else 120, highlight=False)
+
+
+class RateColumn(TextColumn):
+    """Units of work a second."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def render(self, task: Any) -> Text:
+        """The rate of the task so far."""
+        rate = task.finished_speed or task.speed
+        return Text("" if rate is None else f"{rate:,.0f}/s", style="progress.data.speed")
+
+
+class TerminalReporter:
+    """Shows each stage as a progress bar with its count, rate and time left."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+
+    def begin(self, stage: str, total: int | None) -> None:
+        """Show the stage's bar."""
+        self._tasks[stage] = self._bars.add_task(STAGE_WORDS.get(stage, stage), total=total)
+
+    def advance(self, stage: str, count: int) -> None:
+        """Move the stage's bar."""
+        if stage in self._tasks:
+            self._bars.advance(self._tasks[stage], count)
+
+    def end(self, stage: str) -> None:
+        """Leave the stage's bar full."""
+        task = self._tasks.get(stage)
+        if task is not None:
+            done = self._bars.tasks[self._bars.task_ids.index(task)].completed
+            self._bars.update(task, total=done or 1, completed=done or 1)
+
+
+@contextmanager
+def shown_progress() -> Iterator[None]:
+    """Show the progress of what runs in the block; a terminal is drawn on, a log file is left alone."""
+    if not people.is_terminal:
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), RateColumn())
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=people, transient=True) as bars:
+        starting = bars.add_task("starting", total=None)
+        watcher = TerminalReporter(bars)
+        progress.watch(_AfterStart(watcher, bars, starting))
+        yield
+
+
+class _AfterStart:
+    """Takes the `starting` bar away when the first stage begins."""
+
+    def __init__(self, watcher: TerminalReporter, bars: Progress, starting: TaskID) -> None:
+        self._watcher, self._bars, self._starting = watcher, bars, starting
+        self.advance, self.end = watcher.advance, watcher.end
+
+    def begin(self, stage: str, total: int | None) -> None:
+        self._bars.update(self._starting, visible=False)
+        self._watcher.begin(stage, total)
+
+
+def show_summary(summary: RunSummary, report: str | None) -> None:
+    """Print the score table, the criteria, the costs and the verdict of a published run."""
+    run = summary.run
+    people.print(f"\n[bold]{escape(run['rubric_id'])} {run['rubric_version']}[/] over {escape(run['dataset'])}")
+    people.print(_score_table(summary))
+    people.print(_criterion_table(summary))
+    people.print(_cost_table(summary))
+    if summary.is_met:
+        people.print("[green]Every gate and threshold is met.[/]")
+    for sentence in summary.unmet:
+        people.print(f"[red]not met:[/] {escape(sentence)}")
+    people.print(f"run {run['run_id']}, published as version {run['version']}", highlight=False)
+    if report:
+        people.print(f"report {report}", highlight=False, soft_wrap=True)
+
+
+def show_plan(plan: RunPlan, output_count: int, budget_usd: float | None) -> None:
+    """Print what a run would ask and cost."""
+    table = _table(f"plan over {output_count:,} outputs", "criterion", "method")
+    for heading in ("rows", "replayed", "to ask", "tokens in", "tokens out", "estimated"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in plan.criteria:
+        counts = (row.row_count, row.replayed_count, row.request_count, row.prompt_tokens, row.completion_tokens)
+        table.add_row(row.criterion_id, row.method, *(f"{count:,}" for count in counts), _usd(row.cost_usd))
+    people.print(table)
+    budget = "" if budget_usd is None else f" of a budget of {_usd(budget_usd)}"
+    people.print(f"{plan.request_count:,} requests, about {_usd(plan.cost_usd)}{budget}")
+
+
+def show_rows(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print rows as a table on stdout."""
+    table = Table(*headings, box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*(escape("" if value is None else _plain(value)) for value in row))
+    # A pipe has no width: rich would cut every cell at 80 columns.
+    Console(file=sys.stdout, width=None if sys.stdout.isatty() else 10_000).print(table)
+
+
+def _table(title: str, *left: str) -> Table:
+    return Table(*left, title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+
+
+def _score_table(summary: RunSummary) -> Table:
+    table = _table("scores by model", "model")
+    for heading in ("mean", "95% interval", "pass", "gate fails", "coverage", "outputs", "billed"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in summary.scores:
+        table.add_row(
+            escape(_model(row)),
+            _score(row["mean"]),
+            f"{_score(row['ci_low'])}..{_score(row['ci_high'])}",
+            _rate(row["pass_rate"]),
+            _rate(row["gate_failure_rate"]),
+            _rate(row["coverage_rate"]),
+            f"{row['output_count']:,}",
+            _usd(row["cost_usd"]),
+        )
+    return table
+
+
+def _criterion_table(summary: RunSummary) -> Table:
+    models = list(dict.fromkeys(_model(row) for row in summary.criteria))
+    table = _table("mean (coverage) by criterion", "criterion")
+    table.add_column("weight", justify="right")
+    for model in models:
+        table.add_column(escape(model), justify="right")
+    cells: dict[str, dict[str, Any]] = {}
+    for row in summary.criteria:
+        cells.setdefault(row["criterion_id"], {"weight": row["weight"]})[_model(row)] = row
+    for criterion_id, by_model in cells.items():
+        weight = "gate" if by_model["weight"] is None else _score(by_model["weight"])
+        table.add_row(criterion_id, weight, *(_mean_and_coverage(by_model.get(model)) for model in models))
+    return table
+
+
+def _cost_table(summary: RunSummary) -> Table:
+    table = _table("cost by stage", "stage")
+    for heading in ("wall s", "CPU s", "rows", "asked", "replayed", "tokens", "billed", "saved"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in summary.costs:
+        table.add_row(
+            escape(f"{row['stage']} {row['criterion_id'] or ''}"),
+            f"{row['wall_s']:.2f}",
+            f"{row['cpu_s']:.2f}",
+            f"{row['row_count']:,}",
+            f"{row['request_count']:,}",
+            f"{row['replayed_count']:,}",
+            f"{row['prompt_tokens'] + row['completion_tokens']:,}",
+            _usd(row["cost_usd"]),
+            _usd(row["saved_usd"]),
+        )
+    return table
+
+
+def _model(row: dict[str, Any]) -> str:
+    return row["model"] if row["checkpoint"] is None else f"{row['model']} @ {row['checkpoint']}"
+
+
+def _mean_and_coverage(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "–"
+    coverage = "" if row["coverage_rate"] == 1 else f" ({_rate(row['coverage_rate'])})"
+    return f"{_score(row['mean'])}{coverage}"
+
+
+def _plain(value: object) -> str:
+    """A value on one line of a terminal: control characters, which could steer it, are shown as what they are."""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def _score(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _rate(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}%"
+
+
+def _usd(value: float | None) -> str:
+    return "unknown" if value is None else f"${value:,.4f}"

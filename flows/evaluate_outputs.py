@@ -1,0 +1,118 @@
+"""The evaluation of one set of outputs by one rubric, from files to published tables."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import acreate_link_artifact, acreate_table_artifact
+from prefect.futures import PrefectFuture, wait
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from tasks import stages
+from tasks.ingest import Ingested
+from tasks.lake import DEFAULT_LAKE
+from tasks.ledger import settle_journals
+from tasks.plan import RunPlan
+from tasks.progress import reporter
+from tasks.quality import warm_up
+from tasks.runs import EvaluationRequest, Run, open_judge, opened_run, recorded
+from tasks.scoring.judge import Session
+from tasks.summary import RunSummary, published_version, summarise
+
+# A task is a criterion and a shard: it computes outside Python's lock, or waits for the judge.
+WORKER_COUNT = 8
+
+
+@flow(
+    name="evaluate-outputs",
+    flow_run_name="{rubric} over {outputs}",
+    task_runner=ThreadPoolTaskRunner(max_workers=WORKER_COUNT),  # type: ignore[arg-type]
+)
+async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
+    outputs: str,
+    rubric: str,
+    judge: str | None = None,
+    ratings: str | None = None,
+    lake: str = DEFAULT_LAKE,
+    data: str | None = None,
+    run_id: str | None = None,
+    budget_usd: float | None = None,
+    max_bad_rate: float = 0.01,
+    column_map: dict[str, str] | None = None,
+    trigger: str = "manual",
+) -> RunSummary:
+    """Score one set of outputs with one rubric version and publish the evaluation tables."""
+    warm_up()
+    request = EvaluationRequest(
+        outputs, rubric, judge, ratings, lake, data, run_id, budget_usd, max_bad_rate, column_map or {}, trigger
+    )
+    with opened_run(request, datetime.now(UTC)) as run:
+        if published_version(run.lake, run.run_id) is not None:
+            return summarise(run.lake, run.run_id)
+        with recorded(run):
+            summary = _evaluate(run)
+    await _show_artifacts(run, summary)
+    return summary
+
+
+def _evaluate(run: Run) -> RunSummary:
+    ingested = stages.ingest(run)
+    checked = [stages.validate_outputs.submit(run, shard, index) for index, shard in enumerate(ingested.shards)]
+    planned = stages.plan(run, ingested)
+    with _judging(run, planned) as session:
+        _finish(_score(run, ingested, session))
+    _finish(checked)
+    stages.validate_judgments(run)
+    stages.aggregate(run, ingested)
+    return stages.publish(run, ingested)
+
+
+@contextmanager
+def _judging(run: Run, planned: RunPlan) -> Iterator[Session | None]:
+    """A session with the judge while the block runs; what it was told is in the ledger afterwards, come what may."""
+    if run.judge is None:
+        yield None
+        return
+    try:
+        with open_judge(run, planned.request_count) as session:
+            reporter().begin("judge", planned.request_count or None)
+            yield session
+            reporter().end("judge")
+    finally:
+        settle_journals(run.lake)
+
+
+def _score(run: Run, ingested: Ingested, session: Session | None) -> list[PrefectFuture[Any]]:
+    """Fan out one task a criterion and shard; when a shard has all its verdicts, they are validated together."""
+    reporter().begin("score", ingested.output_count * len(run.rubric.criteria))
+    futures: list[PrefectFuture[Any]] = []
+    for index, shard in enumerate(ingested.shards):
+        scored = [
+            stages.score_criterion.submit(run, criterion.id, shard, index, session) for criterion in run.rubric.criteria
+        ]
+        collected = stages.validate_verdicts.submit(run, index, return_state=False, wait_for=scored)
+        futures += [*scored, collected]
+    return futures
+
+
+def _finish(futures: Sequence[PrefectFuture[Any]]) -> None:
+    """Wait for all of them, then raise what the first failed one raised."""
+    wait(list(futures))
+    for future in futures:
+        future.result()
+
+
+async def _show_artifacts(run: Run, summary: RunSummary) -> None:
+    scores = [{name: _cell(value) for name, value in row.items()} for row in summary.scores]
+    costs = [{name: _cell(value) for name, value in row.items()} for row in summary.costs]
+    await acreate_table_artifact(
+        scores, key="scores", description=f"Scores of run {run.run_id}, version {summary.run['version']}"
+    )
+    await acreate_table_artifact(costs, key="costs", description=f"Costs of run {run.run_id}")
+    await acreate_link_artifact(run.folder.report_file.as_uri(), key="report", link_text=f"Report of run {run.run_id}")
+
+
+def _cell(value: object) -> object:
+    return round(value, 6) if isinstance(value, float) else value

@@ -1,0 +1,50 @@
+"""An evaluation started from a shell: checked before Prefect's server starts, watched while it runs."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from tasks.lake import prepare_lake
+from tasks.quality import warm_up
+from tasks.runs import EvaluationRequest, check_request
+from tasks.summary import RunSummary
+from tasks.workspace import RunFolder
+
+PREFECT_LOGS = (
+    "PREFECT_LOGGING_LEVEL",
+    "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL",
+    "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL",
+)
+
+
+def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tuple[RunSummary, Path]:
+    """Run the flow in this process; returns the summary and the report's path.
+
+    Raises `InputError` within a second where the request is wrong: no server is started for it.
+    """
+    from flows.display import shown_progress
+
+    checked = check_request(request)
+    prepare_lake(checked.lake)
+    for name in PREFECT_LOGS:
+        os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")  # a failure is told once, in a sentence
+    warm_up()
+    with shown_progress():
+        from flows.evaluate_outputs import evaluate_outputs
+
+        summary = asyncio.run(
+            evaluate_outputs(
+                outputs=request.outputs,
+                rubric=request.rubric,
+                judge=request.judge,
+                ratings=request.ratings,
+                lake=request.lake,
+                data=request.data,
+                run_id=request.run_id,
+                budget_usd=request.budget_usd,
+                max_bad_rate=request.max_bad_rate,
+                column_map=dict(request.column_map),
+                trigger=request.trigger,
+            )
+        )
+    return summary, RunFolder(checked.lake.root / "runs" / summary.run_id).report_file

@@ -1,0 +1,206 @@
+"""`gradebook evaluate`, from files to published tables: a real flow, a real lake, a real endpoint."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from loopback_judge import LoopbackJudge
+from samples import write_outputs, write_rubric
+
+LAKE = "sqlite:lake/catalog.sqlite"
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
+    with LoopbackJudge() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
+        yield server
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    return write_outputs(tmp_path / "outputs.jsonl")
+
+
+@pytest.fixture
+def rubric(tmp_path: Path) -> Path:
+    return write_rubric(tmp_path / "rubric.yaml")
+
+
+def query(gradebook, sql, *options):
+    finished = gradebook("sql", sql, "--format", "json", *options)
+    assert finished.code == 0, finished.err
+    return json.loads(finished.out)
+
+
+def test_a_run_is_published_and_its_tables_answer_sql(evaluate, gradebook, judge, outputs, rubric):
+    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+    assert finished.code == 0, finished.err
+    scores = query(gradebook, "select model, mean, n from run_scores order by model")
+    assert [(row["model"], row["n"]) for row in scores] == [("large", 6), ("small", 6)]
+    assert {row["model"]: row["mean"] for row in finished.json["scores"]} == {
+        row["model"]: row["mean"] for row in scores
+    }
+
+
+def test_every_judgment_is_in_the_ledger_once_and_priced(evaluate, gradebook, judge, outputs, rubric):
+    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+    (row,) = query(
+        gradebook,
+        "select count(*) n, count(distinct request_key) keys, sum(cost_usd) usd, sum(prompt_tokens) t from judgments",
+    )
+    assert (row["n"], row["keys"], judge.request_count) == (12, 12, 12)  # 6 cases x 2 models x 1 judged criterion
+    assert row["usd"] == pytest.approx(finished.json["cost_usd"])
+    assert row["t"] == judge.prompt_tokens
+
+
+def test_a_rerun_asks_nothing_and_costs_nothing(evaluate, judge, outputs, rubric):
+    first = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini").json
+    asked = judge.request_count
+    second = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini").json
+    assert judge.request_count == asked
+    assert second["cost_usd"] == 0
+    assert second["run_id"] != first["run_id"]
+    assert second["scores"][0]["mean"] == first["scores"][0]["mean"]
+
+
+def test_another_weight_asks_nothing(evaluate, judge, outputs, rubric, tmp_path):
+    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+    asked = judge.request_count
+    heavier = write_rubric(tmp_path / "heavier.yaml", version="1.0.1", weight=3)
+    finished = evaluate(outputs, "--rubric", heavier, "--judge", "gpt-4o-mini")
+    assert (judge.request_count, finished.json["cost_usd"]) == (asked, 0)
+    (costs,) = [row for row in finished.json["costs"] if row["criterion_id"] == "clarity"]
+    assert costs["replayed_count"] == 12
+    assert costs["saved_usd"] > 0
+
+
+def test_a_used_version_with_another_text_is_refused(evaluate, gradebook, outputs, rubric):
+    evaluate(outputs, "--rubric", rubric)
+    write_rubric(rubric, weight=2)
+    finished = gradebook("evaluate", outputs, "--rubric", rubric)
+    assert finished.code == 2
+    assert "criteria[clarity].weight: 1" in finished.err
+    assert len(query(gradebook, "from runs")) == 1
+
+
+def test_without_a_judge_judged_criteria_stay_unscored_and_say_why(evaluate, gradebook, outputs, rubric):
+    evaluate(outputs, "--rubric", rubric)
+    rows = query(gradebook, "select distinct status, reason, score from verdicts where criterion_id = 'clarity'")
+    assert rows == [{"status": "unscored", "reason": "no_judge: the run had no --judge", "score": None}]
+
+
+def test_an_unscored_verdict_bounds_the_score_instead_of_lowering_it(evaluate, gradebook, outputs, rubric):
+    evaluate(outputs, "--rubric", rubric)
+    rows = query(gradebook, "select distinct score, score_low, score_high from output_scores")
+    # length passes (1 x 1), clarity is open: (0 + 1) / 2 to (1 + 1) / 2
+    assert rows == [{"score": None, "score_low": 0.5, "score_high": 1.0}]
+
+
+def test_a_failed_call_is_an_unscored_verdict_that_the_next_run_asks_again(evaluate, gradebook, judge, outputs, rubric):
+    judge.faults = ["400"]
+    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+    reasons = query(gradebook, "select reason from verdicts where status = 'unscored'")
+    assert finished.code == 0
+    assert len(reasons) == 1
+    assert reasons[0]["reason"].startswith("endpoint_error")
+    asked = judge.request_count
+    assert evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini").code == 0
+    assert judge.request_count == asked + 1
+
+
+def test_the_budget_stops_the_run_keeps_what_was_judged_and_goes_on(evaluate, gradebook, judge, outputs, rubric):
+    # A request of this prompt may cost at most some 0.0011 dollars (1,024 completion tokens): a few fit, not twelve.
+    stopped = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0015")
+    asked = judge.request_count
+    assert stopped.code == 3
+    assert "budget" in stopped.err
+    assert 0 < asked < 12
+    (row,) = query(gradebook, "select count(*) n, sum(cost_usd) usd from judgments")
+    assert row["n"] == asked
+    assert row["usd"] <= 0.0015
+    assert evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini").code == 0
+    assert judge.request_count == 12
+    assert [row["status"] for row in query(gradebook, "from runs")] == ["published"]
+
+
+def test_a_refused_key_fails_the_run_with_a_sentence_and_a_row(evaluate, gradebook, judge, outputs, rubric):
+    judge.key = "another"
+    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+    assert finished.code == 3
+    assert "OPENAI_API_KEY" in finished.err
+    assert "Traceback" not in finished.err
+    (row,) = query(gradebook, "select status, reason, version from runs")
+    assert row["status"] == "failed"
+    assert "OPENAI_API_KEY" in row["reason"]
+
+
+def test_an_endpoint_that_is_not_there_is_named(evaluate, outputs, rubric, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+    assert finished.code == 3
+    assert "http://127.0.0.1:9/v1" in finished.err
+
+
+def test_the_key_is_in_nothing_that_a_run_writes(evaluate, judge, outputs, rubric, tmp_path):
+    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert written
+    assert not [path for path in written if b"sk-canary" in path.read_bytes()]
+    assert "sk-canary" not in finished.out + finished.err
+
+
+def test_a_broken_verdict_stops_the_publication(evaluate, gradebook, judge, outputs, rubric, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    judge.key = "another"
+    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--run-id", "broken")
+    judge.key = None
+    (shard,) = tmp_path.glob("lake/runs/broken/shards/*.parquet")
+    rows = pq.read_table(shard)
+    doubled = rows.set_column(0, "output_id", pa.array([rows["output_id"][0].as_py()] * len(rows)))
+    pq.write_table(doubled, shard)
+    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--run-id", "broken")
+    assert finished.code == 3
+    assert "data quality" in finished.err
+    assert query(gradebook, "from output_scores") == []
+
+
+def test_an_old_version_reads_as_it_was(evaluate, gradebook, outputs, rubric):
+    first = evaluate(outputs, "--rubric", rubric).json["version"]
+    evaluate(outputs, "--rubric", rubric)
+    assert len(query(gradebook, "select distinct run_id from output_scores")) == 2
+    assert len(query(gradebook, "select distinct run_id from output_scores", "--at", str(first))) == 1
+
+
+def test_outputs_are_stored_once_for_all_runs(evaluate, gradebook, outputs, rubric):
+    evaluate(outputs, "--rubric", rubric)
+    evaluate(outputs, "--rubric", rubric)
+    assert query(gradebook, "select count(*) n, count(distinct output_id) d from outputs") == [{"n": 12, "d": 12}]
+
+
+def test_every_stage_leaves_quality_results_and_costs(evaluate, gradebook, judge, outputs, rubric):
+    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+    stages = query(
+        gradebook, "select stage, bool_and(is_met) met from quality_results where severity = 'error' group by stage"
+    )
+    assert {row["stage"] for row in stages if row["met"]} == {"ingest", "verdicts", "judgments", "marts"}
+    costs = query(gradebook, "select distinct stage from stage_costs")
+    assert {row["stage"] for row in costs} == {"ingest", "plan", "score", "quality", "aggregate", "publish"}
+
+
+def test_a_published_run_id_given_again_is_answered_from_the_lake(evaluate, judge, outputs, rubric):
+    first = evaluate(outputs, "--rubric", rubric, "--run-id", "night").json
+    again = evaluate(outputs, "--rubric", rubric, "--run-id", "night").json
+    assert again["version"] == first["version"]
+
+
+def test_a_run_id_of_other_outputs_is_refused(evaluate, gradebook, outputs, rubric, tmp_path):
+    evaluate(outputs, "--rubric", rubric, "--run-id", "night")
+    other = write_outputs(tmp_path / "other.jsonl", count=2)
+    finished = evaluate(other, "--rubric", rubric, "--run-id", "night")
+    assert finished.code == 2
+    assert "night" in finished.err

@@ -1,0 +1,101 @@
+"""A process killed at any point: the same command again loses and doubles nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from loopback_judge import LoopbackJudge
+from samples import write_outputs, write_rubric
+
+CASES, IN_FLIGHT = 60, 8
+
+
+@pytest.fixture
+def judge() -> Iterator[LoopbackJudge]:
+    with LoopbackJudge(latency_s=0.1) as server:
+        yield server
+
+
+@pytest.fixture
+def command(tmp_path: Path, judge: LoopbackJudge, prefect_server: str) -> list[str]:
+    write_outputs(tmp_path / "outputs.jsonl", count=CASES, models=("one",))
+    write_rubric(tmp_path / "rubric.yaml")
+    settings = f"model: gpt-4o-mini\nbase_url: {judge.base_url}\nmax_in_flight: {IN_FLIGHT}\n"
+    (tmp_path / "judge.yaml").write_text(settings, encoding="utf-8")
+    return [
+        sys.executable,
+        "-m",
+        "flows.cli",
+        "evaluate",
+        "outputs.jsonl",
+        "--rubric",
+        "rubric.yaml",
+        "--judge",
+        "judge.yaml",
+        "--json",
+    ]
+
+
+def start(command: list[str], folder: Path) -> "subprocess.Popen[bytes]":
+    environment = os.environ | {"OPENAI_API_KEY": "none", "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def kill_when(process: "subprocess.Popen[bytes]", is_time: object) -> None:
+    while process.poll() is None and not is_time():
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def ledger(gradebook) -> tuple[int, int, int]:
+    finished = gradebook("sql", "select count(*), count(distinct request_key) from judgments", "--format", "csv")
+    published = gradebook("sql", "select count(*) from runs where status = 'published'", "--format", "csv")
+    rows, keys = finished.out.splitlines()[1].split(",")
+    return int(rows), int(keys), int(published.out.splitlines()[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked_before", [0, 5, 30, 59])
+def test_killed_while_judging_nothing_is_lost_or_paid_twice(command, judge, gradebook, tmp_path, asked_before):
+    first = start(command, tmp_path)
+    kill_when(
+        first, lambda: (tmp_path / "lake/runs").exists() if not asked_before else judge.request_count >= asked_before
+    )
+    asked_first = judge.request_count
+    again = start(command, tmp_path)
+    out, err = again.communicate(timeout=120)
+    assert again.returncode == 0, err.decode()
+    assert ledger(gradebook) == (CASES, CASES, 1)
+    assert judge.request_count <= CASES + IN_FLIGHT
+    assert asked_first <= judge.request_count
+    assert json.loads(out)["output_count"] == CASES
+
+
+@pytest.mark.slow
+def test_killed_while_publishing_one_version_is_published(command, judge, gradebook, tmp_path):
+    first = start(command, tmp_path)
+    kill_when(first, lambda: any(tmp_path.glob("lake/runs/*/marts/run_scores.parquet")))
+    again = start(command, tmp_path)
+    _, err = again.communicate(timeout=120)
+    assert again.returncode == 0, err.decode()
+    assert judge.request_count == CASES
+    rows, keys, published_count = ledger(gradebook)
+    assert (rows, keys) == (CASES, CASES)
+    # The kill may have come just after the commit: then the command began a second run, and asked nothing.
+    assert published_count in (1, 2)
+
+
+@pytest.mark.slow
+def test_two_evaluations_at_once_into_one_lake_are_both_published(command, judge, gradebook, tmp_path):
+    write_outputs(tmp_path / "others.jsonl", count=CASES, models=("two",))
+    both = [start(command, tmp_path), start([*command[:4], "others.jsonl", *command[5:]], tmp_path)]
+    ends = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], [err.decode() for _, err in ends]
+    assert ledger(gradebook) == (2 * CASES, 2 * CASES, 2)
