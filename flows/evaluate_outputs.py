@@ -1,5 +1,6 @@
 """The evaluation of one set of outputs by one rubric, from files to published tables."""
 
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -58,6 +59,7 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
 
 
 def _evaluate(run: Run) -> RunSummary:
+    gc.freeze()  # the imports left a million objects: collecting would walk them again and again
     ingested = stages.ingest(run)
     checked = [stages.validate_outputs.submit(run, shard, index) for index, shard in enumerate(ingested.shards)]
     planned = stages.plan(run, ingested)

@@ -90,7 +90,7 @@ def _store_rows(
             advance(_ADVANCE_ROWS)
     advance(row_count % _ADVANCE_ROWS)
     bad_rows.raise_if_too_many(row_count)
-    shards.flush()
+    shards.close()
     return row_count
 
 

@@ -9,7 +9,7 @@ from tasks.publish import criteria_table
 from tasks.quality import QualityFinding, keep_findings
 from tasks.runs import Run
 
-MEMORY_LIMIT = "800MB"
+MEMORY_LIMIT = "500MB"
 
 
 def aggregate_run(run: Run, shards: tuple[str, ...]) -> tuple[str, ...]:

@@ -33,19 +33,6 @@ QUALITY_SCHEMA = pa.schema(
         pa.field("observed", pa.string()),
     ]
 )
-# The suites look at no long text.
-LONG_COLUMNS = {
-    "prompt",
-    "reference",
-    "context",
-    "metadata",
-    "criteria",
-    "evidence",
-    "rationale",
-    "reply",
-    "distribution",
-    "output",
-}
 # Great-expectations' severities in our words.
 SEVERITIES = {"critical": "error", "warning": "warning"}
 _IMPORT = threading.Lock()
@@ -81,7 +68,7 @@ def validate(folder: RunFolder, stage: str, subject: str, table: pa.Table) -> li
     Raises `QualityNotMet` when an expectation of severity `error` fails.
     """
     suite = SUITES[stage if stage in SUITES else f"marts.{subject}"]
-    outcome = _validator(suite)(_frame(table))
+    outcome = _validator(suite)(table)
     findings = [_finding(folder.run_id, stage, subject, expectation) for expectation in outcome.results]
     keep_findings(folder, findings)
     return findings
@@ -204,30 +191,44 @@ def _context() -> Any:
     return context
 
 
+def _validator(expectations: Callable[[], list[Any]]) -> Callable[[pa.Table], Any]:
+    with _TURN:  # `cache` alone would let two threads make the same suite
+        return _make_validator(expectations)
+
+
 @cache
-def _validator(expectations: Callable[[], list[Any]]) -> Callable[["pd.DataFrame"], Any]:
+def _make_validator(expectations: Callable[[], list[Any]]) -> Callable[[pa.Table], Any]:
     """A suite and its batch, made once a process; its runs take turns, since the context is one for all threads."""
     name = f"suite-{id(expectations)}"
-    with _TURN:
-        context = _context()
-        suite = context.suites.add(_great_expectations().ExpectationSuite(name=name, expectations=expectations()))
-        asset = context.data_sources.add_pandas(name).add_dataframe_asset(name)
-        batch = asset.add_batch_definition_whole_dataframe(name)
+    context = _context()
+    suite = context.suites.add(_great_expectations().ExpectationSuite(name=name, expectations=expectations()))
+    asset = context.data_sources.add_pandas(name).add_dataframe_asset(name)
+    batch = asset.add_batch_definition_whole_dataframe(name)
+    columns = _columns_read(suite.expectations)
 
-    def run(frame: "pd.DataFrame") -> Any:
+    def run(table: pa.Table) -> Any:
+        frame = _frame(table, columns)
         with _TURN:
             return batch.get_batch({"dataframe": frame}).validate(suite, result_format="BASIC")
 
     return run
 
 
-def _frame(table: pa.Table) -> "pd.DataFrame":
-    """What the suites look at: no long texts, an output's length in their place."""
-    if "output" in table.column_names:
-        characters = pc.utf8_length(table.column("output"))
-        table = table.append_column("output_characters", characters)
-    narrow = [name for name in table.column_names if name not in LONG_COLUMNS]
-    frame: pd.DataFrame = table.select(narrow).to_pandas()
+def _columns_read(expectations: list[Any]) -> set[str]:
+    """The columns that a suite looks at; no other is turned into pandas."""
+    columns: set[str] = set()
+    for expectation in expectations:
+        columns.update(getattr(expectation, "column_list", []) or [])
+        columns.update(filter(None, [getattr(expectation, "column", None)]))
+        condition = getattr(expectation, "row_condition", None)
+        columns.update([condition.column.name] if condition is not None else [])
+    return columns
+
+
+def _frame(table: pa.Table, columns: set[str]) -> "pd.DataFrame":
+    if "output_characters" in columns:  # an output's length stands for its text
+        table = table.append_column("output_characters", pc.utf8_length(table.column("output")))
+    frame: pd.DataFrame = table.select([name for name in table.column_names if name in columns]).to_pandas()
     return frame
 
 

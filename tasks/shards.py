@@ -3,6 +3,7 @@
 import glob
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -57,7 +58,7 @@ def write_shard(table: pa.Table, path: Path) -> None:
 
 
 class ShardWriter:
-    """Collects outputs and writes a shard whenever one is full; memory is bounded by one shard."""
+    """Collects outputs and writes a shard whenever one is full; memory is bounded by two shards."""
 
     def __init__(self, folder: Path, shard_rows: int, shard_bytes: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,6 +68,9 @@ class ShardWriter:
         self.paths: list[Path] = []
         self.models: set[str] = set()
         self.duplicate_count = 0
+        # Compressing a shard needs no Python: the next one is read meanwhile.
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="write shard")
+        self._writing: Future[None] | None = None
 
     def add(self, output: Output) -> None:
         """Take one output in, unless this shard has it already."""
@@ -87,9 +91,20 @@ class ShardWriter:
         columns = [self._rows, *zip(*self._rows.values(), strict=True)]
         self.models.update({output.model for output in self._rows.values()})
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SHARD_SCHEMA, strict=True)]
-        write_shard(pa.table(arrays, schema=SHARD_SCHEMA), path)
+        self._finish_writing()
+        self._writing = self._writer.submit(write_shard, pa.table(arrays, schema=SHARD_SCHEMA), path)
         self.paths.append(path)
         self._rows, self._text_size = {}, 0
+
+    def close(self) -> None:
+        """Write the last shard, and wait until all are on disk."""
+        self.flush()
+        self._finish_writing()
+        self._writer.shutdown()
+
+    def _finish_writing(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
 
 
 def _text_size(output: Output) -> int:

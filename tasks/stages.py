@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from tasks.computing import COMPUTING
 from tasks.ingest import Ingested, ingest_outputs
 from tasks.ledger import run_judgments, settle_journals
 from tasks.marts import aggregate_run
@@ -46,7 +47,7 @@ def ingest(run: Run) -> Ingested:
 @task(task_run_name="quality of ingest · shard {shard_index}", cache_policy=NO_CACHE)
 def validate_outputs(run: Run, shard: str, shard_index: int) -> None:
     """Hold one shard of outputs against the suite of the ingest."""
-    with timed(run.folder, "quality") as timing:
+    with COMPUTING, timed(run.folder, "quality") as timing:
         narrow = pq.read_table(shard, columns=["output_id", "case_id", "model", "checkpoint", "sample_index", "output"])
         validate(run.folder, "ingest", f"shard {shard_index}", narrow)
         timing.row_count = narrow.num_rows
@@ -59,7 +60,8 @@ def plan(run: Run, ingested: Ingested) -> RunPlan:
     with timed(run.folder, "plan") as timing:
         settle_journals(run.lake)
         ratings = read_ratings(Path(run.request.ratings), run.rubric) if run.request.ratings else None
-        match_ratings(run.lake, run.folder, ingested.shards, ratings)
+        if ratings is not None or any(criterion.method.type == "ratings" for criterion in run.rubric.criteria):
+            match_ratings(run.lake, run.folder, ingested.shards, ratings)
         planned = plan_run(run.lake, run.folder, run.rubric, run.judge, ingested.shards, ingested.output_count)
         timing.row_count = ingested.output_count
     reporter().end("plan")
@@ -75,7 +77,7 @@ def score_criterion(run: Run, criterion_id: str, shard: str, shard_index: int, s
 @task(task_run_name="quality of verdicts · shard {shard_index}", cache_policy=NO_CACHE)
 def validate_verdicts(run: Run, shard_index: int) -> None:
     """Put the verdicts of one shard together and hold them against their suite."""
-    with timed(run.folder, "quality") as timing:
+    with COMPUTING, timed(run.folder, "quality") as timing:
         verdicts = collect_shard(run.folder, run.rubric, shard_index)
         validate(run.folder, "verdicts", f"shard {shard_index}", verdicts)
         timing.row_count = verdicts.num_rows

@@ -1,12 +1,15 @@
 """One criterion over one shard, whatever its method; and all criteria of a shard, put together."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rubrics.checks import find_check
 from rubrics.model import Criterion, Rubric
 from rubrics.verdicts import VERDICT_SCHEMA
+from tasks.computing import COMPUTING
 from tasks.files import write_parquet
 from tasks.progress import reporter
 from tasks.scoring.checks import score_check
@@ -26,7 +29,8 @@ def score_shard(folder: RunFolder, criterion: Criterion, shard: str, shard_index
     if path.exists() and not (session and _has_gaps(path)):
         reporter().advance("score", pq.read_metadata(path).num_rows)
         return path
-    with timed(folder, "score", criterion.id) as timing:
+    turn = nullcontext() if criterion.method.type == "judge" else COMPUTING
+    with turn, timed(folder, "score", criterion.id) as timing:
         verdicts = _score(folder, criterion, shard, shard_index, session, timing)
         timing.row_count = verdicts.num_rows
         write_parquet(path, verdicts)
@@ -45,15 +49,21 @@ def collect_shard(folder: RunFolder, rubric: Rubric, shard_index: int) -> pa.Tab
 def _score(
     folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, session: Session | None, timing: Timing
 ) -> pa.Table:
-    run_id, method = folder.run_id, criterion.method.type
-    if method == "ratings":
+    run_id, method = folder.run_id, criterion.method
+    if method.type == "ratings":
         return score_ratings(run_id, criterion, shard, folder.ratings_file)
-    if method == "judge":
+    if method.type == "judge":
         if session is None:
             return score_without_judge(run_id, criterion, shard)
         return score_judge(run_id, criterion, shard, folder.plan_file(criterion.id, shard_index), session, timing)
-    score_columns = score_check if method == "check" else score_schema
-    return score_columns(run_id, criterion, pq.read_table(shard))
+    if method.type == "check":
+        return score_check(run_id, criterion, _read_columns(shard, *find_check(method.check).columns))
+    return score_schema(run_id, criterion, _read_columns(shard, "output"))
+
+
+def _read_columns(shard: str, *names: str) -> pa.Table:
+    """Only what the criterion looks at: several shards are in memory at once."""
+    return pq.read_table(shard, columns=["output_id", *names])
 
 
 def _has_gaps(path: Path) -> bool:

@@ -1,0 +1,96 @@
+"""A whole evaluation of 200,000 outputs by 5 checks, from the file to published tables, beside a plain Python loop.
+
+    python bench/evaluate.py [--n 200000]
+
+Prints the outputs a second between the run's begin (Prefect's start left out) and its publication, and the peak memory.
+"""
+
+import argparse
+import json
+import random
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+
+WORDS = (
+    "the system reduces local cost because a careful engineer measures every signal and the village library records "
+    "what farmers say about rain soil seed harvest market price road bridge water energy school doctor night morning"
+).split()
+
+RUBRIC = """
+id: bench_checks
+version: 1.0.0
+criteria:
+  - {id: length, description: 100 to 300 words., weight: 1,
+     method: {type: check, check: length_words, settings: {min: 100, max: 300}}}
+  - {id: sentences, description: At least 5 sentences., weight: 1,
+     method: {type: check, check: count_sentences, settings: {min: 5}}}
+  - {id: keywords, description: Names the price or the market., weight: 1,
+     method: {type: check, check: contains, settings: {any: [price, market], whole_word: true}}}
+  - {id: no_ai, description: Does not speak of itself as a model., weight: 1,
+     method: {type: check, check: not_contains, settings: {any: [as an AI, language model]}}}
+  - {id: number, description: Names a number., weight: 1,
+     method: {type: check, check: matches_regex, settings: {pattern: '[0-9]+'}}}
+"""
+
+
+def write_outputs(path: Path, count: int) -> None:
+    """Seeded outputs of about 200 words in sentences."""
+    dice = random.Random(7)
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(count):
+            words = dice.choices(WORDS, k=dice.randint(150, 250))
+            sentences = [" ".join(words[at : at + 14]).capitalize() for at in range(0, len(words), 14)]
+            text = ". ".join(sentences) + f". {number}" * (number % 3 > 0) + "."
+            row = {"case_id": f"c{number // 2}", "model": "ab"[number % 2], "prompt": "Report.", "output": text}
+            file.write(json.dumps(row) + "\n")
+
+
+def plain_loop(path: Path) -> float:
+    """The same five checks as a person would write them first; returns seconds."""
+    begin = time.perf_counter()
+    passed = [0] * 5
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            text = json.loads(line)["output"]
+            lowered = text.lower()
+            passed[0] += 100 <= len(text.split()) <= 300
+            passed[1] += len([part for part in re.split(r"[.!?]", text) if part.strip()]) >= 5
+            passed[2] += re.search(r"\b(price|market)\b", lowered) is not None
+            passed[3] += "as an ai" not in lowered and "language model" not in lowered
+            passed[4] += re.search(r"[0-9]+", text) is not None
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=200_000)
+    count = parser.parse_args().n
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_outputs(folder / "outputs.jsonl", count)
+        (folder / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
+        plain_s = plain_loop(folder / "outputs.jsonl")
+        command = [sys.executable, "-m", "flows.cli", "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--json"]
+        begin = time.perf_counter()
+        finished = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        wall_s = time.perf_counter() - begin
+    if finished.returncode not in (0, 1):
+        sys.exit(finished.stderr)
+    run = json.loads(finished.stdout)
+    for row in run["costs"]:
+        print(f"{row['stage']:10} {row['criterion_id'] or '':10} {row['wall_s']:6.2f} s wall {row['cpu_s']:6.2f} s CPU")
+    inside_s = (datetime.fromisoformat(run["finished_at"]) - datetime.fromisoformat(run["created_at"])).total_seconds()
+    peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"plain loop, checks alone: {count / plain_s:,.0f} outputs/s; whole command {wall_s:.1f} s")
+    print(f"ingest to published: {count / inside_s:,.0f} outputs/s ({inside_s:.1f} s), peak {peak_mb:,.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
