@@ -17,10 +17,43 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-WORDS = (
-    "the system reduces local cost because a careful engineer measures every signal and the village library records "
-    "what farmers say about rain soil seed harvest market price road bridge water energy school doctor night morning"
-).split()
+WORDS = [
+    "the",
+    "system",
+    "reduces",
+    "local",
+    "cost",
+    "because",
+    "a",
+    "careful",
+    "engineer",
+    "measures",
+    "every",
+    "signal",
+    "and",
+    "the",
+    "village",
+    "library",
+    "records",
+    "what",
+    "farmers",
+    "say",
+    "about",
+    "rain",
+    "soil",
+    "seed",
+    "harvest",
+    "market",
+    "price",
+    "road",
+    "bridge",
+    "water",
+    "energy",
+    "school",
+    "doctor",
+    "night",
+    "morning",
+]
 
 RUBRIC = """
 id: bench_checks

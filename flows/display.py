@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -206,6 +207,8 @@ def _mean_and_coverage(row: dict[str, Any] | None) -> str:
 def _plain(value: object) -> str:
     """A value on one line of a terminal: control characters, which could steer it, are shown as what they are."""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, datetime):
+        text = f"{value:%Y-%m-%d %H:%M:%S}"
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 

@@ -1,8 +1,7 @@
 """The evaluation of one set of outputs by one rubric, from files to published tables."""
 
 import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,13 +11,12 @@ from prefect.futures import PrefectFuture, wait
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from tasks import stages
+from tasks.asking import judging
 from tasks.ingest import Ingested
 from tasks.lake import DEFAULT_LAKE
-from tasks.ledger import settle_journals
-from tasks.plan import RunPlan
 from tasks.progress import reporter
 from tasks.quality import warm_up
-from tasks.runs import EvaluationRequest, Run, open_judge, opened_run, recorded
+from tasks.runs import EvaluationRequest, Run, opened_run, recorded
 from tasks.scoring.judge import Session
 from tasks.summary import RunSummary, published_version, summarise
 
@@ -63,27 +61,12 @@ def _evaluate(run: Run) -> RunSummary:
     ingested = stages.ingest(run)
     checked = [stages.validate_outputs.submit(run, shard, index) for index, shard in enumerate(ingested.shards)]
     planned = stages.plan(run, ingested)
-    with _judging(run, planned) as session:
+    with judging(run, planned) as session:
         _finish(_score(run, ingested, session))
     _finish(checked)
     stages.validate_judgments(run)
     stages.aggregate(run, ingested)
     return stages.publish(run, ingested)
-
-
-@contextmanager
-def _judging(run: Run, planned: RunPlan) -> Iterator[Session | None]:
-    """A session with the judge while the block runs; what it was told is in the ledger afterwards, come what may."""
-    if run.judge is None:
-        yield None
-        return
-    try:
-        with open_judge(run, planned.request_count) as session:
-            reporter().begin("judge", planned.request_count or None)
-            yield session
-            reporter().end("judge")
-    finally:
-        settle_journals(run.lake)
 
 
 def _score(run: Run, ingested: Ingested, session: Session | None) -> list[PrefectFuture[Any]]:

@@ -18,9 +18,7 @@ from rubrics.library import read_rubric
 from rubrics.model import Rubric
 from rubrics.versions import describe_difference, rubric_digest, rubric_from_body
 from tasks.judging.prices import find_price
-from tasks.judging.probe import probe
-from tasks.judging.replay import ReplaySession, check_replies
-from tasks.judging.session import JudgingSession, open_session
+from tasks.judging.replay import check_replies
 from tasks.judging.settings import JudgeSettings, ReplaySettings, read_judge
 from tasks.lake import DEFAULT_LAKE, Lake, commit, connect, find_lake, prepare_lake
 from tasks.reading import dataset_files, digest_files
@@ -140,35 +138,6 @@ def recorded(run: Run) -> Iterator[None]:
         reason = str(error) if isinstance(error, GradebookError) else f"{type(error).__name__}: {error}"
         _write_row(run, "failed", reason[:2_000])
         raise
-
-
-def open_judge(run: Run, request_count: int) -> JudgingSession | ReplaySession:
-    """The session with the run's judge; its endpoint is looked at first where something is to be asked.
-
-    Raises `EndpointUnavailable` where it does not answer or refuses the key.
-    """
-    if run.judge is None:
-        raise ValueError("the run has no judge")
-    if request_count and isinstance(run.judge, JudgeSettings):
-        probe(run.judge)
-    return open_session(
-        run.judge,
-        journal_folder=run.lake.journal_folder,
-        run_id=run.run_id,
-        budget_usd=_budget_left_usd(run),
-        price=find_price(run.judge) if isinstance(run.judge, JudgeSettings) else None,
-    )
-
-
-def _budget_left_usd(run: Run) -> float | None:
-    """The budget less what the run spent before it was interrupted; None: no budget."""
-    if run.request.budget_usd is None:
-        return None
-    with connect(run.lake, read_only=True) as connection:
-        row = connection.execute(
-            "select coalesce(sum(cost_usd), 0) from judgments where run_id = ?", [run.run_id]
-        ).fetchone()
-    return max(0.0, run.request.budget_usd - (row[0] if row else 0.0))
 
 
 def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:

@@ -49,7 +49,7 @@ def timed(folder: RunFolder, stage: str, criterion_id: str | None = None) -> Ite
     yield timing
     timing.wall_s += time.perf_counter() - wall
     timing.cpu_s += clock() - cpu
-    _append(folder, timing)
+    keep_timing(folder, timing)
 
 
 def read_timings(folder: RunFolder) -> pa.Table:
@@ -66,7 +66,8 @@ def process_cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _append(folder: RunFolder, timing: Timing) -> None:
+def keep_timing(folder: RunFolder, timing: Timing) -> None:
+    """Append a line for a piece of work that is done."""
     line = json.dumps(asdict(timing)) + "\n"
     descriptor = os.open(folder.timings_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
