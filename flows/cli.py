@@ -168,7 +168,7 @@ def report(
 def main() -> None:
     """Run the command; every foreseen failure ends as a sentence on stderr and an exit code."""
     try:
-        app()
+        app(prog_name="gradebook")
     except GradebookError as error:
         typer.echo(f"gradebook: {error}", err=True)
         sys.exit(error.exit_code)

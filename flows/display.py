@@ -106,10 +106,11 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
     people.print(_cost_table(summary))
-    if summary.is_met:
-        people.print("[green]Every gate and threshold is met.[/]")
+    for note in run["notes"] or ():
+        people.print(f"[yellow]note:[/] {escape(note)}")
+    people.print(f"[{'green' if summary.is_met else 'red'}]{summary.verdict}[/]")
     for sentence in summary.unmet:
-        people.print(f"[red]not met:[/] {escape(sentence)}")
+        people.print(f"  {escape(sentence)}")
     people.print(f"run {run['run_id']}, published as version {run['version']}", highlight=False)
     if report:
         people.print(f"report {report}", highlight=False, soft_wrap=True)

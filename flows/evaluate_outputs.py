@@ -15,10 +15,11 @@ from tasks.asking import judging
 from tasks.ingest import Ingested
 from tasks.lake import DEFAULT_LAKE
 from tasks.progress import reporter
+from tasks.publish import conclude_run
 from tasks.quality import warm_up
 from tasks.runs import EvaluationRequest, Run, opened_run, recorded
 from tasks.scoring.judge import Session
-from tasks.summary import RunSummary, published_version, summarise
+from tasks.summary import RunSummary, published_version
 
 # A task is a criterion and a shard: it computes outside Python's lock, or waits for the judge.
 WORKER_COUNT = 8
@@ -49,7 +50,7 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
     )
     with opened_run(request, datetime.now(UTC)) as run:
         if published_version(run.lake, run.run_id) is not None:
-            return summarise(run.lake, run.run_id)
+            return conclude_run(run)  # an earlier command was interrupted just after its commit, or named this run
         with recorded(run):
             summary = _evaluate(run)
     await _show_artifacts(run, summary)
@@ -66,7 +67,7 @@ def _evaluate(run: Run) -> RunSummary:
     _finish(checked)
     stages.validate_judgments(run)
     stages.aggregate(run, ingested)
-    return stages.publish(run, ingested)
+    return stages.publish(run, ingested, planned)
 
 
 def _score(run: Run, ingested: Ingested, session: Session | None) -> list[PrefectFuture[Any]]:

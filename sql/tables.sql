@@ -15,6 +15,7 @@ create table if not exists runs (
     rubric_digest varchar,
     judge varchar,
     settings varchar,
+    notes varchar[],
     code_version varchar,
     output_count bigint,
     version bigint,

@@ -33,7 +33,7 @@ def run_judgments(lake: Lake, run_id: str) -> Iterator[pa.Table]:
         names = ", ".join(JUDGMENT_SCHEMA.names)
         found = connection.execute(f"select {names} from judgments where run_id = ?", [run_id])
         for batch in found.to_arrow_reader(BATCH_ROWS):
-            yield pa.Table.from_batches([batch])
+            yield pa.Table.from_batches([batch]).cast(JUDGMENT_SCHEMA)
 
 
 def _insert(lake: Lake, judgments: pa.Table, path: Path) -> int:

@@ -43,6 +43,7 @@ class RunPlan:
     """What the run will take, criterion by criterion, in the order of the rubric."""
 
     criteria: tuple[CriterionPlan, ...]
+    unmatched_rating_count: int = 0  # ratings of the file that fit no output
 
     @property
     def request_count(self) -> int:

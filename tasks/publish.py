@@ -4,25 +4,28 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rubrics.judging.prompt import criterion_digest
 from rubrics.versions import canonical_body
 from tasks.aggregate import model_order
 from tasks.costs import run_costs
 from tasks.files import write_parquet, write_text
+from tasks.ingest import Ingested
 from tasks.lake import commit
 from tasks.quality import read_findings
+from tasks.report import write_report
 from tasks.runs import Run, refuse_changed_rubric_in, replace_row, run_row
+from tasks.summary import RunSummary, summarise
 from tasks.timings import process_cpu_s
 from tasks.workspace import RunFolder
 
 
-def publish_run(run: Run, shards: tuple[str, ...], output_count: int) -> int:
+def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
     """Publish the run and return its version.
 
     Raises `RubricError` where another run took the rubric's version with another text in the meantime.
@@ -31,34 +34,34 @@ def publish_run(run: Run, shards: tuple[str, ...], output_count: int) -> int:
     write_parquet(folder.mart_file("quality_results"), read_findings(folder))
     costs = run_costs(run)
     write_parquet(folder.mart_file("stage_costs"), costs)
-    totals = {"output_count": output_count, "cost_usd": _billed_usd(costs)}
+    totals = {"output_count": ingested.output_count, "cost_usd": _billed_usd(costs), "notes": notes}
     clock = time.perf_counter(), process_cpu_s()
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
         _insert_rubric(connection, run)
-        for index, shard in enumerate(shards):
+        for index, shard in enumerate(ingested.shards):
             _add_outputs(connection, run, Path(shard))
             _add_file(connection, run, "verdicts", folder.collected_file(index), f"run_id={run.run_id}")
         for table in _marts(folder):
             _insert_parquet(connection, table, folder.mart_file(table))
         _insert_parquet(connection, "quarantine", folder.quarantine_file)
         _insert_ratings(connection, folder)
-        _insert_own_cost(connection, run, output_count, *clock)
+        _insert_own_cost(connection, run, ingested.output_count, *clock)
         replace_row(connection, {**run_row(run, "published", None), **totals, "version": version})
 
     extra = json.dumps({"run_id": run.run_id, "rubric": f"{run.rubric.id} {run.rubric.version}"})
     return commit(run.lake, f"publish run {run.run_id}", body, extra=extra)
 
 
-def mark_published(folder: RunFolder, summary: Mapping[str, object]) -> None:
-    """Leave the summary in the run's folder: the same command again has nothing to do."""
-    write_text(folder.published_file, json.dumps(summary, default=str))
-
-
-def discard_working_files(folder: RunFolder) -> None:
-    """Delete what the lake holds now; the report, the summary and the timings stay."""
+def conclude_run(run: Run) -> RunSummary:
+    """Write the report of a published run and tidy its folder; the same command again begins a new run."""
+    folder = run.folder
+    summary = summarise(run.lake, run.run_id)
+    write_report(run.lake, summary, folder.report_file)
+    write_text(folder.published_file, json.dumps(summary.as_json(), default=str))
     for name in ("shards", "plan", "verdicts", "collected", "marts"):
         shutil.rmtree(folder.path / name, ignore_errors=True)
+    return summary
 
 
 def _billed_usd(costs: pa.Table) -> float | None:
@@ -97,7 +100,7 @@ def _insert_rubric(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
     connection.register("run_criteria", criteria_table(run))
     connection.execute(
         "insert into criteria by name select rubric_id, rubric_version, criterion_id, category, weight, is_gate, "
-        "threshold, method, description from run_criteria"
+        "threshold, method, description, digest from run_criteria"
     )
 
 
@@ -110,6 +113,7 @@ def criteria_table(run: Run) -> pa.Table:
             "rubric_id": rubric.id,
             "rubric_version": rubric.version,
             "criterion_id": criterion.id,
+            "digest": criterion_digest(criterion),
             "category": criterion.category,
             "weight": rubric.weight_of(criterion),
             "is_gate": criterion.gate,
@@ -127,7 +131,7 @@ CRITERIA_SCHEMA = pa.schema(
     [
         *(
             pa.field(name, pa.string())
-            for name in ("run_id", "rubric_id", "rubric_version", "criterion_id", "category")
+            for name in ("run_id", "rubric_id", "rubric_version", "criterion_id", "digest", "category")
         ),
         pa.field("weight", pa.float64()),
         pa.field("is_gate", pa.bool_()),

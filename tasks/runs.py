@@ -163,6 +163,7 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "rubric_digest": run.rubric_digest,
         "judge": run.judge.judge if run.judge else None,
         "settings": json.dumps(settings),
+        "notes": [],
         "code_version": code_version(),
         "output_count": None,
         "version": None,

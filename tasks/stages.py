@@ -1,5 +1,6 @@
 """The stages as Prefect tasks: a name for the UI around the functions that do the work."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,16 +11,16 @@ from tasks.computing import COMPUTING
 from tasks.ingest import Ingested, ingest_outputs
 from tasks.ledger import run_judgments, settle_journals
 from tasks.marts import aggregate_run
+from tasks.notes import run_notes
 from tasks.plan import RunPlan, plan_run
 from tasks.progress import reporter
-from tasks.publish import discard_working_files, mark_published, publish_run
+from tasks.publish import conclude_run, publish_run
 from tasks.quality import validate
-from tasks.report import write_report
 from tasks.runs import Run
 from tasks.scoring.judge import Session
 from tasks.scoring.ratings import match_ratings, read_ratings
 from tasks.scoring.shards import collect_shard, score_shard
-from tasks.summary import RunSummary, summarise
+from tasks.summary import RunSummary
 from tasks.timings import timed
 
 MARTS_WITH_A_SUITE = ("output_scores", "criterion_scores", "run_scores")
@@ -59,13 +60,14 @@ def plan(run: Run, ingested: Ingested) -> RunPlan:
     reporter().begin("plan", None)
     with timed(run.folder, "plan") as timing:
         settle_journals(run.lake)
+        unmatched_count = 0
         ratings = read_ratings(Path(run.request.ratings), run.rubric) if run.request.ratings else None
         if ratings is not None or any(criterion.method.type == "ratings" for criterion in run.rubric.criteria):
-            match_ratings(run.lake, run.folder, ingested.shards, ratings)
+            unmatched_count = match_ratings(run.lake, run.folder, ingested.shards, ratings)
         planned = plan_run(run.lake, run.folder, run.rubric, run.judge, ingested.shards, ingested.output_count)
         timing.row_count = ingested.output_count
     reporter().end("plan")
-    return planned
+    return replace(planned, unmatched_rating_count=unmatched_count)
 
 
 @task(task_run_name="{criterion_id} · shard {shard_index}", cache_policy=NO_CACHE)
@@ -107,13 +109,10 @@ def aggregate(run: Run, ingested: Ingested) -> tuple[str, ...]:
 
 
 @task(task_run_name="publish", cache_policy=NO_CACHE)
-def publish(run: Run, ingested: Ingested) -> RunSummary:
+def publish(run: Run, ingested: Ingested, planned: RunPlan) -> RunSummary:
     """Publish the run in one transaction, read its summary back and write the report."""
     reporter().begin("publish", None)
-    publish_run(run, ingested.shards, ingested.output_count)
-    summary = summarise(run.lake, run.run_id)
-    write_report(run.lake, summary, run.folder.report_file)
-    mark_published(run.folder, summary.as_json())
-    discard_working_files(run.folder)
+    publish_run(run, ingested, run_notes(run, ingested, planned))
+    summary = conclude_run(run)
     reporter().end("publish")
     return summary

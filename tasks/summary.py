@@ -20,7 +20,15 @@ class RunSummary:
     criteria: tuple[Row, ...]
     costs: tuple[Row, ...]
     quality: tuple[Row, ...]
+    has_requirement: bool
     unmet: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Whether the outputs do what the rubric requires, in a sentence."""
+        if not self.has_requirement:
+            return "The rubric has no gate and no pass_threshold: there was nothing to meet."
+        return "Not every gate and threshold is met." if self.unmet else "Every gate and threshold is met."
 
     @property
     def run_id(self) -> str:
@@ -37,6 +45,7 @@ class RunSummary:
         return {
             **self.run,
             "is_met": self.is_met,
+            "verdict": self.verdict,
             "unmet": list(self.unmet),
             "scores": list(self.scores),
             "criteria": list(self.criteria),
@@ -63,9 +72,10 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         criteria = _rows(connection, _CRITERIA, run_id)
         costs = _rows(connection, _COSTS, run_id)
         quality = _rows(connection, _QUALITY, run_id)
-        body = _rows(connection, _THRESHOLD, run_id)
-    pass_threshold = body[0]["pass_threshold"] if body else None
-    return RunSummary(found[0], scores, criteria, costs, quality, _unmet(scores, pass_threshold))
+        (asked,) = _rows(connection, _THRESHOLD, run_id)
+    has_requirement = asked["pass_threshold"] is not None or asked["has_other_requirement"]
+    unmet = _unmet(scores, asked["pass_threshold"])
+    return RunSummary(found[0], scores, criteria, costs, quality, has_requirement, unmet)
 
 
 def published_version(lake: Lake, run_id: str) -> int | None:
@@ -112,7 +122,11 @@ select stage, count(*) as expectation_count, count(*) filter (not is_met) as unm
 from quality_results where run_id = ? group by stage order by stage
 """
 _THRESHOLD = """
-select (ru.body::json ->> 'pass_threshold')::double as pass_threshold
+select
+    (ru.body::json ->> 'pass_threshold')::double as pass_threshold,
+    coalesce((ru.body::json ->> 'require_thresholds')::boolean, false) or exists (
+        from criteria as c where c.rubric_id = r.rubric_id and c.rubric_version = r.rubric_version and c.is_gate
+    ) as has_other_requirement
 from runs as r inner join rubrics as ru on r.rubric_id = ru.rubric_id and r.rubric_version = ru.rubric_version
 where r.run_id = ?
 """

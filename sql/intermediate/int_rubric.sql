@@ -21,6 +21,8 @@ final as (
         run.pass_threshold,
         run.require_thresholds,
         totals.*,
+        -- Where a rubric asks for nothing, nothing passes or fails.
+        run.pass_threshold is not null or totals.gate_count > 0 or run.require_thresholds as has_requirement,
     from run
     cross join totals
 )

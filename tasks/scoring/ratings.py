@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from rubrics.errors import Fault, RatingsError
+from rubrics.errors import Fault, OutputsError, RatingsError
 from rubrics.model import Criterion, Rubric
 from rubrics.verdicts import verdict_table
 from tasks.files import write_parquet
@@ -84,20 +84,27 @@ def read_ratings(path: Path, rubric: Rubric) -> pa.Table:
     """Read a ratings file (JSON Lines or CSV) as `SLOT_SCHEMA`. Raises `RatingsError` with every fault."""
     faults: list[Fault] = []
     rows: list[dict[str, Any]] = []
-    for raw in _read_rows(path):
-        try:
-            if isinstance(raw.content, str):
-                raise ValueError(raw.content)
-            rows.append(_rating(RatingRow.model_validate(raw.content), rubric, path, raw.line))
-        except ValidationError as error:
-            faults.extend(Fault(str(path), raw.line, _sentence(detail)) for detail in error.errors())
-        except ValueError as error:
-            faults.append(Fault(str(path), raw.line, str(error)))
+    try:
+        for raw in _read_rows(path):
+            _take_row(raw, rubric, rows, faults)
+    except OutputsError as error:  # the file as a whole
+        raise RatingsError(error.faults) from error
     if not rows and not faults:
         faults.append(Fault(str(path), None, "found no ratings, expected at least one"))
     if faults:
         raise RatingsError(tuple(faults))
     return pa.Table.from_pylist(rows, schema=SLOT_SCHEMA)
+
+
+def _take_row(raw: RawRow, rubric: Rubric, rows: list[dict[str, Any]], faults: list[Fault]) -> None:
+    try:
+        if isinstance(raw.content, str):
+            raise ValueError(raw.content)
+        rows.append(_rating(RatingRow.model_validate(raw.content), rubric, raw.source, raw.line))
+    except ValidationError as error:
+        faults.extend(Fault(raw.source, raw.line, _sentence(detail)) for detail in error.errors())
+    except ValueError as error:
+        faults.append(Fault(raw.source, raw.line, str(error)))
 
 
 def _read_rows(path: Path) -> Iterator[RawRow]:
@@ -225,7 +232,7 @@ def _refuse_ambiguous(connection: duckdb.DuckDBPyConnection) -> None:
         )
 
 
-def _rating(row: RatingRow, rubric: Rubric, path: Path, line: int | None) -> dict[str, Any]:
+def _rating(row: RatingRow, rubric: Rubric, source: str, line: int) -> dict[str, Any]:
     known = {criterion.id: criterion for criterion in rubric.criteria}
     if row.criterion_id not in known:
         raise ValueError(f"criterion_id: found {row.criterion_id!r}, expected one of {', '.join(known)}")
@@ -236,7 +243,7 @@ def _rating(row: RatingRow, rubric: Rubric, path: Path, line: int | None) -> dic
     rated_at = row.rated_at
     if rated_at is not None and rated_at.tzinfo is None:
         rated_at = rated_at.replace(tzinfo=UTC)
-    return {**row.model_dump(), "score": score, "rated_at": rated_at, "source": str(path), "line": line}
+    return {**row.model_dump(), "score": score, "rated_at": rated_at, "source": source, "line": line}
 
 
 def _sentence(detail: Any) -> str:

@@ -73,7 +73,7 @@ def test_bounds_decide_where_they_lie_on_one_side_of_the_threshold(build, pass_t
 
 
 def test_without_a_threshold_a_gap_in_a_weighted_criterion_does_not_matter(build):
-    assert passed(build({"tone": {}}, {"o": {"tone": None}})) is True
+    assert passed(build(GATED, {"o": {"tone": None, "safe": 1.0}})) is True
 
 
 @pytest.mark.parametrize(("facts", "expected"), [(0.4, False), (0.5, True), (None, None)])
@@ -82,7 +82,11 @@ def test_required_thresholds_hold_each_criterion_to_its_own(build, facts, expect
 
 
 def test_thresholds_that_are_not_required_decide_nothing(build):
-    assert passed(build(STRICT, {"o": {"tone": 1.0, "facts": 0.0}})) is True
+    assert passed(build(STRICT, {"o": {"tone": 1.0, "facts": 0.0}}, pass_threshold=0.5)) is True
+
+
+def test_where_the_rubric_requires_nothing_nothing_passes_or_fails(build):
+    assert passed(build(STRICT, {"o": {"tone": 1.0, "facts": 1.0}})) is None
 
 
 def test_a_criterion_without_a_threshold_is_required_nothing(build):

@@ -1,0 +1,87 @@
+"""The ledger: journals are settled once, whatever happened to their writers."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from rubrics.judgments import JUDGMENT_SCHEMA
+from tasks.judging.journal import Journal
+from tasks.lake import Lake, connect, find_lake, prepare_lake
+from tasks.ledger import run_judgments, settle_journals
+
+JUDGMENT = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
+    "run_id": "r",
+    "request_key": "k",
+    "output_id": "o",
+    "criterion_id": "c",
+    "judge": "m",
+    "replicate": 0,
+    "status": "scored",
+    "level_id": "good",
+    "prompt_digest": "p",
+    "prompt_tokens": 10,
+    "cached_tokens": 0,
+    "completion_tokens": 2,
+    "cost_usd": 0.25,
+    "latency_ms": 1.0,
+    "attempts": 1,
+    "asked_at": datetime(2026, 11, 20, tzinfo=UTC),
+}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    found = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")
+    prepare_lake(found)
+    return found
+
+
+def write_journal(lake: Lake, *judgment_ids: str) -> Path:
+    with Journal(lake.journal_folder, "r") as journal:
+        for judgment_id in judgment_ids:
+            journal.append(JUDGMENT | {"judgment_id": judgment_id})
+    return journal.path
+
+
+def ledger(lake: Lake) -> list[str]:
+    with connect(lake, read_only=True) as connection:
+        return [row[0] for row in connection.execute("select judgment_id from judgments order by 1").fetchall()]
+
+
+def test_a_settled_journal_is_in_the_ledger_and_gone(lake):
+    path = write_journal(lake, "a", "b")
+    assert settle_journals(lake) == 2
+    assert ledger(lake) == ["a", "b"]
+    assert not path.exists()
+
+
+def test_a_journal_settled_twice_adds_nothing(lake):
+    path = write_journal(lake, "a", "b")
+    content = path.read_bytes()
+    settle_journals(lake)
+    path.write_bytes(content)  # as if the process had died between its commit and the deletion
+    assert settle_journals(lake) == 0
+    assert ledger(lake) == ["a", "b"]
+
+
+def test_a_journal_whose_writer_lives_is_left_alone(lake):
+    with Journal(lake.journal_folder, "r") as journal:
+        journal.append(JUDGMENT | {"judgment_id": "a"})
+        assert settle_journals(lake) == 0
+        assert journal.path.exists()
+
+
+def test_a_torn_last_line_loses_nothing_before_it(lake):
+    path = write_journal(lake, "a", "b")
+    path.write_bytes(path.read_bytes()[:-20])
+    settle_journals(lake)
+    assert ledger(lake) == ["a"]
+
+
+def test_a_run_reads_what_it_paid_for(lake):
+    write_journal(lake, "a")
+    settle_journals(lake)
+    (judgments,) = run_judgments(lake, "r")
+    assert judgments.schema == JUDGMENT_SCHEMA
+    assert list(run_judgments(lake, "another")) == []

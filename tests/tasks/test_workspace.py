@@ -1,0 +1,57 @@
+"""A run's folder: one process at a time, and the same command goes on with the run it began."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from rubrics.errors import InputError
+from tasks.workspace import RunFolder, claim_run, created_at
+
+NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
+
+
+def test_a_new_run_is_named_by_its_time(tmp_path):
+    with claim_run(tmp_path, "print", None, NOW) as claim:
+        assert claim.folder.run_id.startswith("20261120-023000-")
+        assert created_at(claim.folder) == NOW
+
+
+def test_the_same_evaluation_goes_on_in_its_unfinished_folder(tmp_path):
+    with claim_run(tmp_path, "print", None, NOW) as first:
+        pass
+    with claim_run(tmp_path, "print", None, NOW) as again:
+        assert again.folder == first.folder
+
+
+def test_another_evaluation_gets_a_folder_of_its_own(tmp_path):
+    with claim_run(tmp_path, "print", None, NOW) as first:
+        pass
+    with claim_run(tmp_path, "other", None, NOW) as other:
+        assert other.folder != first.folder
+
+
+def test_a_published_run_is_not_gone_on_with(tmp_path):
+    with claim_run(tmp_path, "print", None, NOW) as first:
+        first.folder.published_file.write_text("{}")
+    with claim_run(tmp_path, "print", None, NOW) as second:
+        assert second.folder != first.folder
+
+
+def test_a_run_at_work_in_another_process_is_left_alone(tmp_path):
+    with claim_run(tmp_path, "print", None, NOW) as first, claim_run(tmp_path, "print", None, NOW) as second:
+        assert second.folder != first.folder
+
+
+def test_a_named_run_at_work_is_refused(tmp_path):
+    with claim_run(tmp_path, "print", "night", NOW), pytest.raises(InputError, match="another process"):
+        claim_run(tmp_path, "print", "night", NOW)
+
+
+def test_a_named_run_of_something_else_is_refused_and_left_free(tmp_path):
+    with claim_run(tmp_path, "print", "night", NOW):
+        pass
+    with pytest.raises(InputError, match="night"):
+        claim_run(tmp_path, "other", "night", NOW)
+    with claim_run(tmp_path, "print", "night", NOW) as again:
+        assert again.folder == RunFolder(Path(tmp_path) / "night")
