@@ -1,0 +1,220 @@
+"""The documentation held to the code. `python tests/test_docs.py` writes the tables that are generated."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import typer
+import yaml
+from pydantic import BaseModel
+
+from flows.cli import app
+from rubrics import checks
+from rubrics.columns import OUTPUT_COLUMNS
+from rubrics.library import METHOD_KEYS, parse_rubric, shipped_rubrics
+from rubrics.model import Criterion, Level, Rubric
+from rubrics.plain_words import keys_of
+from tasks.fitting import RowFitter
+from tasks.judging.replay import RecordedReply
+from tasks.judging.settings import JudgeSettings, Prices
+from tasks.scoring.ratings import RatingRow
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]}
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+UNRUN = " at (version"  # time travel needs a lake with that version
+
+
+def text_of(page: str) -> str:
+    return PAGES[page].read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> Iterator[tuple[str, str]]:
+    """The fenced blocks of a language, each with its page."""
+    for page in PAGES:
+        for block in re.findall(rf"^```{language}\n(.*?)^```", text_of(page), re.DOTALL | re.MULTILINE):
+            yield page, block
+
+
+def rows_after(page: str, mark: str) -> list[list[str]]:
+    """The cells of the table that follows a mark, without its head."""
+    table = text_of(page).partition(f"<!-- {mark} -->\n")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+
+def keys_after(page: str, mark: str) -> list[str]:
+    return [cells[0].strip("`") for cells in rows_after(page, mark)]
+
+
+def shell_lines() -> Iterator[tuple[str, list[str]]]:
+    """Every `gradebook` and `python` line of the shell blocks, as words."""
+    for page, block in blocks("sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            yield page, shlex.split(line, comments=True)
+
+
+GRADEBOOK_LINES = [(page, words) for page, words in shell_lines() if words[:1] == ["gradebook"]]
+MENTIONS = [
+    (page, mention.split()[1:])
+    for page in PAGES
+    for mention in re.findall(r"`(gradebook [a-z][^`]*)`", re.sub(r"```.*?```", "", text_of(page), flags=re.DOTALL))
+]
+QUERIES = [*blocks("sql"), *((page, words[2]) for page, words in GRADEBOOK_LINES if words[1] == "sql")]
+
+
+# -------- what is generated
+def check_table() -> str:
+    lines = ["| check | passes when | settings |", "| --- | --- | --- |"]
+    for name in checks.check_names():
+        check = checks.find_check(name)
+        settings = [f"`{key}`{default_words(field)}" for key, field in check.settings_model.model_fields.items()]
+        lines.append(f"| `{name}` | {check.summary} | {', '.join(settings)} |")
+    return "\n".join(lines)
+
+
+def default_words(field: Any) -> str:
+    if field.is_required():
+        return " (required)"
+    return "" if field.default is None else f" ({json.dumps(field.default)})"
+
+
+def column_tables() -> str:
+    parts = []
+    for table, words in yaml.safe_load(files("sql").joinpath("columns.yml").read_text(encoding="utf-8")).items():
+        rows = [f"| `{name}` | {meaning.replace('|', chr(92) + '|')} |" for name, meaning in words["columns"].items()]
+        head = [f"### {table}", words["description"], "", "| column | meaning |", "| --- | --- |"]
+        parts.append("\n".join([*head, *rows]))
+    return "\n\n".join(parts)
+
+
+GENERATED = {"checks": ("docs/rubrics.md", check_table), "columns": ("docs/sql.md", column_tables)}
+
+
+def with_generated(page: str, mark: str, table: str) -> str:
+    begin, end = f"<!-- {mark}: begin -->\n", f"<!-- {mark}: end -->"
+    head, _, rest = text_of(page).partition(begin)
+    return f"{head}{begin}{table}\n{end}{rest.partition(end)[2]}"
+
+
+@pytest.mark.parametrize("mark", GENERATED)
+def test_a_generated_table_is_up_to_date(mark):
+    page, make = GENERATED[mark]
+    assert text_of(page) == with_generated(page, mark, make()), "run `python tests/test_docs.py`"
+
+
+# -------- what is typed
+def test_the_readme_names_the_two_commands_and_the_makefile_has_them():
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {"demo", "test"} <= set(targets)
+    assert all(re.search(rf"^make {name}\b", text_of("README.md"), re.MULTILINE) for name in ("demo", "test"))
+
+
+@pytest.mark.parametrize(("page", "words"), GRADEBOOK_LINES)
+def test_a_command_line_can_be_typed_as_it_stands(page, words):
+    # Typer itself reads the words: an unknown command is a KeyError, a wrong option or value a usage error.
+    COMMANDS[words[1]].make_context(words[1], words[2:])
+
+
+@pytest.mark.parametrize(("page", "words"), MENTIONS)
+def test_a_command_named_in_the_text_exists(page, words):
+    options = {option for parameter in COMMANDS[words[0]].params for option in parameter.opts} if words else set()
+    assert [word for word in words if word.startswith("--")] == [word for word in words if word in options]
+
+
+def test_the_readme_has_a_row_for_every_command():
+    assert [name for name in COMMANDS if f"| `gradebook {name}` |" not in text_of("README.md")] == []
+
+
+def test_every_script_that_is_named_exists():
+    named = {words[2].replace(".", "/") + ".py" for _, words in shell_lines() if words[:2] == ["python", "-m"]}
+    named |= set(re.findall(r"`python (\S+\.py)", "".join(map(text_of, PAGES))))
+    assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_relative_link_leads_somewhere(page):
+    links = re.findall(r"\]\((?!https?://)([^)\s]+)\)", text_of(page))
+    assert [link for link in links if not leads_somewhere(PAGES[page], link)] == []
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    name, _, anchor = link.partition("#")
+    target = page.parent / name if name else page
+    if not target.exists() or not anchor:
+        return target.exists()
+    headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+    return anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+# -------- what is listed
+@pytest.mark.parametrize(
+    ("mark", "model"), [("rubric keys", Rubric), ("criterion keys", Criterion), ("level keys", Level)]
+)
+def test_the_keys_of_a_rubric_file_are_those_of_its_model(mark, model: type[BaseModel]):
+    assert set(keys_after("docs/rubrics.md", mark)) == set(model.model_fields)
+
+
+def test_the_methods_and_their_keys_are_those_of_the_models():
+    rows = rows_after("docs/rubrics.md", "methods")
+    listed = {name.strip("`"): {"type", *re.findall(r"`(\w+)`", keys)} for name, keys, _ in rows}
+    assert listed == {name: set(keys_of(model)) for name, model in METHOD_KEYS.items()}
+
+
+def test_the_judge_settings_and_their_defaults_are_those_of_the_model():
+    listed = {cells[0].strip("`"): cells[1].strip("`") for cells in rows_after("docs/judging.md", "judge settings")}
+    known = {name: field.get_default() for name, field in JudgeSettings.model_fields.items()}
+    shown = {name: "none" if value is None else str(value) for name, value in known.items()}
+    assert listed == shown | {"model": "required"}
+
+
+def test_the_prices_of_a_judge_file_are_named():
+    (meaning,) = [cells[2] for cells in rows_after("docs/judging.md", "judge settings") if cells[0] == "`prices`"]
+    assert [name for name in Prices.model_fields if f"`{name}`" not in meaning] == []
+
+
+@pytest.mark.parametrize("columns", [OUTPUT_COLUMNS, tuple(RatingRow.model_fields)], ids=["outputs", "ratings"])
+def test_every_input_column_is_explained(columns):
+    assert [name for name in columns if f"`{name}`" not in text_of("docs/own-data.md")] == []
+
+
+def test_every_field_of_a_recorded_reply_is_explained():
+    assert [name for name in RecordedReply.model_fields if f"`{name}`" not in text_of("docs/judging.md")] == []
+
+
+def test_every_shipped_rubric_is_named():
+    assert [name for name in shipped_rubrics() if f"`{name}`" not in text_of("docs/rubrics.md")] == []
+
+
+# -------- what is shown
+@pytest.mark.parametrize(("page", "query"), QUERIES)
+def test_a_query_runs_over_the_tables(page, query):
+    with duckdb.connect() as connection:
+        connection.execute(files("sql").joinpath("tables.sql").read_text(encoding="utf-8"))
+        assert UNRUN in query or connection.execute(query).description
+
+
+@pytest.mark.parametrize(("page", "block"), [*blocks("yaml")])
+def test_a_yaml_file_that_is_shown_is_right(page, block):
+    shown = yaml.safe_load(block)
+    assert parse_rubric(block, page) if "criteria" in shown else JudgeSettings.model_validate(shown)
+
+
+JSON_LINES = [(page, line) for page, block in blocks("json") for line in block.splitlines()]
+
+
+@pytest.mark.parametrize(("page", "line"), JSON_LINES)
+def test_a_json_line_that_is_shown_fits(page, line):
+    row = json.loads(line)
+    fitted = RecordedReply.model_validate(row) if "level" in row else RowFitter({}).fit(row, "jsonl")
+    assert not isinstance(fitted, str)
+
+
+if __name__ == "__main__":
+    for mark, (page, make) in GENERATED.items():
+        PAGES[page].write_text(with_generated(page, mark, make()), encoding="utf-8")
