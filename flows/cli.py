@@ -5,11 +5,14 @@ import tempfile
 import traceback
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rubrics.errors import GradebookError, InputError
+
+if TYPE_CHECKING:
+    from tasks.runs import EvaluationRequest
 
 DONE, NOT_MET, NOT_FINISHED = 0, 1, 3
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
@@ -116,6 +119,8 @@ def runs(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: Json
     if as_json:
         _print_json({"runs": list(rows)})
     elif rows:
+        for row in rows:
+            row["reason"] = (row["reason"] or "").partition("\n")[0]
         show_rows(rows[0], (row.values() for row in rows))
 
 
@@ -160,8 +165,9 @@ def report(
     summary = summarise(found, run or latest_run(found))
     try:
         path = write_report(found, summary, out or Path(f"{summary.run_id}.html"))
-    except OSError as error:
-        raise InputError(f"--out: can't write {error.filename}: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # an empty name is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"--out: can't write {out or '.'}: {reason}") from error
     typer.echo(path)
 
 
@@ -170,7 +176,7 @@ def main() -> None:
     try:
         app(prog_name="gradebook")
     except GradebookError as error:
-        typer.echo(f"gradebook: {error}", err=True)
+        _tell(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         typer.echo("gradebook: interrupted; the same command goes on where it stopped", err=True)
@@ -178,20 +184,22 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(DONE)
     except Exception as error:  # noqa: BLE001 - the last edge: the traceback is kept, a sentence is shown
-        typer.echo(
-            f"gradebook: unexpected {type(error).__name__}: {error} (traceback in {_keep_traceback()})", err=True
-        )
+        _tell(f"unexpected {type(error).__name__}: {error} (traceback in {_keep_traceback()})")
         sys.exit(NOT_FINISHED)
 
 
-def _print_plan(request: object, *, as_json: bool) -> None:
+def _tell(sentence: str) -> None:
+    """Say on stderr what went wrong; control characters of a file or a name can't steer the terminal."""
+    shown = (letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in sentence)
+    typer.echo(f"gradebook: {''.join(shown)}", err=True)
+
+
+def _print_plan(request: "EvaluationRequest", *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from flows.display import show_plan, shown_progress
     from tasks.preview import preview_run
-    from tasks.runs import EvaluationRequest
 
-    assert isinstance(request, EvaluationRequest)  # noqa: S101
     with shown_progress():
         ingested, plan = preview_run(request)
     if as_json:

@@ -16,6 +16,8 @@ from tasks.runs import EvaluationRequest
 def run_demo(lake: str) -> None:
     """Evaluate the support replies of two models, print the tables, ask three questions."""
     example = Path(str(resources.files("examples"))) / "support_replies"
+    if example.is_relative_to(Path.cwd()):  # from a checkout: the tables need not name where that stands
+        example = example.relative_to(Path.cwd())
     request = EvaluationRequest(
         outputs=str(example / "outputs.jsonl"),
         rubric=str(example / "rubric.yaml"),

@@ -25,6 +25,7 @@ from rich.text import Text
 from tasks import progress
 from tasks.plan import RunPlan
 from tasks.summary import RunSummary
+from tasks.wording import rate_words, score_words, usd_words
 
 STAGE_WORDS = {
     "ingest": "reading outputs",
@@ -102,15 +103,15 @@ class _AfterStart:
 def show_summary(summary: RunSummary, report: str | None) -> None:
     """Print the score table, the criteria, the costs and the verdict of a published run."""
     run = summary.run
-    people.print(f"\n[bold]{escape(run['rubric_id'])} {run['rubric_version']}[/] over {escape(run['dataset'])}")
+    people.print(f"\n[bold]{escape(run['rubric_id'])} {run['rubric_version']}[/] over {escape(_plain(run['dataset']))}")
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
     people.print(_cost_table(summary))
     for note in run["notes"] or ():
-        people.print(f"[yellow]note:[/] {escape(note)}")
+        people.print(f"[yellow]note:[/] {escape(_plain(note))}")
     people.print(f"[{'green' if summary.is_met else 'red'}]{summary.verdict}[/]")
     for sentence in summary.unmet:
-        people.print(f"  {escape(sentence)}")
+        people.print(f"  {escape(_plain(sentence))}")
     people.print(f"run {run['run_id']}, published as version {run['version']}", highlight=False)
     if report:
         people.print(f"report {report}", highlight=False, soft_wrap=True)
@@ -123,15 +124,15 @@ def show_plan(plan: RunPlan, output_count: int, budget_usd: float | None) -> Non
         table.add_column(heading, justify="right", no_wrap=True)
     for row in plan.criteria:
         counts = (row.row_count, row.replayed_count, row.request_count, row.prompt_tokens, row.completion_tokens)
-        table.add_row(row.criterion_id, row.method, *(f"{count:,}" for count in counts), _usd(row.cost_usd))
+        table.add_row(row.criterion_id, row.method, *(f"{count:,}" for count in counts), usd_words(row.cost_usd))
     people.print(table)
-    budget = "" if budget_usd is None else f" of a budget of {_usd(budget_usd)}"
-    people.print(f"{plan.request_count:,} requests, about {_usd(plan.cost_usd)}{budget}")
+    budget = "" if budget_usd is None else f" of a budget of {usd_words(budget_usd)}"
+    people.print(f"{plan.request_count:,} requests, about {usd_words(plan.cost_usd)}{budget}")
 
 
 def show_rows(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Print rows as a table on stdout."""
-    table = Table(*headings, box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(*(escape(_plain(heading)) for heading in headings), box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(escape("" if value is None else _plain(value)) for value in row))
     # A pipe has no width: rich would cut every cell at 80 columns.
@@ -149,13 +150,13 @@ def _score_table(summary: RunSummary) -> Table:
     for row in summary.scores:
         table.add_row(
             escape(_model(row)),
-            _score(row["mean"]),
-            f"{_score(row['ci_low'])}..{_score(row['ci_high'])}",
-            _rate(row["pass_rate"]),
-            _rate(row["gate_failure_rate"]),
-            _rate(row["coverage_rate"]),
+            score_words(row["mean"]),
+            f"{score_words(row['ci_low'])}..{score_words(row['ci_high'])}",
+            rate_words(row["pass_rate"]),
+            rate_words(row["gate_failure_rate"]),
+            rate_words(row["coverage_rate"]),
             f"{row['output_count']:,}",
-            _usd(row["cost_usd"]),
+            usd_words(row["cost_usd"]),
         )
     return table
 
@@ -170,7 +171,7 @@ def _criterion_table(summary: RunSummary) -> Table:
     for row in summary.criteria:
         cells.setdefault(row["criterion_id"], {"weight": row["weight"]})[_model(row)] = row
     for criterion_id, by_model in cells.items():
-        weight = "gate" if by_model["weight"] is None else _score(by_model["weight"])
+        weight = "gate" if by_model["weight"] is None else score_words(by_model["weight"])
         table.add_row(criterion_id, weight, *(_mean_and_coverage(by_model.get(model)) for model in models))
     return table
 
@@ -188,21 +189,21 @@ def _cost_table(summary: RunSummary) -> Table:
             f"{row['request_count']:,}",
             f"{row['replayed_count']:,}",
             f"{row['prompt_tokens'] + row['completion_tokens']:,}",
-            _usd(row["cost_usd"]),
-            _usd(row["saved_usd"]),
+            usd_words(row["cost_usd"]),
+            usd_words(row["saved_usd"]),
         )
     return table
 
 
 def _model(row: dict[str, Any]) -> str:
-    return row["model"] if row["checkpoint"] is None else f"{row['model']} @ {row['checkpoint']}"
+    return _plain(row["model"] if row["checkpoint"] is None else f"{row['model']} @ {row['checkpoint']}")
 
 
 def _mean_and_coverage(row: dict[str, Any] | None) -> str:
     if row is None:
         return "–"
-    coverage = "" if row["coverage_rate"] == 1 else f" ({_rate(row['coverage_rate'])})"
-    return f"{_score(row['mean'])}{coverage}"
+    coverage = "" if row["coverage_rate"] == 1 else f" ({rate_words(row['coverage_rate'])})"
+    return f"{score_words(row['mean'])}{coverage}"
 
 
 def _plain(value: object) -> str:
@@ -211,15 +212,3 @@ def _plain(value: object) -> str:
     if isinstance(value, datetime):
         text = f"{value:%Y-%m-%d %H:%M:%S}"
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
-
-
-def _score(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _rate(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}%"
-
-
-def _usd(value: float | None) -> str:
-    return "unknown" if value is None else f"${value:,.4f}"

@@ -10,13 +10,32 @@ from typing import IO
 
 import pyarrow as pa
 
-from rubrics.errors import InputError
+from rubrics.errors import InputError, QueryError
 
 MOST_ROWS_SHOWN = 500
 
 
 def write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
-    """Write a table as `table`, `csv`, `json` or `parquet`. Raises `InputError` where the file can't be written."""
+    """Write a table as `table`, `csv`, `json` or `parquet`.
+
+    Raises `InputError` where the file can't be written, `QueryError` where the form has no words for the rows.
+    """
+    if out is not None and not out.name:
+        raise InputError(f"--out: found {str(out)!r}, expected the name of a file")
+    if form in ("json", "parquet"):
+        _refuse_repeated_names(rows)
+    try:
+        _write_rows(rows, form, out)
+    except (OverflowError, pa.ArrowException) as error:
+        message = f"found a value that --format {form} can't hold ({error}), expected a cast, as in `value::varchar`"
+        raise QueryError(f"sql: {message}") from error
+    except OSError as error:
+        if out is None:
+            raise
+        raise InputError(f"--out: can't write {out}: {error.strerror or error}") from error
+
+
+def _write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
     if out is None:
         if form == "table":
             _show_table(rows)
@@ -25,14 +44,20 @@ def write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
         return
     from tasks.files import replaced_file, write_parquet
 
-    try:
-        if form == "parquet":
-            write_parquet(out, rows)
-            return
-        with replaced_file(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            _WRITERS["csv" if form == "table" else form](rows, file)
-    except OSError as error:
-        raise InputError(f"--out: can't write {out}: {error.strerror}") from error
+    if form == "parquet":
+        write_parquet(out, rows)
+        return
+    with replaced_file(out) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        _WRITERS["csv" if form == "table" else form](rows, file)
+
+
+def _refuse_repeated_names(rows: pa.Table) -> None:
+    """An object of JSON would silently hold the last of two columns, and few readers take such Parquet."""
+    twice = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
+    if twice:
+        raise QueryError(
+            f"sql: found {', '.join(twice)} more than once, expected each column once: rename it with `as`"
+        )
 
 
 def _show_table(rows: pa.Table) -> None:
@@ -64,7 +89,9 @@ def _write_json(rows: pa.Table, file: IO[str]) -> None:
 def _plain_value(value: object) -> object:
     """What JSON has no word for; DuckDB's sums of integers come as decimals."""
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        if value != value.to_integral_value():
+            return float(value)
+        return int(value) if -(2**63) <= value < 2**64 else str(value)  # beyond them a number would lose its digits
     return str(value)
 
 

@@ -70,7 +70,7 @@ class Criterion(_Frozen):
     method: Method
     name: str | None = None
     category: str | None = None
-    weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    weight: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None = None
     gate: bool = False
     threshold: Share | None = None
     levels: tuple[Level, ...] = ()

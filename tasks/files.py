@@ -9,11 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 
+def temporary_path(path: Path) -> Path:
+    """Where this process writes a file before it takes its name."""
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes the place of `path` when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_path(path)
     try:
         yield temporary
         temporary.replace(path)

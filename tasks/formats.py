@@ -23,6 +23,7 @@ _BUFFER_BYTES = 2**20
 _MOST_LINE_BYTES = 2**28  # a longer line is a file of another kind
 _BATCH_BYTES = 2**24  # of a Parquet file held at once
 _BOM = b"\xef\xbb\xbf"
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # how gzip and zstd begin
 
 
 class RawRow(NamedTuple):
@@ -108,6 +109,8 @@ def _decode(path: Path, number: int, line: bytes) -> str:
         return line.decode()
     except UnicodeDecodeError as error:
         found = f"found the byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
+        if number == 1 and line.startswith(_PACKED):
+            found = "found a packed file whose name ends neither in .gz nor in .zst"
         raise _fatal(path, number, f"{found}, expected UTF-8 text") from error
 
 
@@ -173,8 +176,9 @@ def _read_records(path: Path, encoding: Encoding) -> Iterator[tuple[int, list[st
                     path, begin, f'{message}, expected every quote closed and "" for a quote inside'
                 ) from error
             cells = f"found a row that is not CSV ({error}), expected cells with commas between"
-        if cells:
-            yield begin, cells, "".join(lines.taken)
+        text = "".join(lines.taken)
+        if cells and not text.isspace():
+            yield begin, cells, text
 
 
 def _read_csv(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Iterator[RawRow]:

@@ -10,10 +10,11 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from rubrics.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
+from tasks.files import write_text
 from tasks.fitting import RowFitter
 from tasks.formats import RawRow
 from tasks.reading import read_rows
-from tasks.shards import QuarantineWriter, ShardWriter, drop_repeats, temporary_path
+from tasks.shards import QuarantineWriter, ShardWriter, drop_repeats
 
 _ADVANCE_ROWS = 1_000
 _NO_RENAMES: Mapping[str, str] = MappingProxyType({})
@@ -60,14 +61,15 @@ def ingest_outputs(  # noqa: PLR0913  # five of them have defaults, and are name
     if earlier is not None:
         return earlier
     shutil.rmtree(folder / "shards", ignore_errors=True)  # of an ingest that was killed
+    shards = ShardWriter(folder / "shards", shard_rows, shard_bytes)
     try:
-        shards = ShardWriter(folder / "shards", shard_rows, shard_bytes)
         fitter = RowFitter(column_map)
         with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
             bad_rows = _BadRows(files, max_bad_rate, quarantine)
             row_count = _store_rows(read_rows(files, column_map), fitter, shards, bad_rows, advance)
         ingested = _conclude(folder, row_count, fitter, shards, quarantine)
     except BaseException:
+        shards.abandon()
         shutil.rmtree(folder / "shards", ignore_errors=True)
         raise
     _write_ingested(ingested, folder)
@@ -139,9 +141,7 @@ class _BadRows:
 
 def _write_ingested(ingested: Ingested, folder: Path) -> None:
     """Write the file whose presence says that the ingest is done."""
-    path = folder / "ingest.json"
-    temporary_path(path).write_bytes(orjson.dumps(ingested))
-    temporary_path(path).replace(path)
+    write_text(folder / "ingest.json", orjson.dumps(ingested).decode())
 
 
 def _read_ingested(folder: Path) -> Ingested | None:

@@ -3,6 +3,7 @@
 Measured figures and the reasons for the retries: a commit that meets another writer fails whole, so it is run again.
 """
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
 COMMIT_DEADLINE_S = timedelta(minutes=3).total_seconds()
 # Rows of small tables stay in the catalog: a run would otherwise leave a dozen tiny files.
 INLINED_ROW_LIMIT = 200
+CONNECTION_FAILURE = "connection to server "  # libpq's words where it knew whom to ask
 CONFLICT_WORDS = (
     "database is locked",
     "maximum retry count",
@@ -57,16 +59,38 @@ class Lake:
         return self.root / "journal"
 
     @property
+    def name(self) -> str:
+        """What messages call it: a connection string may hold a password."""
+        return self.address if self.catalog == "sqlite" else "the PostgreSQL catalog"
+
+    @property
     def exists(self) -> bool:
-        """Whether somebody made this lake already (a PostgreSQL catalog is asked when it is opened)."""
-        return self.catalog != "sqlite" or Path(self.address).exists()
+        """Whether somebody made this lake already. Raises `LakeError` where its catalog can't be opened."""
+        if self.catalog == "sqlite" and not os.path.exists(self.address):  # noqa: PTH110 - Path raises on too long a name
+            return False
+        try:
+            with connect(self, read_only=True):
+                return True
+        except NoLakeThere:
+            return False
+
+
+class NoLakeThere(LakeError):
+    """The catalog's file is not there, or its database holds no lake yet."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)  # args == parameters, so it pickles
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}: found no lake there, expected one; `gradebook evaluate` or `gradebook demo` makes it"
 
 
 def find_lake(uri: str, data: str | None = None) -> Lake:
     """Read a lake's URI, `sqlite:FILE` or `postgres:CONNECTION`. Raises `LakeError` for any other."""
     catalog, _, address = uri.partition(":")
     if catalog not in EXTENSIONS or not address:
-        raise LakeError(f"--lake: found {uri!r}, expected sqlite:FILE or postgres:CONNECTION")
+        found = uri if "@" not in uri and "password" not in uri else f"{catalog}:..."
+        raise LakeError(f"--lake: found {found!r}, expected sqlite:FILE or postgres:CONNECTION")
     if data is not None and "://" in data:
         raise LakeError(f"--data: found {data!r}, expected a local folder")
     if catalog == "sqlite":
@@ -74,7 +98,8 @@ def find_lake(uri: str, data: str | None = None) -> Lake:
         return Lake(catalog, str(path), Path(data).absolute() if data else path.parent)
     if data is None:
         raise LakeError("--data: found none, expected the folder of the Parquet files of a PostgreSQL lake")
-    return Lake(catalog, address, Path(data).absolute())
+    is_url = address.startswith("//")  # libpq knows postgresql://USER@HOST/DATABASE, and dbname=... host=...
+    return Lake(catalog, f"postgresql:{address}" if is_url else address, Path(data).absolute())
 
 
 @contextmanager
@@ -83,10 +108,8 @@ def connect(lake: Lake, *, read_only: bool = False, at: int | None = None) -> It
 
     Raises `LakeError` where there is no lake, or it can't be opened or written.
     """
-    if read_only and not lake.exists:
-        raise LakeError(
-            f"{lake.address}: found no lake there, expected one; `gradebook evaluate` or `gradebook demo` makes it"
-        )
+    if read_only and lake.catalog == "sqlite" and not os.path.exists(lake.address):  # noqa: PTH110
+        raise NoLakeThere(lake.name)
     if not read_only:
         _make_folders(lake)
     # DuckDB hashes 70 MB to check the extensions' signatures: 90 ms, once a process and not at each of a dozen turns.
@@ -118,7 +141,7 @@ def commit(lake: Lake, message: str, body: Body, *, extra: str = "{}") -> int:
                     raise
                 if time.monotonic() > deadline:
                     raise LakeError(
-                        f"{lake.address}: the catalog stayed locked for {COMMIT_DEADLINE_S:.0f} s: {error}"
+                        f"{lake.name}: the catalog stayed locked for {COMMIT_DEADLINE_S:.0f} s: {error}"
                     ) from error
             except BaseException:
                 _rollback(connection)
@@ -134,6 +157,13 @@ def is_conflict(error: duckdb.Error) -> bool:
 
 def prepare_lake(lake: Lake) -> None:
     """Make the tables that are not there yet."""
+    if (
+        not lake.exists
+        and lake.catalog == "sqlite"
+        and Path(lake.address).exists()
+        and Path(lake.address).stat().st_size
+    ):
+        raise LakeError(f"{lake.name}: found a database of something else, expected a lake's or none")
     with connect(lake) as connection:
         if _has_tables(connection):
             return
@@ -218,19 +248,30 @@ def _attach(connection: duckdb.DuckDBPyConnection, lake: Lake, *, read_only: boo
             connection.execute(statement)
             break
         except duckdb.Error as error:
+            if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
+                raise NoLakeThere(lake.name) from None
             if not is_conflict(error) or time.monotonic() > deadline:
-                raise LakeError(_first_sentence(lake, error, at)) from error
+                raise LakeError(_first_sentence(lake, error, at)) from None  # DuckDB's text holds the password
             time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - jitter, no secret
     connection.execute("use lake")
 
 
 def _first_sentence(lake: Lake, error: duckdb.Error, at: int | None) -> str:
-    if at is not None and "snapshot" in str(error).lower():
+    if at is not None and any(word in str(error).lower() for word in ("snapshot", "failed to cast value")):
         return f"--at: found {at}, expected a version of the lake; `gradebook runs` lists them"
-    address = (
-        lake.address if lake.catalog == "sqlite" else "the PostgreSQL catalog"
-    )  # a connection string may hold a password
-    return f"{address}: the lake can't be opened: {str(error).splitlines()[0]}"
+    return f"{lake.name}: the lake can't be opened: {_reason(lake, str(error))}"
+
+
+def _reason(lake: Lake, text: str) -> str:
+    """DuckDB's reason on one line. libpq quotes pieces of a string that it can't read: they may be of a password."""
+    if lake.catalog == "sqlite":
+        return text.splitlines()[0]
+    _, found, told = text.rpartition(CONNECTION_FAILURE)
+    if found:
+        return CONNECTION_FAILURE + told.splitlines()[0]
+    if "Unable to connect" in text:
+        return "its connection string can't be read, or its host is not known"
+    return text.replace(lake.address, "...").splitlines()[0]
 
 
 def _quoted(text: str) -> str:

@@ -12,18 +12,22 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan) -> list[str]:
     own_criteria_count = _count_own_criteria(ingested.shards)
     judged = [criterion.id for criterion in run.rubric.criteria if criterion.method.type == "judge"]
     sentences = {
-        f"{ingested.quarantined_count:,} of {ingested.row_count:,} rows did not fit: table quarantine": (
+        f"{ingested.quarantined_count:,} of {_counted(ingested.row_count, 'row')} refused: see the table quarantine": (
             ingested.quarantined_count
         ),
-        f"{ingested.duplicate_count:,} rows came twice and are stored once": ingested.duplicate_count,
+        f"{_counted(ingested.duplicate_count, 'repeated row')} stored once": ingested.duplicate_count,
         f"unknown columns are kept in metadata: {', '.join(ingested.extra_columns[:20])}": ingested.extra_columns,
-        f"{own_criteria_count:,} outputs bring criteria of their own, which are stored and not scored": (
+        f"{_counted(own_criteria_count, 'output')} with criteria of their own, which are kept and not scored": (
             own_criteria_count
         ),
-        f"{plan.unmatched_rating_count:,} ratings are of other outputs and are left out": plan.unmatched_rating_count,
+        f"{_counted(plan.unmatched_rating_count, 'rating')} of other outputs left out": plan.unmatched_rating_count,
         f"no --judge: {', '.join(judged)} unscored": judged and run.judge is None,
     }
     return [sentence for sentence, is_so in sentences.items() if is_so]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _count_own_criteria(shards: tuple[str, ...]) -> int:

@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,10 +20,10 @@ _FOLDER_SUFFIXES = tuple(
 
 def dataset_files(outputs: str) -> tuple[Path, ...]:
     """Find the files of a dataset, sorted. Raises `OutputsError` where there is none, or one of an unknown kind."""
-    path = Path(outputs)
-    if outputs and path.is_dir():
-        return _folder_files(path)
-    matches = [outputs] if path.is_file() else sorted(glob.glob(outputs, recursive=True))  # noqa: PTH207  # may be absolute
+    # os.path's answer about a name that no file can have, too long or with a NUL, is no; Path's is an error.
+    if os.path.isdir(outputs):  # noqa: PTH112
+        return _folder_files(Path(outputs))
+    matches = [outputs] if os.path.isfile(outputs) else sorted(glob.glob(outputs, recursive=True))  # noqa: PTH113, PTH207  # may be absolute
     files = [file for file in map(Path, matches) if file.is_file()]
     if not files:
         kind = "glob that matches no file" if glob.has_magic(outputs) else "path that is not there"

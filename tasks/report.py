@@ -9,6 +9,7 @@ import jinja2
 from tasks.files import write_text
 from tasks.lake import Lake, connect
 from tasks.summary import RunSummary
+from tasks.wording import rate_words, score_words, usd_words
 
 WORST_COUNT = 10
 _WORST = """
@@ -49,9 +50,9 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["score"] = _score
-    environment.filters["rate"] = _rate
-    environment.filters["usd"] = _usd
+    environment.filters["score"] = score_words
+    environment.filters["rate"] = rate_words
+    environment.filters["usd"] = usd_words
     return environment.from_string(text)
 
 
@@ -67,15 +68,3 @@ def _by_criterion(summary: RunSummary) -> dict[str, list[dict[str, Any]]]:
     for row in summary.criteria:
         grouped.setdefault(row["criterion_id"], []).append(row)
     return grouped
-
-
-def _score(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _rate(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}%"
-
-
-def _usd(value: float | None) -> str:
-    return "unknown" if value is None else f"${value:,.4f}"

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -77,7 +77,7 @@ class CheckedRequest:
 
 def check_request(request: EvaluationRequest) -> CheckedRequest:
     """Read everything that a request names, except the outputs themselves. Raises `InputError`; writes nothing."""
-    _refuse_bad_numbers(request)
+    _refuse_bad_values(request)
     rubric = read_rubric(request.rubric)
     judge = read_judge(request.judge, os.environ) if request.judge else None
     if isinstance(judge, ReplaySettings):
@@ -94,7 +94,10 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     return CheckedRequest(rubric, judge, files, lake)
 
 
-def _refuse_bad_numbers(request: EvaluationRequest) -> None:
+def _refuse_bad_values(request: EvaluationRequest) -> None:
+    for option, value in (("--judge", request.judge), ("--ratings", request.ratings)):
+        if value is not None and not value.strip():  # a variable of the shell that is not set
+            raise InputError(f"{option}: found an empty text, expected a value, or no {option} at all")
     if not 0 <= request.max_bad_rate <= 1:
         raise InputError(f"--max-bad-rate: found {request.max_bad_rate:g}, expected a share of 0 to 1")
     if request.budget_usd is not None and not 0 <= request.budget_usd < float("inf"):
@@ -136,7 +139,9 @@ def recorded(run: Run) -> Iterator[None]:
         yield
     except BaseException as error:
         reason = str(error) if isinstance(error, GradebookError) else f"{type(error).__name__}: {error}"
-        _write_row(run, "failed", reason[:2_000])
+        # Where the lake itself is what failed, its row can't be written: the first error is the one to tell.
+        with suppress(GradebookError, duckdb.Error):
+            _write_row(run, "failed", reason[:2_000])
         raise
 
 

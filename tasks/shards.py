@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rubrics.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id
+from tasks.files import replaced_file, temporary_path
 from tasks.fitting import canonical_json
 from tasks.formats import RawRow
 
@@ -38,23 +39,17 @@ where stored.shard <> repeated.first_shard
 _REPEATS_OF_SHARD_QUERY = "select replace(id::text, '-', '') as output_id from repeats where shard = ?"
 
 
-def temporary_path(path: Path) -> Path:
-    """Where a file is written before it takes its name."""
-    return path.with_name(f".{path.name}.tmp")
-
-
 def write_shard(table: pa.Table, path: Path) -> None:
     """Write one shard, whole or not at all."""
-    partial = temporary_path(path)
-    pq.write_table(
-        table,
-        partial,
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=_REPEATED_COLUMNS,
-        write_statistics=_SHORT_COLUMNS,
-    )
-    partial.replace(path)
+    with replaced_file(path) as partial:
+        pq.write_table(
+            table,
+            partial,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=_REPEATED_COLUMNS,
+            write_statistics=_SHORT_COLUMNS,
+        )
 
 
 class ShardWriter:
@@ -101,6 +96,10 @@ class ShardWriter:
         self.flush()
         self._finish_writing()
         self._writer.shutdown()
+
+    def abandon(self) -> None:
+        """Wait until nothing is written any more: a folder can't be removed while a file is made in it."""
+        self._writer.shutdown(cancel_futures=True)
 
     def _finish_writing(self) -> None:
         if self._writing is not None:

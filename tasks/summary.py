@@ -60,7 +60,7 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         found = _rows(connection, "select * from runs where run_id = ?", run_id)
         if not found:
             raise InputError(
-                f"run: found no {run_id!r} in {lake.address}, expected one of those that `gradebook runs` lists"
+                f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists"
             )
         if found[0]["status"] != "published":
             raise InputError(f"run: {run_id} is {found[0]['status']} ({found[0]['reason']}), expected a published run")
@@ -90,7 +90,7 @@ def latest_run(lake: Lake) -> str:
     with connect(lake, read_only=True) as connection:
         rows = _rows(connection, "select run_id from runs where status = 'published' order by version desc limit 1")
     if not rows:
-        raise InputError(f"run: found no published run in {lake.address}, expected one; `gradebook evaluate` makes it")
+        raise InputError(f"run: found no published run in {lake.name}, expected one; `gradebook evaluate` makes it")
     return str(rows[0]["run_id"])
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,12 +52,23 @@ class JudgeSettings(_Settings):
     @field_validator("base_url")
     @classmethod
     def _base_url_is_an_address(cls, value: str) -> str:
-        address = urlsplit(value)
-        if address.scheme not in ("http", "https") or not address.hostname:
+        try:
+            address = urlsplit(value)
+            is_address = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+        except ValueError:  # half an IPv6 address, a port over 65535
+            is_address = False
+        if not is_address or not value.isprintable() or " " in value:
             raise ValueError("an address that begins with http:// or https://")
         if address.username or address.password or address.query:
             raise ValueError(f"an address without a user, password or query; the key comes from {KEY_VARIABLE}")
         return value.rstrip("/")
+
+    @field_validator("model")
+    @classmethod
+    def _model_is_a_name(cls, value: str) -> str:
+        if not value.isprintable():
+            raise ValueError("a name without control characters")
+        return value
 
     @property
     def judge(self) -> str:
@@ -115,7 +127,7 @@ def read_judge(judge: str, environ: Mapping[str, str]) -> JudgeSettings | Replay
     if judge.startswith(REPLAY_PREFIX):
         return _replay_settings(Path(judge.removeprefix(REPLAY_PREFIX)))
     path = Path(judge)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
+    if path.suffix in (".yaml", ".yml") or os.path.isfile(path):  # noqa: PTH113 - Path raises where a name is too long
         return _validate(_read_judge_file(path), environ, source=str(path))
     return _validate({"model": judge}, environ, source="--judge")
 
@@ -123,10 +135,9 @@ def read_judge(judge: str, environ: Mapping[str, str]) -> JudgeSettings | Replay
 def _replay_settings(path: Path) -> ReplaySettings:
     try:
         return ReplaySettings(path, _digest(path.read_bytes()))
-    except OSError as error:
-        raise JudgeSettingsError(
-            f"{path}: can't be read ({error.strerror}), expected a file of recorded replies"
-        ) from None
+    except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise JudgeSettingsError(f"{path}: can't be read ({reason}), expected a file of recorded replies") from None
 
 
 def _read_judge_file(path: Path) -> dict[str, Any]:
@@ -134,17 +145,24 @@ def _read_judge_file(path: Path) -> dict[str, Any]:
         written = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
         raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected a judge file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # PyYAML lets out what a bad date or number raises
         raise JudgeSettingsError(f"{path}: found no YAML, expected a judge file: {_place(error)}") from None
     if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
-        raise JudgeSettingsError(f"{path}: found {type(written).__name__}, expected settings such as `model: NAME`")
+        kinds = {type(None): "an empty file", list: "list", dict: "a setting whose name is no text"}
+        found = kinds.get(type(written), "a single value")
+        raise JudgeSettingsError(f"{path}: found {found}, expected settings such as `model: NAME`")
     return written
 
 
 def _place(error: Exception) -> str:
     """Where a YAML file breaks, without its text: someone may have written a key into it."""
     mark = getattr(error, "problem_mark", None)
-    return f"line {mark.line + 1}" if mark is not None else type(error).__name__
+    if mark is not None:
+        return f"line {mark.line + 1}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    is_text = not isinstance(error, UnicodeDecodeError | yaml.reader.ReaderError)
+    return "a date or a number of it is none" if is_text else "it is not printable text in UTF-8"
 
 
 def _validate(written: dict[str, Any], environ: Mapping[str, str], source: str) -> JudgeSettings:
@@ -163,12 +181,15 @@ def _fault(fault: ErrorDetails, source: str, is_from_environment: bool) -> str:
     setting = ".".join(str(step) for step in fault["loc"])
     if setting == "base_url":
         place = f"environment: {ADDRESS_VARIABLE}" if is_from_environment else f"{source}: base_url"
-        return f"{place}: found something else, expected {fault['msg'].removeprefix('Value error, ')}"
+        is_ours = fault["type"] == "value_error"
+        expected = fault["msg"].removeprefix("Value error, ") if is_ours else "an address as text"
+        return f"{place}: found something else, expected {expected}"
     if fault["type"] == "extra_forbidden":
         return f"{source}: {setting}: found an unknown setting, expected one of {', '.join(JudgeSettings.model_fields)}"
     if fault["type"] == "missing":
         return f"{source}: {setting}: found nothing, expected a value"
-    return f"{source}: {setting}: found {fault['input']!r}, expected otherwise: {fault['msg']}"
+    expected = fault["msg"].removeprefix("Value error, ")
+    return f"{source}: {setting}: found {fault['input']!r}, expected otherwise: {expected}"
 
 
 def _digest(content: bytes) -> str:

@@ -1,6 +1,7 @@
 """Verdicts of people: ratings given in a file, or kept in the lake by an earlier run."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,7 +66,7 @@ class RatingRow(BaseModel):
     case_id: Text
     model: Text
     checkpoint: OptionalText = None
-    sample_index: Annotated[int | None, BeforeValidator(_blank_as_none)] = None
+    sample_index: Annotated[int | None, BeforeValidator(_blank_as_none), Field(ge=0, lt=2**31)] = None
     criterion_id: Text
     rater: Text
     level_id: OptionalText = None
@@ -112,6 +113,8 @@ def _read_rows(path: Path) -> Iterator[RawRow]:
     if encoding is None or encoding.format == "parquet":
         message = f"found the suffix {path.suffix or 'none'}, expected a file of ratings: .jsonl or .csv"
         raise RatingsError((Fault(str(path), None, message),))
+    if not os.path.isfile(path):  # noqa: PTH113 - Path raises where a name is too long
+        raise RatingsError((Fault(str(path), None, "found no such file, expected a file of ratings"),))
     return read_format(path, encoding, _column_faults)
 
 

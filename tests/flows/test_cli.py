@@ -29,7 +29,9 @@ finally:
 """
     root = Path(__file__).parents[2]
     finished = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
-    return set(finished.stderr.splitlines())
+    modules = set(finished.stderr.splitlines())
+    assert "flows.cli" in modules, finished.stderr
+    return modules
 
 
 @pytest.mark.parametrize("words", [("--help",), ("evaluate", "--help"), ("sql", "select 1"), ("runs",)])
@@ -101,8 +103,8 @@ def test_what_happened_to_the_input_is_told(evaluate, inputs):
     outputs.write_text("\n".join([*lines, lines[0], json.dumps(row), '{"case_id": "x"}']))
     notes = evaluate(outputs, "--rubric", rubric, "--max-bad-rate", "0.5").json["notes"]
     assert notes == [
-        "1 of 15 rows did not fit: table quarantine",
-        "1 rows came twice and are stored once",
+        "1 of 15 rows refused: see the table quarantine",
+        "1 repeated row stored once",
         "unknown columns are kept in metadata: colour",
         "no --judge: clarity unscored",
     ]

@@ -1,6 +1,8 @@
 """The lake: versions that hold, commits that are whole, reading that only reads."""
 
 import multiprocessing
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,17 @@ def test_a_catalog_that_is_no_database_is_named(tmp_path):
     (tmp_path / "catalog.sqlite").write_text("not a database, and long enough to be looked at as one")
     with pytest.raises(LakeError, match="catalog.sqlite: the lake can't be opened"):
         prepare_lake(find_lake(f"sqlite:{tmp_path}/catalog.sqlite"))
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path):
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("create table accounts (name text)")
+        other.commit()
+    with pytest.raises(LakeError, match="found a database of something else"):
+        prepare_lake(find_lake(f"sqlite:{path}"))
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("select name from sqlite_master").fetchall() == [("accounts",)]
 
 
 def test_reading_a_lake_that_is_not_there_makes_none(tmp_path):

@@ -1,0 +1,16 @@
+"""Numbers as people read them, in the terminal and on the report's page."""
+
+
+def score_words(value: float | None) -> str:
+    """A score of 0..1 with three digits."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def rate_words(value: float | None) -> str:
+    """A share of 0..1 in percent."""
+    return "–" if value is None else f"{100 * value:.1f}%"
+
+
+def usd_words(value: float | None) -> str:
+    """Dollars; an unknown price is not a price of 0."""
+    return "unknown" if value is None else f"${value:,.4f}"

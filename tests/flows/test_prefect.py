@@ -1,0 +1,198 @@
+"""What Prefect knows of a run: names, states, artifacts; its deployments; and that none of it needs the network."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from loopback_judge import LoopbackJudge
+from samples import write_outputs, write_rubric
+
+ROOT = Path(__file__).parents[2]
+PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
+GRADEBOOK = [sys.executable, "-m", "flows.cli"]
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str | Path]]:
+    """The words after `gradebook evaluate`; each test has its own folder, so its own flow-run name."""
+    with LoopbackJudge(key="let-in") as judge:
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "let-in")
+        outputs, rubric = write_outputs(tmp_path / "outputs.jsonl"), write_rubric(tmp_path / "rubric.yaml")
+        yield [outputs, "--rubric", rubric, "--judge", "gpt-4o-mini"]
+
+
+async def read_run(name: str):
+    """The flow run of that name and its task runs."""
+    from prefect import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
+
+    async with get_client() as client:
+        (run,) = await client.read_flow_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(any_=[name])))
+        chosen = FlowRunFilter(id={"any_": [run.id]})
+        for _ in range(100):  # the server records task runs a moment after they end
+            tasks = await client.read_task_runs(flow_run_filter=chosen)
+            if tasks and all(task.state and task.state.is_final() for task in tasks):
+                break
+            await asyncio.sleep(0.1)
+        artifacts = await client.read_artifacts(flow_run_filter=chosen)
+    return run, tasks, artifacts
+
+
+@pytest.mark.server
+def test_an_evaluation_leaves_its_names_states_and_artifacts(evaluate, words):
+    finished = evaluate(*words)
+    assert finished.code == 0, finished.err
+    run, tasks, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}"))
+    assert run.state.is_completed()
+    assert {"ingest", "plan", "clarity · shard 0", "length · shard 0", "publish"} <= {task.name for task in tasks}
+    assert all(task.state.is_completed() for task in tasks)
+    assert {artifact.key for artifact in artifacts} == {"scores", "costs", "report"}
+    (scores,) = [json.loads(artifact.data) for artifact in artifacts if artifact.key == "scores"]
+    assert {row["model"]: row["mean"] for row in scores} == pytest.approx(
+        {row["model"]: row["mean"] for row in finished.json["scores"]}, abs=1e-6
+    )
+
+
+@pytest.mark.server
+def test_a_failed_evaluation_is_a_failed_flow_run(evaluate, words, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "not-let-in")
+    assert evaluate(*words).code == 3
+    run, _, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}"))
+    assert run.state.is_failed()
+    assert [artifact.key for artifact in artifacts if artifact.key] == []
+
+
+def call(command: list[str], folder: Path, **settings: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command where no checkout is on the path: gradebook is found because it is installed."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | settings
+    return subprocess.run(
+        list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def deployed(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder from which the shipped prefect.yaml was deployed."""
+    folder = tmp_path_factory.mktemp("deployed")
+    shutil.copy(ROOT / "prefect.yaml", folder)
+    made = call([*PREFECT, "work-pool", "create", "gradebook", "--type", "process"], folder)
+    assert made.returncode == 0, made.stderr
+    done = call([*PREFECT, "deploy", "--all"], folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+async def read_deployment(name: str):
+    from prefect import get_client
+
+    async with get_client() as client:
+        return await client.read_deployment_by_name(f"evaluate-outputs/{name}")
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_nightly_is_deployed_with_its_hour_and_one_run_at_a_time(deployed):
+    nightly = asyncio.run(read_deployment("nightly"))
+    (schedule,) = nightly.schedules
+    assert (schedule.schedule.cron, schedule.schedule.timezone) == ("30 2 * * *", "Europe/Berlin")
+    assert nightly.global_concurrency_limit.limit == 1
+    assert nightly.concurrency_options.collision_strategy == "ENQUEUE"
+    assert nightly.parameters["trigger"] == "nightly"
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_worker_runs_the_deployment_of_a_checkpoint_and_publishes(deployed, gradebook, tmp_path):
+    write_outputs(tmp_path / "outputs.jsonl")
+    write_rubric(tmp_path / "rubric.yaml")
+    lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
+    asked = {
+        "outputs": f"{tmp_path}/outputs.jsonl",
+        "rubric": f"{tmp_path}/rubric.yaml",
+        "judge": None,
+        "lake": lake,
+        "budget_usd": None,
+    }
+
+    ordered = call(
+        [*PREFECT, "deployment", "run", "evaluate-outputs/checkpoint", "--params", json.dumps(asked)], tmp_path
+    )
+    assert ordered.returncode == 0, ordered.stderr
+    worked = call([*PREFECT, "worker", "start", "--pool", "gradebook", "--run-once"], tmp_path)
+    rows = gradebook("sql", "select trigger, status from runs", "--lake", lake, "--format", "json")
+    assert rows.code == 0, worked.stdout + worked.stderr
+    assert json.loads(rows.out) == [{"trigger": "checkpoint", "status": "published"}]
+
+
+def test_the_settings_of_this_process_call_nobody_outside():
+    from prefect.settings import get_current_settings
+
+    import flows  # noqa: F401 - sets them
+
+    assert get_current_settings().server.analytics_enabled is False
+    assert os.environ["DO_NOT_TRACK"] == "1"
+
+
+def test_data_quality_is_checked_without_telemetry():
+    from tasks.quality import warm_up
+
+    warm_up()
+    assert os.environ["GX_ANALYTICS_ENABLED"] == "False"
+
+
+def embedded(folder: Path) -> dict[str, str]:
+    """A new Prefect home and no server: Prefect starts its own."""
+    write_outputs(folder / "outputs.jsonl")
+    text = write_rubric(folder / "rubric.yaml").read_text(encoding="utf-8")
+    head, _, checked = text.partition("  - id: clarity")
+    (folder / "rubric.yaml").write_text(head + checked[checked.index("  - id: length") :], encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHONPATH"))}
+    return kept | {"PREFECT_HOME": str(folder / "home"), "NO_COLOR": "1"}
+
+
+def processes_of(home: str) -> list[str]:
+    """Processes that were started with that Prefect home and still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"PREFECT_HOME={home}".encode() in (path / "environ").read_bytes().split(b"\0"):
+                found.append((path / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def evaluate_embedded(folder: Path, *before: str) -> "subprocess.CompletedProcess[str]":
+    command = [*before, *GRADEBOOK, "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml"]
+    return subprocess.run(
+        command, cwd=folder, env=embedded(folder), capture_output=True, text=True, timeout=150, check=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_without_a_server_prefect_s_own_is_started_and_stopped_and_says_nothing(tmp_path):
+    finished = evaluate_embedded(tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout == ""
+    assert "published as version" in finished.stderr
+    assert not [word for word in ("Traceback", "prefect.", "Prefect", " | ", "http://") if word in finished.stderr]
+    if Path("/proc/self/environ").exists():
+        assert processes_of(str(tmp_path / "home")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_run_with_checks_alone_needs_no_network(tmp_path):
+    unshare = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    if not shutil.which("unshare") or subprocess.call([*unshare, "true"], stderr=subprocess.DEVNULL):
+        pytest.skip("this machine lets nobody make a network namespace")
+    finished = evaluate_embedded(tmp_path, *unshare)
+    assert finished.returncode == 0, finished.stderr
