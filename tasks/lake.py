@@ -157,12 +157,7 @@ def is_conflict(error: duckdb.Error) -> bool:
 
 def prepare_lake(lake: Lake) -> None:
     """Make the tables that are not there yet."""
-    if (
-        not lake.exists
-        and lake.catalog == "sqlite"
-        and Path(lake.address).exists()
-        and Path(lake.address).stat().st_size
-    ):
+    if not lake.exists and _is_taken(lake):
         raise LakeError(f"{lake.name}: found a database of something else, expected a lake's or none")
     with connect(lake) as connection:
         if _has_tables(connection):
@@ -174,6 +169,13 @@ def prepare_lake(lake: Lake) -> None:
             connection.execute(statements)
 
     commit(lake, "create tables", create_tables)
+
+
+def _is_taken(lake: Lake) -> bool:
+    """Whether the catalog's file holds something; an empty file is as good as none."""
+    if lake.catalog != "sqlite" or not os.path.exists(lake.address):  # noqa: PTH110 - Path raises on too long a name
+        return False
+    return os.path.getsize(lake.address) > 0  # noqa: PTH202
 
 
 def _has_tables(connection: duckdb.DuckDBPyConnection) -> bool:

@@ -31,6 +31,7 @@ TABLE_FUNCTIONS = {
     "ducklake_table_insertions",
     "ducklake_table_deletions",
 }
+DATABASE_LISTS = {"duckdb_databases", "pragma_database_list"}  # they show the whole connection string
 CATALOG_PREFIX = "__ducklake_metadata"  # DuckLake's own name for the SQLite or PostgreSQL database behind the lake
 
 
@@ -66,7 +67,8 @@ def _refuse_other_sources(connection: duckdb.DuckDBPyConnection, statement: duck
     """Look through the parsed select: what an `explain` holds may write, and a table function may read anything."""
     select = statement.query
     if statement.type == duckdb.StatementType.EXPLAIN:
-        select = EXPLAIN.sub("", select, count=1)
+        head = EXPLAIN.match(select)  # at the start alone: taken out of a comment it could hide the next line
+        select = select[head.end() :] if head else select
     row = connection.execute("select json_serialize_sql(?)", [select]).fetchone()
     tree = json.loads(row[0]) if row else {"error": True}
     if tree["error"]:
@@ -76,9 +78,9 @@ def _refuse_other_sources(connection: duckdb.DuckDBPyConnection, statement: duck
             name = node["function"]["function_name"]
             raise QueryError(f"sql: found the table function {name}, expected the lake's tables")
         if node.get("type") == "BASE_TABLE":
-            names = node["catalog_name"], node["schema_name"]
-            if any(name.lower().startswith(CATALOG_PREFIX) for name in names):
-                raise QueryError(f"sql: found the catalog's own table {node['table_name']}, expected the lake's tables")
+            table, places = node["table_name"], (node["catalog_name"], node["schema_name"])
+            if table.lower() in DATABASE_LISTS or any(name.lower().startswith(CATALOG_PREFIX) for name in places):
+                raise QueryError(f"sql: found the catalog's own table {table}, expected the lake's tables")
 
 
 def _nodes(tree: object) -> Iterator[dict[str, Any]]:

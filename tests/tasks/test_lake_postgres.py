@@ -183,6 +183,13 @@ def test_a_url_names_a_lake_too(server, database, tmp_path):
     assert run_query(find_lake(url, str(tmp_path)), "from runs").num_rows == 0
 
 
+def test_an_empty_database_holds_no_lake_yet(server, database, tmp_path):
+    empty = find_lake(f"postgres:{server.create_database(database)}", str(tmp_path))
+    assert not empty.exists
+    with pytest.raises(LakeError, match="the PostgreSQL catalog: found no lake there"):
+        run_query(empty, "from runs")
+
+
 def test_a_lake_needs_its_folder_of_files():
     with pytest.raises(LakeError, match="--data: found none"):
         find_lake("postgres:dbname=x")
@@ -206,6 +213,8 @@ def test_a_lake_needs_its_folder_of_files():
         "from postgres_scan('{connection}', 'public', 'other')",
         "from POSTGRES_SCAN_pushdown('{connection}', 'public', 'other')",
         "from postgres_attach('{connection}')",
+        "from duckdb_databases",
+        "from duckdb_databases()",
         "attach '{connection}' as other (type postgres)",
     ],
 )
