@@ -24,6 +24,7 @@ from rich.text import Text
 
 from tasks import progress
 from tasks.plan import RunPlan
+from tasks.requirements import model_name
 from tasks.summary import RunSummary
 from tasks.wording import rate_words, score_words, usd_words
 
@@ -149,7 +150,7 @@ def _score_table(summary: RunSummary) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in summary.scores:
         table.add_row(
-            escape(_model(row)),
+            escape(model_name(row)),
             score_words(row["mean"]),
             f"{score_words(row['ci_low'])}..{score_words(row['ci_high'])}",
             rate_words(row["pass_rate"]),
@@ -162,14 +163,14 @@ def _score_table(summary: RunSummary) -> Table:
 
 
 def _criterion_table(summary: RunSummary) -> Table:
-    models = list(dict.fromkeys(_model(row) for row in summary.criteria))
+    models = list(dict.fromkeys(model_name(row) for row in summary.criteria))
     table = _table("mean (coverage) by criterion", "criterion")
     table.add_column("weight", justify="right")
     for model in models:
         table.add_column(escape(model), justify="right")
     cells: dict[str, dict[str, Any]] = {}
     for row in summary.criteria:
-        cells.setdefault(row["criterion_id"], {"weight": row["weight"]})[_model(row)] = row
+        cells.setdefault(row["criterion_id"], {"weight": row["weight"]})[model_name(row)] = row
     for criterion_id, by_model in cells.items():
         weight = "gate" if by_model["weight"] is None else score_words(by_model["weight"])
         table.add_row(criterion_id, weight, *(_mean_and_coverage(by_model.get(model)) for model in models))
@@ -178,7 +179,7 @@ def _criterion_table(summary: RunSummary) -> Table:
 
 def _cost_table(summary: RunSummary) -> Table:
     table = _table("cost by stage", "stage")
-    for heading in ("wall s", "CPU s", "rows", "asked", "replayed", "tokens", "billed", "saved"):
+    for heading in ("task s", "CPU s", "rows", "asked", "replayed", "tokens", "billed", "saved"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in summary.costs:
         table.add_row(
@@ -193,10 +194,6 @@ def _cost_table(summary: RunSummary) -> Table:
             usd_words(row["saved_usd"]),
         )
     return table
-
-
-def _model(row: dict[str, Any]) -> str:
-    return _plain(row["model"] if row["checkpoint"] is None else f"{row['model']} @ {row['checkpoint']}")
 
 
 def _mean_and_coverage(row: dict[str, Any] | None) -> str:

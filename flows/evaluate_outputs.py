@@ -15,11 +15,10 @@ from tasks.asking import judging
 from tasks.ingest import Ingested
 from tasks.lake import DEFAULT_LAKE
 from tasks.progress import reporter
-from tasks.publish import conclude_run
 from tasks.quality import warm_up
-from tasks.runs import EvaluationRequest, Run, opened_run, recorded
+from tasks.runs import EvaluationRequest, Run, is_published, opened_run, recorded
 from tasks.scoring.judge import Session
-from tasks.summary import RunSummary, published_version
+from tasks.summary import RunSummary
 
 # A task is a criterion and a shard: it computes outside Python's lock, or waits for the judge.
 WORKER_COUNT = 8
@@ -49,25 +48,25 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
         outputs, rubric, judge, ratings, lake, data, run_id, budget_usd, max_bad_rate, column_map or {}, trigger
     )
     with opened_run(request, datetime.now(UTC)) as run:
-        if published_version(run.lake, run.run_id) is not None:
-            return conclude_run(run)  # an earlier command was interrupted just after its commit, or named this run
-        with recorded(run):
-            summary = _evaluate(run)
+        if not is_published(run):  # by a command that named this run, or was interrupted just after its commit
+            with recorded(run):
+                _evaluate(run)
+        summary = stages.conclude(run)
     await _show_artifacts(run, summary)
     return summary
 
 
-def _evaluate(run: Run) -> RunSummary:
+def _evaluate(run: Run) -> None:
     gc.freeze()  # the imports left a million objects: collecting would walk them again and again
     ingested = stages.ingest(run)
-    checked = [stages.validate_outputs.submit(run, shard, index) for index, shard in enumerate(ingested.shards)]
     planned = stages.plan(run, ingested)
+    _finish([stages.validate_outputs.submit(run, shard, index) for index, shard in enumerate(ingested.shards)])
     with judging(run, planned) as session:
         _finish(_score(run, ingested, session))
-    _finish(checked)
+        reporter().end("score")
     stages.validate_judgments(run)
     stages.aggregate(run, ingested)
-    return stages.publish(run, ingested, planned)
+    stages.publish(run, ingested, planned)
 
 
 def _score(run: Run, ingested: Ingested, session: Session | None) -> list[PrefectFuture[Any]]:

@@ -155,6 +155,7 @@ create table if not exists output_scores (
     score_high double,
     uniform_score double,
     unscored_count bigint,
+    unscored_gate_count bigint,
     failed_gates varchar[],
     is_passed boolean
 );

@@ -7,7 +7,6 @@ from tasks.judging.prices import find_price
 from tasks.judging.probe import probe
 from tasks.judging.session import open_session
 from tasks.judging.settings import JudgeSettings
-from tasks.lake import connect
 from tasks.ledger import settle_journals
 from tasks.plan import RunPlan
 from tasks.progress import reporter
@@ -34,7 +33,8 @@ def judging(run: Run, plan: RunPlan) -> Iterator[Session | None]:
             run.judge,
             journal_folder=run.lake.journal_folder,
             run_id=run.run_id,
-            budget_usd=_budget_left_usd(run),
+            budget_usd=run.request.budget_usd,
+            budget_record=run.folder.path / "budget.jsonl",
             price=find_price(online) if online else None,
         )
         with session:
@@ -45,13 +45,3 @@ def judging(run: Run, plan: RunPlan) -> Iterator[Session | None]:
         keep_timing(run.folder, Timing("score", cpu_s=session.cpu_s))
     finally:
         settle_journals(run.lake)
-
-
-def _budget_left_usd(run: Run) -> float | None:
-    """The budget less what the run spent before it was interrupted; None: no budget."""
-    if run.request.budget_usd is None:
-        return None
-    query = "select coalesce(sum(cost_usd), 0) from judgments where run_id = ?"
-    with connect(run.lake, read_only=True) as connection:
-        row = connection.execute(query, [run.run_id]).fetchone()
-    return max(0.0, run.request.budget_usd - (row[0] if row else 0.0))

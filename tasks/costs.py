@@ -3,9 +3,8 @@
 import duckdb
 import pyarrow as pa
 
-from rubrics.judgments import JUDGMENT_SCHEMA
 from tasks.aggregate import build_marts
-from tasks.ledger import run_judgments
+from tasks.lake import connect
 from tasks.runs import Run
 from tasks.timings import read_timings
 
@@ -20,11 +19,17 @@ def add_cost_sources(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
         [run.run_id, rubric.id, rubric.version, rubric.pass_threshold, rubric.require_thresholds, rubric.missing],
     )
     connection.register("source_timings", read_timings(run.folder))
-    connection.register("no_judgments", JUDGMENT_SCHEMA.empty_table())
-    connection.execute("create or replace table source_judgments as from no_judgments")
-    for batch in run_judgments(run.lake, run.run_id):
-        connection.register("judgments_batch", batch)
-        connection.execute("insert into source_judgments from judgments_batch")
+    connection.register("source_judgments", _paid_judgments(run))
+
+
+def _paid_judgments(run: Run) -> pa.Table:
+    """What the marts read of the judgments that the run paid for: no texts."""
+    query = (
+        "select output_id, criterion_id, prompt_tokens, cached_tokens, completion_tokens, cost_usd, attempts "
+        "from judgments where run_id = ?"
+    )
+    with connect(run.lake, read_only=True) as lake:
+        return lake.execute(query, [run.run_id]).to_arrow_table()
 
 
 def run_costs(run: Run) -> pa.Table:

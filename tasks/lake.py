@@ -5,6 +5,7 @@ Measured figures and the reasons for the retries: a commit that meets another wr
 
 import os
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +37,10 @@ CONFLICT_WORDS = (
 )
 
 _verified: set[str] = set()  # the catalogs whose extensions this process has loaded with their signatures checked
+
+# Two threads of one process that use one SQLite catalog at once wait for each other for ever (DuckDB 1.5.5): a thread
+# at a time. Processes do not: they meet as conflicts.
+_TURN = threading.RLock()
 
 Body = Callable[[duckdb.DuckDBPyConnection, int], None]
 
@@ -113,14 +118,15 @@ def connect(lake: Lake, *, read_only: bool = False, at: int | None = None) -> It
     if not read_only:
         _make_folders(lake)
     # DuckDB hashes 70 MB to check the extensions' signatures: 90 ms, once a process and not at each of a dozen turns.
-    connection = duckdb.connect(config={"allow_unsigned_extensions": lake.catalog in _verified})
-    try:
-        _load_extensions(connection, lake)
-        _verified.add(lake.catalog)
-        _attach(connection, lake, read_only=read_only, at=at)
-        yield connection
-    finally:
-        connection.close()
+    with _TURN:
+        connection = duckdb.connect(config={"allow_unsigned_extensions": lake.catalog in _verified})
+        try:
+            _load_extensions(connection, lake)
+            _verified.add(lake.catalog)
+            _attach(connection, lake, read_only=read_only, at=at)
+            yield connection
+        finally:
+            connection.close()
 
 
 def commit(lake: Lake, message: str, body: Body, *, extra: str = "{}") -> int:

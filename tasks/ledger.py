@@ -16,12 +16,11 @@ BATCH_ROWS = 50_000
 def settle_journals(lake: Lake) -> int:
     """Move the journals that no living process writes into the ledger. Returns how many judgments came.
 
-    A journal is deleted after its commit; one that was committed and not deleted adds nothing the second time.
+    A journal is deleted after its last commit; what was committed and not deleted adds nothing the second time.
     """
     settled_count = 0
     for path in settled_journals(lake.journal_folder):
-        judgments = read_journal(path)
-        if judgments.num_rows:
+        for judgments in read_journal(path, BATCH_ROWS):
             settled_count += _insert(lake, judgments, path)
         path.unlink(missing_ok=True)
     return settled_count

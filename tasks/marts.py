@@ -4,8 +4,8 @@ import duckdb
 
 from tasks.aggregate import CheckFinding, build_marts, connect_marts, run_sql_checks
 from tasks.costs import add_cost_sources
+from tasks.criteria import criteria_table
 from tasks.files import replaced_file
-from tasks.publish import criteria_table
 from tasks.quality import QualityFinding, keep_findings
 from tasks.runs import Run
 

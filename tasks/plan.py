@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rubrics.judging.prompt import Case, case_digest, criterion_digest, render_messages, request_key
@@ -83,7 +84,7 @@ def plan_run(
     """Write a plan file for each judged criterion and shard; add up what is left to ask.
 
     A plan file has the columns output_id, request_key, and what the ledger holds for the key: status, level_id,
-    evidence, rationale, cost_usd; null where the judgment is still to be made.
+    evidence, rationale, cost_usd, paid_by (a run_id); null where the judgment is still to be made.
     """
     judged = [criterion for criterion in rubric.criteria if criterion.method.type == "judge"]
     if judge is None or not judged:
@@ -142,9 +143,8 @@ def _plan_shard(
         asked = criterion_digest(criterion)
         keys = [request_key(judge.judge_digest, asked, digest, 0) for digest in digests]
         wanted = pa.table({"output_id": output_ids, "request_key": keys})
-        replayed_count = _write_plan(ledger, wanted, folder.plan_file(criterion.id, index))
+        replayed_count, request_count = _write_plan(ledger, wanted, folder.plan_file(criterion.id, index))
         tally = tallies[criterion.id]
-        request_count = len(keys) - replayed_count
         tally.row_count += len(keys)
         tally.replayed_count += replayed_count
         tally.request_count += request_count
@@ -152,8 +152,11 @@ def _plan_shard(
         tally.prompt_bytes += overhead + (case_bytes * request_count // len(keys) if keys else 0)
 
 
-def _write_plan(ledger: duckdb.DuckDBPyConnection, wanted: pa.Table, path: Path) -> int:
-    """Join the wanted keys with the ledger; the earliest judgment of a key is the one that holds, for ever."""
+def _write_plan(ledger: duckdb.DuckDBPyConnection, wanted: pa.Table, path: Path) -> tuple[int, int]:
+    """Join the wanted keys with the ledger; the earliest judgment of a key is the one that holds, for ever.
+
+    Returns how many rows the ledger answers, and how many requests the others take: equal keys are asked once.
+    """
     ledger.register("wanted_keys", wanted)
     planned = ledger.execute(
         """
@@ -161,7 +164,8 @@ def _write_plan(ledger: duckdb.DuckDBPyConnection, wanted: pa.Table, path: Path)
             select
                 request_key,
                 arg_min(
-                    struct_pack(status, level_id, evidence, rationale, cost_usd), (asked_at, judgment_id)
+                    struct_pack(status, level_id, evidence, rationale, cost_usd, paid_by := run_id),
+                    (asked_at, judgment_id)
                 ) as judgment
             from judgments
             where status = 'scored' and request_key in (select request_key from wanted_keys)
@@ -175,8 +179,9 @@ def _write_plan(ledger: duckdb.DuckDBPyConnection, wanted: pa.Table, path: Path)
     ledger.unregister("wanted_keys")
     with replaced_file(path) as temporary:
         pq.write_table(planned, temporary, compression="zstd")
-    replayed_count: int = planned.num_rows - planned.column("status").null_count
-    return replayed_count
+    is_open = pc.is_null(planned.column("status"))
+    open_keys = planned.column("request_key").filter(is_open)
+    return planned.num_rows - len(open_keys), pc.count_distinct(open_keys).as_py()
 
 
 def _case_bytes(case: Case) -> int:
@@ -221,5 +226,5 @@ def _criterion_plan(
         tally.request_count,
         prompt_tokens,
         completion_tokens,
-        cost_usd(price, usage) if tally.request_count else 0.0,
+        cost_usd(price, usage, tally.request_count) if tally.request_count else 0.0,
     )

@@ -10,16 +10,16 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.judging.prompt import criterion_digest
 from rubrics.versions import canonical_body
 from tasks.aggregate import model_order
 from tasks.costs import run_costs
+from tasks.criteria import criteria_table
 from tasks.files import write_parquet, write_text
 from tasks.ingest import Ingested
 from tasks.lake import commit
 from tasks.quality import read_findings
 from tasks.report import write_report
-from tasks.runs import Run, refuse_changed_rubric_in, replace_row, run_row
+from tasks.runs import Run, is_published, refuse_changed_rubric_in, replace_findings, replace_row, run_row
 from tasks.summary import RunSummary, summarise
 from tasks.timings import process_cpu_s
 from tasks.workspace import RunFolder
@@ -31,7 +31,7 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
     Raises `RubricError` where another run took the rubric's version with another text in the meantime.
     """
     folder = run.folder
-    write_parquet(folder.mart_file("quality_results"), read_findings(folder))
+    findings = read_findings(folder)
     costs = run_costs(run)
     write_parquet(folder.mart_file("stage_costs"), costs)
     totals = {"output_count": ingested.output_count, "cost_usd": _billed_usd(costs), "notes": notes}
@@ -44,13 +44,26 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
             _add_file(connection, run, "verdicts", folder.collected_file(index), f"run_id={run.run_id}")
         for table in _marts(folder):
             _insert_parquet(connection, table, folder.mart_file(table))
+        replace_findings(connection, run.run_id, findings)
         _insert_parquet(connection, "quarantine", folder.quarantine_file)
         _insert_ratings(connection, folder)
         _insert_own_cost(connection, run, ingested.output_count, *clock)
         replace_row(connection, {**run_row(run, "published", None), **totals, "version": version})
 
     extra = json.dumps({"run_id": run.run_id, "rubric": f"{run.rubric.id} {run.rubric.version}"})
-    return commit(run.lake, f"publish run {run.run_id}", body, extra=extra)
+    try:
+        return commit(run.lake, f"publish run {run.run_id}", body, extra=extra)
+    except BaseException:
+        _remove_unpublished_files(run)
+        raise
+
+
+def _remove_unpublished_files(run: Run) -> None:
+    """Take back what was linked into the tables' folder by a transaction that did not go through."""
+    if is_published(run):  # interrupted just after the commit
+        return
+    for file in (run.lake.data_path / "main").glob(f"*/**/{run.run_id}-*.parquet"):
+        file.unlink(missing_ok=True)
 
 
 def conclude_run(run: Run) -> RunSummary:
@@ -85,8 +98,7 @@ def _insert_own_cost(
 
 
 def _marts(folder: RunFolder) -> list[str]:
-    names = [name for name in model_order() if folder.mart_file(name).exists()]
-    return [*names, "quality_results"]
+    return [name for name in model_order() if folder.mart_file(name).exists()]
 
 
 def _insert_rubric(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
@@ -102,45 +114,6 @@ def _insert_rubric(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
         "insert into criteria by name select rubric_id, rubric_version, criterion_id, category, weight, is_gate, "
         "threshold, method, description, digest from run_criteria"
     )
-
-
-def criteria_table(run: Run) -> pa.Table:
-    """A row a criterion of the run's rubric, for the marts and the table `criteria`."""
-    rubric = run.rubric
-    rows = [
-        {
-            "run_id": run.run_id,
-            "rubric_id": rubric.id,
-            "rubric_version": rubric.version,
-            "criterion_id": criterion.id,
-            "digest": criterion_digest(criterion),
-            "category": criterion.category,
-            "weight": rubric.weight_of(criterion),
-            "is_gate": criterion.gate,
-            "threshold": criterion.threshold,
-            "gate_threshold": criterion.gate_threshold,
-            "method": criterion.method.type,
-            "description": criterion.description,
-        }
-        for criterion in rubric.criteria
-    ]
-    return pa.Table.from_pylist(rows, schema=CRITERIA_SCHEMA)
-
-
-CRITERIA_SCHEMA = pa.schema(
-    [
-        *(
-            pa.field(name, pa.string())
-            for name in ("run_id", "rubric_id", "rubric_version", "criterion_id", "digest", "category")
-        ),
-        pa.field("weight", pa.float64()),
-        pa.field("is_gate", pa.bool_()),
-        pa.field("threshold", pa.float64()),
-        pa.field("gate_threshold", pa.float64()),
-        pa.field("method", pa.string()),
-        pa.field("description", pa.string()),
-    ]
-)
 
 
 def _add_outputs(connection: duckdb.DuckDBPyConnection, run: Run, shard: Path) -> None:
@@ -174,7 +147,22 @@ def _insert_parquet(connection: duckdb.DuckDBPyConnection, table: str, file: Pat
 
 
 def _insert_ratings(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:
-    if folder.ratings_file.exists():
-        connection.execute(
-            "insert into ratings by name (from read_parquet(?) except from ratings)", [str(folder.ratings_file)]
-        )
+    """Keep the ratings of the run's file, each once: the same rating from another path is the same rating."""
+    if not folder.ratings_file.exists():
+        return
+    key = ("output_id", "criterion_id", "rater", "level_id", "score", "notes", "rated_at")
+    is_same = " and ".join(f"kept.{name} is not distinct from given.{name}" for name in key)
+    given_key = ", ".join(f"given.{name}" for name in key)
+    connection.execute("set threads = 1")  # more would mix up the lines, and of a rater's ratings the later counts
+    connection.execute(
+        f"""
+        insert into ratings by name
+        select given.* exclude (is_from_file, line)
+        from read_parquet(?) as given anti join ratings as kept on {is_same}
+        where given.is_from_file
+        qualify row_number() over (partition by {given_key} order by given.line desc) = 1
+        order by given.line
+        """,
+        [str(folder.ratings_file)],
+    )
+    connection.execute("reset threads")

@@ -62,13 +62,14 @@ def warm_up() -> None:
     threading.Thread(target=_great_expectations, name="import great_expectations", daemon=True).start()
 
 
-def validate(folder: RunFolder, stage: str, subject: str, table: pa.Table) -> list[QualityFinding]:
-    """Hold a table against the suite of its stage (ingest, verdicts, judgments, marts) and keep the findings.
+def validate(
+    folder: RunFolder, stage: str, subject: str, table: pa.Table, suite: str | None = None
+) -> list[QualityFinding]:
+    """Hold a table against the suite of its stage (or the one named) and keep the findings.
 
     Raises `QualityNotMet` when an expectation of severity `error` fails.
     """
-    suite = SUITES[stage if stage in SUITES else f"marts.{subject}"]
-    outcome = _validator(suite)(table)
+    outcome = _validator(SUITES[suite or stage])(table)
     findings = [_finding(folder.run_id, stage, subject, expectation) for expectation in outcome.results]
     keep_findings(folder, findings)
     return findings

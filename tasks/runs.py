@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from rubrics.errors import Fault, GradebookError, InputError, JudgeSettingsError, RubricError
 from rubrics.library import read_rubric
@@ -21,8 +22,9 @@ from tasks.judging.prices import find_price
 from tasks.judging.replay import check_replies
 from tasks.judging.settings import JudgeSettings, ReplaySettings, read_judge
 from tasks.lake import DEFAULT_LAKE, Lake, commit, connect, find_lake, prepare_lake
+from tasks.quality import read_findings
+from tasks.rating_files import read_ratings
 from tasks.reading import dataset_files, digest_files
-from tasks.scoring.ratings import read_ratings
 from tasks.workspace import RunFolder, claim_run, created_at
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
@@ -141,8 +143,20 @@ def recorded(run: Run) -> Iterator[None]:
         reason = str(error) if isinstance(error, GradebookError) else f"{type(error).__name__}: {error}"
         # Where the lake itself is what failed, its row can't be written: the first error is the one to tell.
         with suppress(GradebookError, duckdb.Error):
-            _write_row(run, "failed", reason[:2_000])
+            _write_failure(run, reason[:2_000])
         raise
+
+
+def is_published(run: Run) -> bool:
+    """Whether the lake holds this run already. Raises `InputError` where it holds another evaluation of that id."""
+    query = "select dataset_digest, rubric_digest from runs where run_id = ? and status = 'published'"
+    with connect(run.lake, read_only=True) as connection:
+        row = connection.execute(query, [run.run_id]).fetchone()
+    if row is not None and row != (run.dataset_digest, run.rubric_digest):
+        raise InputError(
+            f"--run-id: found {run.run_id}, which published other outputs or another rubric; expected a new id"
+        )
+    return row is not None
 
 
 def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
@@ -177,8 +191,11 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
 
 
 def replace_row(connection: duckdb.DuckDBPyConnection, row: Mapping[str, object]) -> None:
-    """Put the row of a run in the place of its earlier one; a published one is never touched."""
-    connection.execute("delete from runs where run_id = ? and status <> 'published'", [row["run_id"]])
+    """Put the row of a run in the place of its earlier one; a published one is never touched, nor doubled."""
+    earlier = connection.execute("select status from runs where run_id = ?", [row["run_id"]]).fetchall()
+    if ("published",) in earlier:
+        return
+    connection.execute("delete from runs where run_id = ?", [row["run_id"]])
     names = ", ".join(row)
     marks = ", ".join("?" for _ in row)
     connection.execute(f"insert into runs ({names}) values ({marks})", list(row.values()))
@@ -217,6 +234,25 @@ def code_version() -> str:
 def _write_row(run: Run, status: str, reason: str | None) -> None:
     row = run_row(run, status, reason)
     commit(run.lake, f"run {run.run_id} {status}", lambda connection, _version: replace_row(connection, row))
+
+
+def _write_failure(run: Run, reason: str) -> None:
+    """The row of a failed run says why, what was spent, and which expectations did not hold."""
+    row, findings = run_row(run, "failed", reason), read_findings(run.folder)
+
+    def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        spent = connection.execute("select sum(cost_usd) from judgments where run_id = ?", [run.run_id]).fetchone()
+        replace_row(connection, {**row, "cost_usd": spent[0] if spent else None})
+        replace_findings(connection, run.run_id, findings)
+
+    commit(run.lake, f"run {run.run_id} failed", body)
+
+
+def replace_findings(connection: duckdb.DuckDBPyConnection, run_id: str, findings: pa.Table) -> None:
+    """Put the data-quality findings of a run in the place of those of an earlier, failed try."""
+    connection.execute("delete from quality_results where run_id = ?", [run_id])
+    connection.register("findings", findings)
+    connection.execute("insert into quality_results by name from findings")
 
 
 def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_digest: str) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -16,14 +17,21 @@ from tasks.plan import RunPlan, plan_run
 from tasks.progress import reporter
 from tasks.publish import conclude_run, publish_run
 from tasks.quality import validate
+from tasks.rating_files import read_ratings
 from tasks.runs import Run
 from tasks.scoring.judge import Session
-from tasks.scoring.ratings import match_ratings, read_ratings
+from tasks.scoring.ratings import match_ratings
 from tasks.scoring.shards import collect_shard, score_shard
 from tasks.summary import RunSummary
 from tasks.timings import timed
 
-MARTS_WITH_A_SUITE = ("output_scores", "criterion_scores", "run_scores")
+BATCH_ROWS = 250_000
+# The columns that the suites look at; what spans batches, such as the grain, is held by sql/checks.
+MARTS_WITH_A_SUITE = {
+    "output_scores": ["output_id", "score"],
+    "criterion_scores": ["model", "checkpoint", "criterion_id", "mean"],
+    "run_scores": ["model", "checkpoint", "mean"],
+}
 
 
 @task(task_run_name="ingest", cache_policy=NO_CACHE)
@@ -102,17 +110,25 @@ def aggregate(run: Run, ingested: Ingested) -> tuple[str, ...]:
         marts = aggregate_run(run, ingested.shards)
         timing.row_count = ingested.output_count * len(run.rubric.criteria)
     with timed(run.folder, "quality"):
-        for mart in MARTS_WITH_A_SUITE:
-            validate(run.folder, "marts", mart, pq.read_table(run.folder.mart_file(mart)))
+        for mart, columns in MARTS_WITH_A_SUITE.items():
+            with pq.ParquetFile(run.folder.mart_file(mart)) as file:
+                for index, batch in enumerate(file.iter_batches(BATCH_ROWS, columns=columns)):
+                    subject = f"{mart} · batch {index}" if index else mart
+                    validate(run.folder, "marts", subject, pa.Table.from_batches([batch]), f"marts.{mart}")
     reporter().end("aggregate")
     return marts
 
 
 @task(task_run_name="publish", cache_policy=NO_CACHE)
-def publish(run: Run, ingested: Ingested, planned: RunPlan) -> RunSummary:
-    """Publish the run in one transaction, read its summary back and write the report."""
+def publish(run: Run, ingested: Ingested, planned: RunPlan) -> int:
+    """Publish the run in one transaction; returns its version."""
     reporter().begin("publish", None)
-    publish_run(run, ingested, run_notes(run, ingested, planned))
-    summary = conclude_run(run)
+    version = publish_run(run, ingested, run_notes(run, ingested, planned))
     reporter().end("publish")
-    return summary
+    return version
+
+
+@task(task_run_name="report", cache_policy=NO_CACHE)
+def conclude(run: Run) -> RunSummary:
+    """Read the published run's summary back, write its report and tidy its folder."""
+    return conclude_run(run)

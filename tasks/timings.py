@@ -43,13 +43,15 @@ class Timing:
 def timed(folder: RunFolder, stage: str, criterion_id: str | None = None) -> Iterator[Timing]:
     """Measure a block: wall time, and the CPU time of its thread (of the process, where it runs alone)."""
     timing = Timing(stage, criterion_id)
-    # A task in a worker thread shares the process with others; a stage in the main thread has it to itself.
+    # Tasks in worker threads share the process; a stage in the main thread runs while no task does.
     clock = process_cpu_s if threading.current_thread() is threading.main_thread() else time.thread_time
     wall, cpu = time.perf_counter(), clock()
-    yield timing
-    timing.wall_s += time.perf_counter() - wall
-    timing.cpu_s += clock() - cpu
-    keep_timing(folder, timing)
+    try:
+        yield timing
+    finally:
+        timing.wall_s += time.perf_counter() - wall
+        timing.cpu_s += clock() - cpu
+        keep_timing(folder, timing)
 
 
 def read_timings(folder: RunFolder) -> pa.Table:

@@ -87,10 +87,14 @@ class RunClaim:
     def __enter__(self) -> Self:
         return self
 
+    def release(self) -> None:
+        """Let go of the folder."""
+        os.close(self._descriptor)  # the kernel drops the lock, as it does for a killed process
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._descriptor)  # the kernel drops the lock, as it does for a killed process
+        self.release()
 
 
 def claim_run(runs: Path, fingerprint: str, run_id: str | None, now: datetime) -> RunClaim:
@@ -102,8 +106,11 @@ def claim_run(runs: Path, fingerprint: str, run_id: str | None, now: datetime) -
         return _claim_named(runs, fingerprint, run_id, now)
     for folder in _unfinished(runs, fingerprint):
         claim = _try_claim(folder)
-        if claim is not None and not folder.published_file.exists():
+        if claim is None:
+            continue
+        if not folder.published_file.exists():
             return claim
+        claim.release()  # published since it was listed
     return _claim_named(runs, fingerprint, f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}", now)
 
 

@@ -23,7 +23,7 @@ from rubrics.plain_words import keys_of
 from tasks.fitting import RowFitter
 from tasks.judging.replay import RecordedReply
 from tasks.judging.settings import JudgeSettings, Prices
-from tasks.scoring.ratings import RatingRow
+from tasks.rating_files import RatingRow
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]}

@@ -20,6 +20,7 @@ final as (
         scores.score_high,
         scores.uniform_score,
         scores.unscored_count,
+        scores.missing_gate_count as unscored_gate_count,
         coalesce(failures.failed_gates, []) as failed_gates,
         case
             when failures.output_number is not null then false

@@ -1,5 +1,6 @@
 -- run_scores: one row per run_id, model, checkpoint. Means and rates in 0..1 over the n scored outputs; ci_low and
--- ci_high as in criterion_scores; pass_rate over outputs whose is_passed is known. cost_usd is what this run paid.
+-- ci_high as in criterion_scores; pass_rate over outputs whose is_passed is known, gate_failure_rate over those whose
+-- gates are. cost_usd is what this run paid.
 with scores as (select * from output_scores),
 
 costs as (select * from int_group_costs),
@@ -15,7 +16,8 @@ measured as (
         stddev_samp(score) as sd,
         avg(uniform_score) as uniform_mean,
         avg(is_passed::integer) as pass_rate,
-        count(*) filter (len(failed_gates) > 0) / count(*) as gate_failure_rate,
+        count(*) filter (len(failed_gates) > 0)
+            / nullif(count(*) filter (len(failed_gates) > 0 or unscored_gate_count = 0), 0) as gate_failure_rate,
     from scores
     group by run_id, model, checkpoint
 ),

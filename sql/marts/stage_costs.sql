@@ -16,7 +16,7 @@ work as (
     select
         'score' as stage, criterion_id,
         0.0 as wall_s, 0.0 as cpu_s, 0 as row_count, 0 as replayed_count, 0.0 as saved_usd,
-        is_asked::int as request_count, prompt_tokens, cached_tokens, completion_tokens, cost_usd,
+        attempts as request_count, prompt_tokens, cached_tokens, completion_tokens, cost_usd,
     from judgments
 ),
 

@@ -9,7 +9,7 @@ final as (
         cached_tokens,
         completion_tokens,
         cost_usd,
-        attempts > 0 as is_asked,  -- a recorded reply was not
+        attempts,  -- requests sent for it; 0 where it was recorded
     from judgments
 )
 

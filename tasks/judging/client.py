@@ -26,27 +26,6 @@ SECOND_CHANCES = (frozenset({"truncated"}), frozenset({"parse_error", "evidence_
 
 
 @dataclass(slots=True)
-class Counters:
-    """What a session did; written in its loop, read from anywhere."""
-
-    request_count: int = 0
-    reply_count: int = 0
-    failure_count: int = 0
-    scored_count: int = 0
-    usage: Usage = field(default_factory=Usage)
-
-    def count(self, reply: Reply) -> None:
-        """Count a reply and its tokens."""
-        self.reply_count += 1
-        used, more = self.usage, reply.usage or Usage()
-        self.usage = Usage(
-            used.prompt_tokens + more.prompt_tokens,
-            used.cached_tokens + more.cached_tokens,
-            used.completion_tokens + more.completion_tokens,
-        )
-
-
-@dataclass(slots=True)
 class _Call:
     """One question on its way."""
 
@@ -79,7 +58,7 @@ class JudgeClient:
         self._limit_name = token_limit_name(settings.base_url)
         self._lost_in_a_row = 0
         self._refused_count = 0
-        self.counters = Counters()
+        self._is_ever_answered = False
         self.fault: UnfinishedError | None = None
 
     async def close(self) -> None:
@@ -148,12 +127,16 @@ class JudgeClient:
             paid_usd: float | None = 0.0
             try:
                 self.check_stopped()
+                paid_usd = None  # while it is out; whoever is interrupted here may be billed
                 came = await self._request(call)
                 if isinstance(came, Failure):
                     paid_usd = None if came.may_be_billed else 0.0
                     return came
                 paid_usd = None if came.usage is None else cost_usd(self._price, came.usage)
                 return self._record(call, came, paid_usd)
+            except EndpointUnavailable:  # the endpoint refused it
+                paid_usd = 0.0
+                raise
             finally:
                 self._budget.settle(ticket, paid_usd)
 
@@ -161,10 +144,7 @@ class JudgeClient:
         call.attempts += 1
         call.request_count += 1
         call.asked_at = datetime.now(UTC)
-        self.counters.request_count += 1
-        came = await self._endpoint.send(call.body | {self._limit_name: call.max_tokens})
-        self.counters.failure_count += isinstance(came, Failure)
-        return came
+        return await self._endpoint.send(call.body | {self._limit_name: call.max_tokens})
 
     def _record(self, call: _Call, reply: Reply, paid_usd: float | None) -> ReadReply:
         """Read a reply and write it to the journal, whatever it is worth."""
@@ -183,7 +163,7 @@ class JudgeClient:
         }
         self._journal.append(judgment)
         call.judgments.append(judgment)
-        self.counters.count(reply)
+        self._is_ever_answered = True
         self._lost_in_a_row = 0
         return read
 
@@ -191,8 +171,8 @@ class JudgeClient:
         """Count a call that got no reply; raises when this looks like the end of the endpoint, not of the call."""
         self._lost_in_a_row += failure.is_retried
         self._refused_count += not failure.is_retried
-        is_never_answered = self.counters.reply_count == 0 and self._refused_count >= MOST_CALLS_LOST_IN_A_ROW
-        if self._lost_in_a_row >= MOST_CALLS_LOST_IN_A_ROW or is_never_answered:
+        is_refusing_all = not self._is_ever_answered and self._refused_count >= MOST_CALLS_LOST_IN_A_ROW
+        if self._lost_in_a_row >= MOST_CALLS_LOST_IN_A_ROW or is_refusing_all:
             raise EndpointUnavailable(
                 f"{self._settings.base_url}: {MOST_CALLS_LOST_IN_A_ROW} requests in a row came to nothing, "
                 f"the last with: {failure.reason}"
@@ -216,17 +196,13 @@ class JudgeClient:
     def _conclude(self, call: _Call, read: ReadReply | Failure) -> Answer:
         costs = [judgment["cost_usd"] for judgment in call.judgments]
         is_priced = bool(costs) and None not in costs
-        paid = {
+        paid: dict[str, Any] = {
             "judgment_id": call.judgments[-1]["judgment_id"] if call.judgments else None,
-            "prompt_tokens": sum(judgment["prompt_tokens"] for judgment in call.judgments),
-            "cached_tokens": sum(judgment["cached_tokens"] for judgment in call.judgments),
-            "completion_tokens": sum(judgment["completion_tokens"] for judgment in call.judgments),
             "cost_usd": sum(costs) if is_priced else None,
             "request_count": call.request_count,
         }
         if isinstance(read, Failure):
             return Answer(call.question, "unscored", reason=f"endpoint_error: {read.reason}", **paid)
-        self.counters.scored_count += read.status == "scored"
         return answer_of(call.question, read, **paid)
 
 

@@ -5,6 +5,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -77,33 +78,43 @@ class Journal:
 
 
 def settled_journals(folder: Path) -> Iterator[Path]:
-    """Yield the journals that no living writer holds, by name. Each stays readable, and shared, while it is yielded."""
+    """Yield the journals that no living process holds, by name. Each is held while it is yielded."""
     for path in sorted(folder.glob("*.jsonl")):
         try:
             file = os.open(path, os.O_RDONLY)
         except FileNotFoundError:  # another process swept it
             continue
         try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            yield path
-        except BlockingIOError:
-            continue
+            if _is_taken(file, path):
+                yield path
         finally:
             os.close(file)
 
 
-def read_journal(path: Path) -> pa.Table:
-    """Read a journal as a table of JUDGMENT_SCHEMA.
+def _is_taken(file: int, path: Path) -> bool:
+    """Lock a journal. False where someone else holds it, or it was swept between its opening and the lock."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file), os.stat(path))  # noqa: PTH116 - of the path, beside that of the file
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def read_journal(path: Path, row_count: int) -> Iterator[pa.Table]:
+    """Read a journal as tables of JUDGMENT_SCHEMA, row_count lines at a time.
 
     A last line without an end was being written when its writer died, and is left out. Any other broken line raises
     `LakeError` with file and line.
     """
-    *lines, _torn = path.read_bytes().split(b"\n")
-    judgments = [_read_line(line, path, number) for number, line in enumerate(lines, start=1)]
-    try:
-        return _table(judgments)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        raise LakeError(_first_misfit(judgments, path)) from None
+    with path.open("rb") as file:
+        whole = (line for line in file if line.endswith(b"\n"))
+        numbered = enumerate(whole, start=1)
+        while lines := list(islice(numbered, row_count)):
+            judgments = [(number, _read_line(line, path, number)) for number, line in lines]
+            try:
+                yield _table([judgment for _, judgment in judgments])
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+                raise LakeError(_first_misfit(judgments, path)) from None
 
 
 def _read_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
@@ -128,8 +139,8 @@ def _table(judgments: list[dict[str, Any]]) -> pa.Table:
     return pa.table(columns, schema=JUDGMENT_SCHEMA)
 
 
-def _first_misfit(judgments: list[dict[str, Any]], path: Path) -> str:
-    for number, judgment in enumerate(judgments, start=1):
+def _first_misfit(judgments: list[tuple[int, dict[str, Any]]], path: Path) -> str:
+    for number, judgment in judgments:
         try:
             _table([judgment])
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:

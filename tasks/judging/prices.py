@@ -1,7 +1,7 @@
 """What a request costs, and at most could cost."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import orjson
@@ -16,14 +16,22 @@ MESSAGE_OVERHEAD_TOKENS = 64  # role markers and the like, which are not in the 
 # Models sold under these names are their makers' alone, so a gateway in front of them asks the list price or so.
 LIST_PRICE_PROVIDERS = ("openai", "anthropic")
 
+_Unit = Decimal | TieredPrices  # USD a million tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD a token."""
+    """USD a token. Where long prompts cost more: tiers, each with the prompt tokens it begins above, ascending."""
 
     input_usd: float
     cached_usd: float
     output_usd: float
+    tiers: tuple[tuple[int, "Price"], ...] = ()
+
+    def at(self, prompt_tokens: int) -> "Price":
+        """The price of all tokens of a request with a prompt of that length."""
+        reached = [price for start, price in self.tiers if prompt_tokens > start]
+        return reached[-1] if reached else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +69,34 @@ def _list_price(price: ModelPrice) -> Price | None:
     if price.input_mtok is None or price.output_mtok is None:
         return None
     cached = price.input_mtok if price.cache_read_mtok is None else price.cache_read_mtok
-    return Price(_usd_a_token(price.input_mtok), _usd_a_token(cached), _usd_a_token(price.output_mtok))
+    units = (price.input_mtok, cached, price.output_mtok)
+    starts = {tier.start for unit in units if isinstance(unit, TieredPrices) for tier in unit.tiers}
+    tiers = tuple((start, _tier_price(*units, start + 1)) for start in sorted(starts))
+    return replace(_tier_price(*units, 0), tiers=tiers)
 
 
-def _usd_a_token(price: Decimal | TieredPrices) -> float:
-    """The dearest tier, where long prompts cost more: a budget has to hold for them too."""
-    dearest = max(price.base, *(tier.price for tier in price.tiers)) if isinstance(price, TieredPrices) else price
-    return float(dearest) / TOKENS_A_PRICE
+def _tier_price(fresh: _Unit, cached: _Unit, output: _Unit, prompt_tokens: int) -> Price:
+    return Price(
+        _usd_a_token(fresh, prompt_tokens), _usd_a_token(cached, prompt_tokens), _usd_a_token(output, prompt_tokens)
+    )
 
 
-def cost_usd(price: Price | None, usage: Usage) -> float | None:
-    """What a request cost; None where the price is unknown."""
+def _usd_a_token(price: _Unit, prompt_tokens: int) -> float:
+    """The price in the tier that a prompt of that length falls into."""
+    if isinstance(price, TieredPrices):
+        reached = [tier.price for tier in price.tiers if prompt_tokens > tier.start]  # ascending
+        price = reached[-1] if reached else price.base
+    return float(price) / TOKENS_A_PRICE
+
+
+def cost_usd(price: Price | None, usage: Usage, request_count: int = 1) -> float | None:
+    """What a request cost, or that many of about the same length; None where the price is unknown."""
     if price is None:
         return None
+    tier = price.at(usage.prompt_tokens // max(1, request_count))
     fresh_tokens = max(0, usage.prompt_tokens - usage.cached_tokens)
-    return (
-        fresh_tokens * price.input_usd
-        + usage.cached_tokens * price.cached_usd
-        + usage.completion_tokens * price.output_usd
-    )
+    prompt_usd = fresh_tokens * tier.input_usd + usage.cached_tokens * tier.cached_usd
+    return prompt_usd + usage.completion_tokens * tier.output_usd
 
 
 def most_tokens(messages: Sequence[dict[str, str]], schema: object) -> int:
@@ -88,7 +105,9 @@ def most_tokens(messages: Sequence[dict[str, str]], schema: object) -> int:
 
 
 def worst_cost_usd(price: Price | None, prompt_tokens: int, max_tokens: int) -> float:
-    """The most that a request can cost; 0 where the price is unknown."""
+    """The most that a request can cost, at the dearest tier; 0 where the price is unknown."""
     if price is None:
         return 0.0
-    return prompt_tokens * max(price.input_usd, price.cached_usd) + max_tokens * price.output_usd
+    tiers = [price, *(tier for _, tier in price.tiers)]
+    input_usd = max(max(tier.input_usd, tier.cached_usd) for tier in tiers)
+    return prompt_tokens * input_usd + max_tokens * max(tier.output_usd for tier in tiers)

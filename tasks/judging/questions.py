@@ -33,8 +33,5 @@ class Answer:
     rationale: str | None = None
     reason: str | None = None  # why unscored
     judgment_id: str | None = None  # the last reply's row; None: no reply came
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
     cost_usd: float | None = None  # of all replies to this question; None: unknown or none came
     request_count: int = 0

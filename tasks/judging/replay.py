@@ -1,6 +1,5 @@
 """Recorded replies: a judge that reads its answers from a file."""
 
-import threading
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,10 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rubrics.errors import MOST_FAULTS_SHOWN, Fault, JudgeSettingsError
 from rubrics.judging.replies import ReadReply, is_quoted
 from rubrics.model import Criterion
-from tasks.judging.client import Counters, answer_of, judgment_row
-from tasks.judging.endpoint import Reply
+from tasks.judging.client import answer_of, judgment_row
 from tasks.judging.journal import Journal
-from tasks.judging.prices import Usage
 from tasks.judging.questions import Answer, Question
 from tasks.judging.settings import ReplaySettings
 
@@ -86,14 +83,9 @@ class ReplaySession:
 
     def __init__(self, settings: ReplaySettings, journal_folder: Path, run_id: str) -> None:
         self.settings = settings
-        self.journal_folder = journal_folder
-        self.counters = Counters()
-        self.request_count = 0
-        self.spent_usd = 0.0
         self.cpu_s = 0.0
         self._run_id = run_id
         self._replies = read_replies(settings.path)
-        self._lock = threading.Lock()
         self.journal = Journal(journal_folder, run_id)
 
     def __enter__(self) -> Self:
@@ -103,11 +95,6 @@ class ReplaySession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.journal.close()
-
-    @property
-    def judge(self) -> str:
-        """The judge's name in tables."""
-        return self.settings.judge
 
     def ask(self, questions: Iterable[Question], on_answer: Callable[[Answer], None]) -> None:
         """Answer all questions in their order, in the caller's thread."""
@@ -119,11 +106,8 @@ class ReplaySession:
         if found is None:
             return Answer(question, "unscored", reason="not_recorded")
         read = self._read(question, *found)
-        judgment = judgment_row(self._run_id, question, self.judge, read) | _free_of_charge(found[1])
+        judgment = judgment_row(self._run_id, question, self.settings.judge, read) | _free_of_charge(found[1])
         self.journal.append(judgment)
-        with self._lock:
-            self.counters.count(Reply(None, None, None, None, Usage(), 0.0))
-            self.counters.scored_count += read.status == "scored"
         return answer_of(question, read, judgment_id=judgment["judgment_id"], cost_usd=0.0)
 
     def _find(self, question: Question) -> tuple[int, RecordedReply] | None:

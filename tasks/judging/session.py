@@ -11,15 +11,15 @@ from typing import Any, Self, TypeVar
 
 from rubrics.errors import JudgeSettingsError, UnfinishedError
 from tasks.judging.budget import Budget
-from tasks.judging.client import Counters, JudgeClient
+from tasks.judging.client import JudgeClient
 from tasks.judging.journal import Journal
 from tasks.judging.prices import Price
 from tasks.judging.questions import Answer, Question
 from tasks.judging.replay import ReplaySession
 from tasks.judging.settings import JudgeSettings, ReplaySettings
+from tasks.judging.sharing import SharedAnswers
 
 Returned = TypeVar("Returned")
-__all__ = ["Answer", "JudgingSession", "Question", "ReplaySession", "open_session"]
 
 
 class JudgingSession:
@@ -35,13 +35,13 @@ class JudgingSession:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="judging", daemon=True)
         self._client: JudgeClient | None = None
-        self._counters = Counters()
+        self._answers: SharedAnswers | None = None
         self._cpu_s = 0.0
 
     def __enter__(self) -> Self:
         self._thread.start()
         try:
-            self._client = self._run(self._connect())
+            self._run(self._connect())
         except BaseException:
             self._end()
             raise
@@ -54,26 +54,6 @@ class JudgingSession:
         self._end()
 
     @property
-    def judge(self) -> str:
-        """The judge's name in tables."""
-        return self.settings.judge
-
-    @property
-    def counters(self) -> Counters:
-        """What was asked and came back so far."""
-        return self._counters
-
-    @property
-    def request_count(self) -> int:
-        """Requests sent, retries included."""
-        return self._counters.request_count
-
-    @property
-    def spent_usd(self) -> float:
-        """Money spent, timed-out requests at their worst case."""
-        return self._budget.spent_usd
-
-    @property
     def cpu_s(self) -> float:
         """CPU seconds of the session's thread."""
         if not self._thread.is_alive():
@@ -83,19 +63,19 @@ class JudgingSession:
     def ask(self, questions: Iterable[Question], on_answer: Callable[[Answer], None]) -> None:
         """Ask all questions and hand each answer over, in the order of their coming, from the session's thread.
 
-        Questions are pulled in that thread too, as slots come free; both ends have to be quick. Blocks until all are
-        answered. Raises `BudgetReached` or `EndpointUnavailable` when the run can't go on, once every request of this
-        call that was out is back and journaled.
+        Questions are pulled in that thread too, as slots come free; both ends have to be quick. Equal questions are
+        asked once a session, and all get the one answer. Blocks until all are answered. Raises `BudgetReached` or
+        `EndpointUnavailable` when the run can't go on, once every request of this call that was out is back and
+        journaled.
         """
         self._run(self._ask(iter(questions), on_answer))
 
     def _run(self, work: Coroutine[Any, Any, Returned]) -> Returned:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    async def _connect(self) -> JudgeClient:
-        client = self._open_client()
-        self._counters = client.counters
-        return client
+    async def _connect(self) -> None:
+        self._client = self._open_client()
+        self._answers = SharedAnswers(self._client.answer)
 
     async def _disconnect(self) -> None:
         """Stop whatever still runs: only an interrupted caller leaves something behind."""
@@ -112,6 +92,7 @@ class JudgingSession:
         self._thread.join()
         self._loop.close()
         self.journal.close()
+        self._budget.close()
 
     async def _ask(self, questions: Iterator[Question], on_answer: Callable[[Answer], None]) -> None:
         faults: list[BaseException] = []
@@ -123,7 +104,7 @@ class JudgingSession:
         self, questions: Iterator[Question], on_answer: Callable[[Answer], None], faults: list[BaseException]
     ) -> None:
         """Answer one question after the other until there is none left, or one of this call failed."""
-        if self._client is None:
+        if self._client is None or self._answers is None:
             raise RuntimeError("the session is not open")
         while not faults:
             try:
@@ -131,7 +112,7 @@ class JudgingSession:
                 question = next(questions, None)
                 if question is None:
                     return
-                on_answer(await self._client.answer(question))
+                on_answer(await self._answers.answer(question))
             except UnfinishedError as fault:
                 self._client.stop(fault)  # what can't go on for one can't for any
                 faults.append(fault)
@@ -149,10 +130,12 @@ def open_session(
     journal_folder: Path,
     run_id: str,
     budget_usd: float | None = None,
+    budget_record: Path | None = None,
     price: Price | None = None,
 ) -> JudgingSession | ReplaySession:
     """Open a judge for a run: a context manager with `ask`.
 
+    A budget holds over all sessions with the same budget_record.
     Raises `JudgeSettingsError` for a budget without a price, which nobody could hold to, or broken recorded replies.
     """
     if isinstance(settings, ReplaySettings):
@@ -162,4 +145,5 @@ def open_session(
             f"{settings.model}: found no price, expected one to hold a budget of {budget_usd:g} USD; "
             "set `prices` (input_usd, output_usd a million tokens) in a judge file"
         )
-    return JudgingSession(settings, price, Budget(budget_usd), Journal(journal_folder, run_id), run_id)
+    budget = Budget(budget_usd, None if price is None else budget_record)  # also without a limit: one may come later
+    return JudgingSession(settings, price, budget, Journal(journal_folder, run_id), run_id)

@@ -101,7 +101,6 @@ class ReplaySettings:
 
     path: Path
     digest: str
-    max_in_flight: int = 1
 
     @property
     def judge(self) -> str:

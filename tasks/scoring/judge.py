@@ -36,8 +36,10 @@ def score_judge(
 
     session.ask(_questions(criterion, shard, planned), keep)
     is_recorded = isinstance(session, ReplaySession)
-    rows = [_verdict(planned[output_id], answers.get(output_id), is_recorded) for output_id in _output_ids(shard)]
-    _count_replays(timing, rows, planned)
+    rows = [_verdict(planned[output_id], answers.get(output_id)) for output_id in _output_ids(shard)]
+    for row in rows:
+        row["is_replayed"] = row.get("level_id") is not None and (is_recorded or row.get("paid_by", run_id) != run_id)
+    _count_replays(timing, rows)
     return _table(run_id, criterion, rows)
 
 
@@ -62,9 +64,9 @@ def _output_ids(shard: str) -> list[str]:
     return output_ids
 
 
-def _verdict(plan: dict[str, Any], answer: Answer | None, is_recorded: bool) -> dict[str, Any]:
+def _verdict(plan: dict[str, Any], answer: Answer | None) -> dict[str, Any]:
     if plan["status"] is not None:
-        return {**plan, "is_replayed": True}
+        return dict(plan)
     if answer is None:
         return {"output_id": plan["output_id"], "request_key": plan["request_key"], "reason": "not_asked"}
     return {
@@ -74,14 +76,15 @@ def _verdict(plan: dict[str, Any], answer: Answer | None, is_recorded: bool) -> 
         "evidence": answer.evidence,
         "rationale": answer.rationale,
         "reason": answer.reason,
-        "is_replayed": is_recorded and answer.level_id is not None,
     }
 
 
-def _count_replays(timing: Timing, rows: list[dict[str, Any]], planned: dict[str, dict[str, Any]]) -> None:
+def _count_replays(timing: Timing, rows: list[dict[str, Any]]) -> None:
+    """What other runs paid for is saved; what this run paid before it was interrupted is not."""
     timing.row_count = len(rows)
-    timing.replayed_count = sum(bool(row.get("is_replayed")) for row in rows)
-    saved = [plan["cost_usd"] for plan in planned.values() if plan["status"] is not None]
+    replayed = [row for row in rows if row["is_replayed"]]
+    timing.replayed_count = len(replayed)
+    saved = [row.get("cost_usd", 0.0) for row in replayed]
     timing.saved_usd = None if None in saved else sum(saved, 0.0)
 
 

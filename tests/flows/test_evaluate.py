@@ -126,6 +126,38 @@ def test_the_budget_stops_the_run_keeps_what_was_judged_and_goes_on(evaluate, gr
     assert [row["status"] for row in query(gradebook, "from runs")] == ["published"]
 
 
+def test_what_a_run_paid_before_it_stopped_is_billed_and_not_saved(evaluate, gradebook, judge, outputs, rubric):
+    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0015")
+    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+    (costs,) = [row for row in finished.json["costs"] if row["criterion_id"] == "clarity"]
+    assert (costs["request_count"], costs["replayed_count"], costs["saved_usd"]) == (12, 0, 0)
+    assert query(gradebook, "select count(*) n from verdicts where is_replayed") == [{"n": 0}]
+
+
+def test_a_stopped_run_says_what_it_spent(evaluate, gradebook, judge, outputs, rubric):
+    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0015")
+    rows = query(gradebook, "select cost_usd, (select sum(cost_usd) from judgments) as paid from runs")
+    assert rows[0]["cost_usd"] == rows[0]["paid"] > 0
+
+
+def test_the_same_answer_of_several_models_is_judged_once(evaluate, judge, rubric, tmp_path):
+    rows = [{"case_id": "c", "model": model, "prompt": "Where?", "output": "In Paris, of course."} for model in "abcd"]
+    (tmp_path / "alike.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    finished = evaluate("alike.jsonl", "--rubric", rubric, "--judge", "gpt-4o-mini")
+    assert judge.request_count == 1
+    assert len({row["mean"] for row in finished.json["scores"]}) == 1
+    assert len(finished.json["scores"]) == 4
+
+
+def test_a_report_that_cant_be_written_leaves_the_run_published(evaluate, gradebook, outputs, rubric, tmp_path):
+    (tmp_path / "lake/runs/night/report.html").mkdir(parents=True)
+    assert evaluate(outputs, "--rubric", rubric, "--run-id", "night").code == 3
+    assert query(gradebook, "select status from runs") == [{"status": "published"}]
+    (tmp_path / "lake/runs/night/report.html").rmdir()
+    assert evaluate(outputs, "--rubric", rubric, "--run-id", "night").json["run_id"] == "night"
+    assert len(query(gradebook, "from runs")) == 1
+
+
 def test_a_refused_key_fails_the_run_with_a_sentence_and_a_row(evaluate, gradebook, judge, outputs, rubric):
     judge.key = "another"
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
@@ -167,6 +199,8 @@ def test_a_broken_verdict_stops_the_publication(evaluate, gradebook, judge, outp
     assert finished.code == 3
     assert "data quality" in finished.err
     assert query(gradebook, "from output_scores") == []
+    broken = query(gradebook, "select stage from quality_results where not is_met and severity = 'error'")
+    assert broken[0] == {"stage": "ingest"}
 
 
 def test_an_old_version_reads_as_it_was(evaluate, gradebook, outputs, rubric):

@@ -68,13 +68,11 @@ def test_killed_while_judging_nothing_is_lost_or_paid_twice(command, judge, grad
     kill_when(
         first, lambda: (tmp_path / "lake/runs").exists() if not asked_before else judge.request_count >= asked_before
     )
-    asked_first = judge.request_count
     again = start(command, tmp_path)
     out, err = again.communicate(timeout=120)
     assert again.returncode == 0, err.decode()
     assert ledger(gradebook) == (CASES, CASES, 1)
     assert judge.request_count <= CASES + IN_FLIGHT
-    assert asked_first <= judge.request_count
     assert json.loads(out)["output_count"] == CASES
 
 
@@ -82,14 +80,15 @@ def test_killed_while_judging_nothing_is_lost_or_paid_twice(command, judge, grad
 def test_killed_while_publishing_one_version_is_published(command, judge, gradebook, tmp_path):
     first = start(command, tmp_path)
     kill_when(first, lambda: any(tmp_path.glob("lake/runs/*/marts/run_scores.parquet")))
+    was_concluded = any(tmp_path.glob("lake/runs/*/published.json"))
     again = start(command, tmp_path)
     _, err = again.communicate(timeout=120)
     assert again.returncode == 0, err.decode()
     assert judge.request_count == CASES
     rows, keys, published_count = ledger(gradebook)
     assert (rows, keys) == (CASES, CASES)
-    # The kill may have come just after the commit: then the command began a second run, and asked nothing.
-    assert published_count in (1, 2)
+    # Where the kill came after the very end, the command began a second run, and asked nothing.
+    assert published_count == (2 if was_concluded else 1)
 
 
 @pytest.mark.slow

@@ -63,11 +63,11 @@ def test_the_pass_rate_is_null_where_nothing_is_known(build):
     assert row(build(TONE, of_tone(None), pass_threshold=0.5), "pass_rate") == (None,)
 
 
-def test_the_gate_failure_rate_is_over_all_outputs(build):
-    # one of four fails, one is unknown
+def test_the_gate_failure_rate_is_over_outputs_whose_gates_are_known(build):
+    # one of four fails, one is unknown: 1 / 3
     criteria = {"safe": {"weight": 0.0, "is_gate": True}}
     scores = {f"o{index}": {"safe": score} for index, score in enumerate([0.0, 1.0, 1.0, None])}
-    assert row(build(criteria, scores), "gate_failure_rate, mean, n") == (0.25, None, 0)
+    assert row(build(criteria, scores), "gate_failure_rate, mean, n") == (pytest.approx(1 / 3), None, 0)
 
 
 def test_no_checkpoint_is_a_group_of_its_own(build):

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -54,6 +55,15 @@ def test_writers_at_once_lose_nothing_and_each_version_is_its_own(lake):
         writer.join()
     (found,) = rows(lake, "select count(*), count(distinct version) from runs")
     assert found == (WRITERS * COMMITS, WRITERS * COMMITS)
+
+
+def test_threads_of_one_process_take_turns(lake):
+    writers = [threading.Thread(target=add_runs, args=(f"sqlite:{lake.address}", number)) for number in range(2)]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        rows(lake, "select count(*) from runs")
+    assert rows(lake, "select count(*) from runs") == [(2 * COMMITS,)]
 
 
 def test_a_body_that_raises_leaves_nothing(lake):

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from rubrics.errors import LakeError
 from rubrics.judgments import JUDGMENT_SCHEMA
-from tasks.judging.journal import Journal
+from tasks.judging.journal import Journal, settled_journals
 from tasks.lake import Lake, connect, find_lake, prepare_lake
 from tasks.ledger import run_judgments, settle_journals
 
@@ -70,6 +71,26 @@ def test_a_journal_whose_writer_lives_is_left_alone(lake):
         journal.append(JUDGMENT | {"judgment_id": "a"})
         assert settle_journals(lake) == 0
         assert journal.path.exists()
+
+
+def test_a_journal_that_someone_else_settles_is_left_to_them(lake):
+    for judgment_id in ("a", "b"):
+        write_journal(lake, judgment_id)
+    sweep = settled_journals(lake.journal_folder)
+    held = next(sweep)
+    assert settle_journals(lake) == 1
+    assert list(lake.journal_folder.iterdir()) == [held]
+    assert list(sweep) == []  # it passes by the one that is gone
+
+
+def test_a_long_journal_is_settled_a_batch_at_a_time(lake, monkeypatch):
+    monkeypatch.setattr("tasks.ledger.BATCH_ROWS", 2)
+    path = write_journal(lake, "a", "b", "c", "d", "e")
+    path.write_bytes(path.read_bytes() + b"{}\n")
+    with pytest.raises(LakeError, match=r"\.jsonl:6: "):
+        settle_journals(lake)
+    assert ledger(lake) == ["a", "b", "c", "d"]  # the batch of the broken line is not there, and the journal stays
+    assert path.exists()
 
 
 def test_a_torn_last_line_loses_nothing_before_it(lake):

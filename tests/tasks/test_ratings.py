@@ -1,5 +1,6 @@
-"""Ratings: read with every fault at its line, matched to outputs, averaged over raters."""
+"""Ratings: read with every fault at its line, matched to outputs, averaged over raters, kept in the lake."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,9 +9,12 @@ import pytest
 
 from rubrics.errors import RatingsError
 from rubrics.library import parse_rubric
+from rubrics.model import Rubric
 from rubrics.outputs import SHARD_SCHEMA
-from tasks.lake import find_lake, prepare_lake
-from tasks.scoring.ratings import match_ratings, read_ratings, score_ratings
+from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from tasks.publish import _insert_ratings
+from tasks.rating_files import RATING_SCHEMA, read_ratings
+from tasks.scoring.ratings import match_ratings, score_ratings
 from tasks.workspace import RunFolder
 
 RUBRIC = parse_rubric(
@@ -25,70 +29,214 @@ criteria:
 """,
     "rubric.yaml",
 )
+NEXT_RUBRIC = parse_rubric(
+    """
+id: rated
+version: 2.0.0
+criteria:
+  - id: empathy
+    description: Names what the customer feels.
+    method: {type: ratings}
+    levels: [{id: none, score: 0}, {id: some, score: 0.25}]
+""",
+    "rubric.yaml",
+)
 HEAD = "case_id,model,criterion_id,rater,level_id\n"
+DATED_HEAD = "case_id,model,criterion_id,rater,level_id,rated_at\n"
+SCORE_HEAD = "case_id,model,criterion_id,rater,score\n"
 
 
-def read(tmp_path: Path, text: str) -> pa.Table:
-    path = tmp_path / "ratings.csv"
+def read(tmp_path: Path, text: str, name: str = "ratings.csv") -> pa.Table:
+    path = tmp_path / name
     path.write_text(text)
     return read_ratings(path, RUBRIC)
 
 
-def score(tmp_path: Path, text: str, *checkpoints: str | None) -> list[dict]:
-    lake = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")
-    prepare_lake(lake)
+def write_shard(tmp_path: Path, *checkpoints: str | None) -> str:
     rows = [
         {"output_id": f"o{n}", "case_id": "c1", "model": "m", "checkpoint": checkpoint, "sample_index": 0, "output": ""}
-        for n, checkpoint in enumerate(checkpoints or (None,))
+        for n, checkpoint in enumerate(checkpoints)
     ]
     shard = tmp_path / "shard.parquet"
     pq.write_table(pa.Table.from_pylist(rows, schema=SHARD_SCHEMA), shard)
-    folder = RunFolder(tmp_path / "r")
-    match_ratings(lake, folder, (str(shard),), read(tmp_path, text))
-    return score_ratings("r", RUBRIC.criteria[0], str(shard), folder.ratings_file).to_pylist()
+    return str(shard)
 
 
-def test_raters_who_agree_give_their_level(tmp_path):
-    (verdict,) = score(tmp_path, HEAD + "c1,m,empathy,a,some\nc1,m,empathy,b,some\n")
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A lake, and one shard with the outputs that are rated in it."""
+
+    path: Path
+    lake: Lake
+    shard: str
+
+    def match(self, run_id: str, text: str | None, name: str = "ratings.csv") -> int:
+        ratings = None if text is None else read(self.path, text, name)
+        return match_ratings(self.lake, RunFolder(self.path / run_id), (self.shard,), ratings)
+
+    def verdict(self, run_id: str, rubric: Rubric = RUBRIC) -> dict:
+        ratings_file = RunFolder(self.path / run_id).ratings_file
+        return score_ratings(run_id, rubric.criteria[0], self.shard, ratings_file).to_pylist()[0]
+
+    def keep(self, run_id: str, text: str, name: str = "ratings.csv") -> None:
+        """Match a file and publish its ratings, as a run does."""
+        self.match(run_id, text, name)
+        folder = RunFolder(self.path / run_id)
+        commit(self.lake, "ratings", lambda connection, _version: _insert_ratings(connection, folder))
+
+    def kept(self) -> pa.Table:
+        with connect(self.lake, read_only=True) as connection:
+            return connection.execute("from ratings order by rowid").to_arrow_table()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    lake = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")
+    prepare_lake(lake)
+    return Place(tmp_path, lake, write_shard(tmp_path, None))
+
+
+def score(place: Place, text: str) -> dict:
+    place.match("r", text)
+    return place.verdict("r")
+
+
+# -------- verdicts
+def test_raters_who_agree_give_their_level(place):
+    verdict = score(place, HEAD + "c1,m,empathy,a,some\nc1,m,empathy,b,some\n")
     assert (verdict["level_id"], verdict["score"]) == ("some", 0.5)
 
 
-def test_raters_who_differ_give_their_mean_and_no_level(tmp_path):
-    (verdict,) = score(tmp_path, HEAD + "c1,m,empathy,a,some\nc1,m,empathy,b,clear\n")
+def test_raters_who_differ_give_their_mean_and_no_level(place):
+    verdict = score(place, HEAD + "c1,m,empathy,a,some\nc1,m,empathy,b,clear\n")
     assert (verdict["level_id"], verdict["score"]) == (None, 0.75)  # (0.5 + 1) / 2
     assert verdict["evidence"] == "a: some; b: clear"
 
 
-def test_an_output_nobody_rated_is_unscored(tmp_path):
-    (verdict,) = score(tmp_path, HEAD + "c2,m,empathy,a,some\n")
+def test_an_output_nobody_rated_is_unscored(place):
+    verdict = score(place, HEAD + "c2,m,empathy,a,some\n")
     assert (verdict["status"], verdict["reason"], verdict["score"]) == ("unscored", "not_rated", None)
 
 
-def test_a_later_rating_of_the_same_rater_takes_the_place_of_the_earlier(tmp_path):
-    rows = "c1,m,empathy,a,none,2026-11-01\nc1,m,empathy,a,clear,2026-11-02\n"
-    (verdict,) = score(tmp_path, HEAD.replace("level_id", "level_id,rated_at") + rows)
-    assert verdict["level_id"] == "clear"
-
-
-def test_a_rating_that_fits_two_outputs_is_refused_at_its_line(tmp_path):
+def test_a_rating_that_fits_two_outputs_is_refused_at_its_line(place):
+    write_shard(place.path, "1000", "2000")
     with pytest.raises(RatingsError, match=r"ratings.csv:2: c1 of m: found 2 outputs"):
-        score(tmp_path, HEAD + "c1,m,empathy,a,some\n", "1000", "2000")
+        score(place, HEAD + "c1,m,empathy,a,some\n")
 
 
+# -------- which of a rater's ratings counts
+@pytest.mark.parametrize(
+    ("earlier", "later", "counts"),
+    [
+        ("none,2026-11-01", "clear,2026-11-02", "clear"),
+        ("clear,2026-11-02", "none,2026-11-01", "clear"),
+        ("none,2026-11-01", "clear,2026-11-01", "clear"),
+        ("none,", "clear,", "clear"),
+        ("clear,2026-11-01", "none,", "clear"),  # a rating without a date comes after all that have one
+    ],
+)
+def test_the_latest_rating_of_a_file_counts_then_its_later_line(place, earlier, later, counts):
+    verdict = score(place, f"{DATED_HEAD}c1,m,empathy,a,{earlier}\nc1,m,empathy,a,{later}\n")
+    assert verdict["level_id"] == counts
+
+
+@pytest.mark.parametrize("stored_at", ["", "2026-11-01", "2026-11-03"])
+@pytest.mark.parametrize("given_at", ["", "2026-11-02"])
+def test_a_rating_given_now_replaces_the_one_of_the_lake(place, stored_at, given_at):
+    place.keep("first", f"{DATED_HEAD}c1,m,empathy,a,none,{stored_at}\n")
+    place.match("second", f"{DATED_HEAD}c1,m,empathy,a,clear,{given_at}\n")
+    assert place.verdict("second")["level_id"] == "clear"
+
+
+def test_a_rating_given_now_leaves_the_other_raters_of_the_lake(place):
+    place.keep("first", HEAD + "c1,m,empathy,a,none\nc1,m,empathy,b,none\n")
+    place.match("second", HEAD + "c1,m,empathy,a,clear\n")
+    assert place.verdict("second")["score"] == 0.5  # (1 of the file + 0 of the lake) / 2
+
+
+def test_without_a_file_the_rating_stored_later_counts(place):
+    place.keep("first", HEAD + "c1,m,empathy,a,none\n")
+    place.keep("second", HEAD + "c1,m,empathy,a,clear\n")
+    place.match("third", None)
+    assert place.verdict("third")["level_id"] == "clear"
+
+
+# -------- the score of a stored rating
+def test_a_stored_level_has_the_score_of_the_rubric_of_this_run(place):
+    place.keep("first", HEAD + "c1,m,empathy,a,some\n")
+    place.match("second", None)
+    # stored as 0.5 under 1.0.0; 2.0.0 says some = 0.25
+    assert place.verdict("second", NEXT_RUBRIC)["score"] == 0.25
+
+
+def test_a_stored_level_that_the_criterion_does_not_have_is_left_out(place):
+    place.keep("first", HEAD + "c1,m,empathy,a,clear\nc1,m,empathy,b,some\n")
+    place.match("second", None)
+    assert place.verdict("second", NEXT_RUBRIC)["score"] == 0.25  # of b alone: 2.0.0 has no level clear
+
+
+def test_a_stored_score_without_a_level_stays_as_it_is(place):
+    place.keep("first", SCORE_HEAD + "c1,m,empathy,a,0.5\n")
+    place.match("second", None)
+    verdict = place.verdict("second", NEXT_RUBRIC)
+    assert (verdict["level_id"], verdict["score"]) == (None, 0.5)
+
+
+# -------- what the lake keeps
+def test_the_lake_keeps_a_rating_as_the_file_gives_it(place):
+    place.keep("first", HEAD + "c1,m,empathy,a,some\n")
+    (row,) = place.kept().to_pylist()
+    values = ("o0", "empathy", "a", "some", 0.5, None, None, str(place.path / "ratings.csv"))
+    assert row == dict(zip(RATING_SCHEMA.names, values, strict=True))
+
+
+@pytest.mark.parametrize("rated_at", ["", "2026-11-01"])
+def test_the_same_rating_from_another_path_is_stored_once(place, rated_at):
+    text = f"{DATED_HEAD}c1,m,empathy,a,some,{rated_at}\n"
+    place.keep("first", text, "ratings.csv")
+    place.keep("second", text, "copy.csv")
+    assert [Path(source).name for source in place.kept()["source"].to_pylist()] == ["ratings.csv"]
+
+
+def test_a_rating_repeated_in_a_file_is_stored_once(place):
+    place.keep("first", HEAD + "c1,m,empathy,a,some\n" * 3)
+    assert place.kept().num_rows == 1
+
+
+def test_another_rating_of_the_same_rater_is_stored_beside_the_first(place):
+    place.keep("first", HEAD + "c1,m,empathy,a,none\n")
+    place.keep("second", HEAD + "c1,m,empathy,a,clear\n")
+    assert place.kept()["level_id"].to_pylist() == ["none", "clear"]
+
+
+# -------- a run that goes on
+def test_a_resumed_run_keeps_the_ratings_it_began_with(place):
+    place.match("r", None)
+    place.keep("other", HEAD + "c1,m,empathy,a,clear\n")
+    place.match("r", None)
+    assert place.verdict("r")["status"] == "unscored"  # nobody had rated when the run began
+
+
+def test_a_resumed_run_tells_the_same_count_of_unmatched_ratings(place):
+    text = HEAD + "c1,m,empathy,a,some\nc2,m,empathy,a,some\nc3,m,empathy,a,some\n"
+    # c2 and c3 are no cases of the shard: 3 - 1 = 2
+    assert [place.match("r", text), place.match("r", text)] == [2, 2]
+
+
+# -------- reading
 @pytest.mark.parametrize(
     ("line", "words"),
     [
         ("c1,m,empathy,a,huge", "level_id: found 'huge', expected one of none, some, clear"),
         ("c1,m,sympathy,a,some", "criterion_id: found 'sympathy', expected one of empathy"),
-        ("c1,m,empathy,a,", "expected one of them"),
-        (",m,empathy,a,some", "case_id"),
+        ("c1,m,empathy,a,", "found a level_id and a score, or neither; expected one of them"),
+        (",m,empathy,a,some", 'case_id: found "", expected: '),
     ],
 )
 def test_a_rating_that_does_not_fit_is_told_with_its_line(tmp_path, line, words):
     with pytest.raises(RatingsError) as raised:
         read(tmp_path, HEAD + "c1,m,empathy,a,some\n" + line + "\n")
-    assert f"ratings.csv:3: {words}" in str(raised.value) or words in str(raised.value)
-    assert ":3:" in str(raised.value)
+    assert str(raised.value).startswith(f"{tmp_path}/ratings.csv:3: {words}")
 
 
 def test_a_missing_column_is_named(tmp_path):

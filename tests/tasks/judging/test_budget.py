@@ -1,10 +1,11 @@
 """The budget: never passed, not by one request."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
-from rubrics.errors import BudgetReached
+from rubrics.errors import BudgetReached, LakeError, UnfinishedError
 from tasks.judging.budget import Budget
 
 
@@ -48,3 +49,40 @@ def test_the_limit_holds_when_many_ask_at_once():
         return budget.spent_usd
 
     assert asyncio.run(spend_often()) == 1.0  # four of fifty
+
+
+def test_what_earlier_sessions_spent_counts(tmp_path: Path):
+    asyncio.run(spend(Budget(1.0, tmp_path / "budget.jsonl"), 0.5, 0.125))
+    asyncio.run(spend(Budget(1.0, tmp_path / "budget.jsonl"), 0.5, None))
+    assert Budget(1.0, tmp_path / "budget.jsonl").spent_usd == 0.625  # 0.125 + 0.5
+
+
+def test_what_was_out_when_a_session_died_counts_at_its_worst(tmp_path: Path):
+    asyncio.run(Budget(1.0, tmp_path / "budget.jsonl").reserve(0.75))
+    budget = Budget(1.0, tmp_path / "budget.jsonl")
+    assert budget.spent_usd == 0.75
+    with pytest.raises(BudgetReached):
+        asyncio.run(budget.reserve(0.5))
+
+
+@pytest.mark.parametrize(("cut", "expected_usd"), [(1, 0.75), (9, 0.75), (30, 0.75)])  # the settlement has 32 bytes
+def test_a_torn_settlement_counts_at_its_worst(tmp_path: Path, cut: int, expected_usd: float):
+    path = tmp_path / "budget.jsonl"
+    asyncio.run(spend(Budget(2.0, path), 0.75, 0.125))
+    path.write_bytes(path.read_bytes()[:-cut])
+    asyncio.run(spend(Budget(2.0, path), 0.5, 0.25))
+    assert Budget(2.0, path).spent_usd == expected_usd + 0.25
+
+
+def test_a_broken_line_of_the_record_is_named(tmp_path: Path):
+    path = tmp_path / "budget.jsonl"
+    path.write_text('{"ticket":1,"worst_usd":0.5}\n{}\n')
+    with pytest.raises(LakeError, match=r"budget\.jsonl:2: "):
+        Budget(1.0, path)
+
+
+def test_nothing_is_set_aside_that_can_not_be_recorded(tmp_path: Path):
+    budget = Budget(1.0, tmp_path / "budget.jsonl")
+    budget.close()
+    with pytest.raises(UnfinishedError, match=r"budget\.jsonl"):
+        asyncio.run(budget.reserve(0.5))

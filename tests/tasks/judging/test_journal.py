@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from rubrics.errors import LakeError, UnfinishedError
@@ -41,26 +42,30 @@ def write(folder: Path, *judgments: dict[str, Any]) -> Path:
     return journal.path
 
 
+def read(path: Path, row_count: int = 100) -> pa.Table:
+    return pa.concat_tables(read_journal(path, row_count))
+
+
 def test_a_judgment_comes_back_as_it_was_written(tmp_path: Path):
     path = write(tmp_path, make_judgment(reply="a\nb"))
-    assert read_journal(path).to_pylist() == [make_judgment(reply="a\nb")]
+    assert read(path).to_pylist() == [make_judgment(reply="a\nb")]
 
 
 def test_the_table_has_the_schema_of_judgments(tmp_path: Path):
-    assert read_journal(write(tmp_path, make_judgment())).schema == JUDGMENT_SCHEMA
+    assert read(write(tmp_path, make_judgment())).schema == JUDGMENT_SCHEMA
 
 
 def test_a_judgment_is_on_disk_before_the_journal_is_closed(tmp_path: Path):
     with Journal(tmp_path, "run") as journal:
         journal.append(make_judgment())
-        assert read_journal(journal.path).num_rows == 1
+        assert read(journal.path).num_rows == 1
 
 
 @pytest.mark.parametrize("cut", [1, 20, 200])
 def test_a_torn_last_line_is_left_out(tmp_path: Path, cut: int):
     path = write(tmp_path, make_judgment(), make_judgment())
     os.truncate(path, path.stat().st_size - cut)
-    assert read_journal(path).num_rows == 1
+    assert read(path).num_rows == 1
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"judgment_id": "x"}', ""])
@@ -68,14 +73,25 @@ def test_any_other_broken_line_is_named(tmp_path: Path, line: str):
     path = write(tmp_path, make_judgment())
     path.write_text(path.read_text() + line + "\n" + path.read_text())
     with pytest.raises(LakeError, match=r"\.jsonl:2: "):
-        read_journal(path)
+        read(path)
 
 
 @pytest.mark.parametrize("change", [{"attempts": "many"}, {"asked_at": "noon"}, {"judge": None}, {"replicate": 2**40}])
 def test_a_value_of_another_type_is_named(tmp_path: Path, change: dict[str, Any]):
     path = write(tmp_path, make_judgment(), make_judgment(**change))
     with pytest.raises(LakeError, match=r"\.jsonl:2: "):
-        read_journal(path)
+        read(path)
+
+
+def test_a_journal_is_read_some_lines_at_a_time(tmp_path: Path):
+    path = write(tmp_path, *(make_judgment() for _ in range(5)))
+    assert [table.num_rows for table in read_journal(path, 2)] == [2, 2, 1]
+
+
+def test_a_broken_line_of_a_later_batch_is_named(tmp_path: Path):
+    path = write(tmp_path, *(make_judgment() for _ in range(4)), make_judgment(attempts="many"))
+    with pytest.raises(LakeError, match=r"\.jsonl:5: "):
+        read(path, 2)
 
 
 def test_a_journal_with_a_living_writer_is_not_settled(tmp_path: Path):
@@ -113,3 +129,18 @@ def test_a_journal_is_settled_once_its_writer_was_killed(tmp_path: Path):
         before = list(settled_journals(tmp_path))
         writer.send_signal(signal.SIGKILL)
     assert (before, list(settled_journals(tmp_path))) == ([], [path])
+
+
+def test_a_journal_that_is_being_settled_is_left_to_whoever_does(tmp_path: Path):
+    first, second = write(tmp_path, make_judgment()), write(tmp_path, make_judgment())
+    sweeps = settled_journals(tmp_path), settled_journals(tmp_path)
+    assert {next(sweeps[0]), next(sweeps[1])} == {first, second}
+    assert [list(sweep) for sweep in sweeps] == [[], []]  # each passes by what the other holds, or held
+
+
+def test_a_journal_that_vanished_is_passed_by(tmp_path: Path):
+    first, second = sorted((write(tmp_path, make_judgment()), write(tmp_path, make_judgment())))
+    sweep = settled_journals(tmp_path)
+    assert next(sweep) == first
+    second.unlink()
+    assert list(sweep) == []

@@ -48,8 +48,8 @@ def test_a_recorded_reply_is_the_answer(tmp_path: Path):
 
 def test_a_replayed_answer_is_journaled_at_no_cost(tmp_path: Path):
     replay(tmp_path, REPLY)
-    journal = read_journal(next((tmp_path / "journal").iterdir())).to_pylist()
-    assert [(row["judge"], row["level_id"], row["cost_usd"]) for row in journal] == [
+    (judgments,) = read_journal(next((tmp_path / "journal").iterdir()), 100)
+    assert [(row["judge"], row["level_id"], row["cost_usd"]) for row in judgments.to_pylist()] == [
         ("replay:replies.jsonl", "good", 0.0)
     ]
 

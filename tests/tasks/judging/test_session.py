@@ -1,7 +1,10 @@
 """A session with a judge, against a real server on loopback."""
 
+import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -16,7 +19,8 @@ from rubrics.model import Criterion
 from tasks.judging.journal import read_journal, settled_journals
 from tasks.judging.prices import Price
 from tasks.judging.probe import probe
-from tasks.judging.session import Answer, Question, open_session
+from tasks.judging.questions import Answer, Question
+from tasks.judging.session import open_session
 from tasks.judging.settings import JudgeSettings
 from tests.loopback_judge import LoopbackJudge
 
@@ -56,8 +60,12 @@ def ask(
     return answers
 
 
+def row_count(path: Path) -> int:
+    return sum(table.num_rows for table in read_journal(path, 100))
+
+
 def journaled(folder: Path) -> pa.Table:
-    return pa.concat_tables(read_journal(path) for path in settled_journals(folder))
+    return pa.concat_tables(table for path in settled_journals(folder) for table in read_journal(path, 100))
 
 
 def test_every_question_is_answered_once(judge: LoopbackJudge, tmp_path: Path):
@@ -73,7 +81,7 @@ def test_a_reply_is_journaled_before_it_is_handed_over(judge: LoopbackJudge, tmp
     settings = JudgeSettings(model="m", base_url=judge.base_url)
     counts: list[int] = []
     with open_session(settings, journal_folder=tmp_path, run_id="run") as session:
-        session.ask([make_question(1)], lambda _: counts.append(read_journal(session.journal.path).num_rows))
+        session.ask([make_question(1)], lambda _: counts.append(row_count(session.journal.path)))
     assert counts == [1]
 
 
@@ -87,12 +95,62 @@ def test_many_threads_share_the_slots_of_one_session(judge: LoopbackJudge, tmp_p
     judge.latency_s = 0.02
     settings = JudgeSettings(model="m", base_url=judge.base_url, max_in_flight=3)
     with open_session(settings, journal_folder=tmp_path, run_id="run") as session:
-        asks = [threading.Thread(target=session.ask, args=(map(make_question, range(8)), id)) for _ in range(4)]
+        parts = [map(make_question, range(first, first + 8)) for first in (0, 8, 16, 24)]
+        asks = [threading.Thread(target=session.ask, args=(part, id)) for part in parts]
         for thread in asks:
             thread.start()
         for thread in asks:
             thread.join()
     assert (judge.most_in_flight, judge.request_count) == (3, 32)
+
+
+def same_question(number: int) -> Question:
+    return replace(make_question(0), output_id=f"{number:032x}")
+
+
+def told(answers: list[Answer]) -> set[Any]:
+    return {(answer.status, answer.level_id, answer.rationale, answer.reason) for answer in answers}
+
+
+@pytest.mark.parametrize("max_in_flight", [1, 2, 32])
+def test_equal_questions_are_asked_once(judge: LoopbackJudge, tmp_path: Path, max_in_flight: int):
+    answers: list[Answer] = []
+    settings = JudgeSettings(model="m", base_url=judge.base_url, max_in_flight=max_in_flight)
+    with open_session(settings, journal_folder=tmp_path, run_id="run") as session:
+        session.ask(map(same_question, range(4)), answers.append)
+    assert (judge.request_count, len(told(answers))) == (1, 1)
+    assert sorted(answer.question.output_id for answer in answers) == [f"{number:032x}" for number in range(4)]
+    assert sorted(answer.request_count for answer in answers) == [0, 0, 0, 1]
+
+
+def test_equal_questions_of_two_threads_are_asked_once(judge: LoopbackJudge, tmp_path: Path):
+    judge.latency_s = 0.02
+    answers: list[Answer] = []
+    settings = JudgeSettings(model="m", base_url=judge.base_url, max_in_flight=2)
+    with open_session(settings, journal_folder=tmp_path, run_id="run") as session, ThreadPoolExecutor(2) as pool:
+        parts = [map(same_question, range(first, first + 4)) for first in (0, 4)]
+        list(pool.map(lambda part: session.ask(part, answers.append), parts))
+    assert (judge.request_count, len(answers), len(told(answers))) == (1, 8, 1)
+
+
+def test_equal_questions_share_the_failure_of_the_first(judge: LoopbackJudge, tmp_path: Path):
+    judge.faults = ["400"]
+    answers: list[Answer] = []
+    with open_session(
+        JudgeSettings(model="m", base_url=judge.base_url), journal_folder=tmp_path, run_id="run"
+    ) as session:
+        session.ask(map(same_question, range(4)), answers.append)
+    assert (judge.request_count, len(answers), len(told(answers))) == (1, 4, 1)
+    assert (answers[0].reason or "").startswith("endpoint_error: HTTP 400")
+
+
+def test_the_end_of_a_run_reaches_all_who_wait(judge: LoopbackJudge, tmp_path: Path):
+    judge.latency_s, judge.key = 0.02, "another"
+    settings = JudgeSettings(model="m", base_url=judge.base_url)
+    with open_session(settings, journal_folder=tmp_path, run_id="run") as session, ThreadPoolExecutor(2) as pool:
+        asks = [pool.submit(session.ask, map(same_question, range(4)), id) for _ in range(2)]
+        assert [type(asking.exception()) for asking in asks] == [EndpointUnavailable] * 2
+    assert judge.request_count == 1
 
 
 @pytest.mark.parametrize("fault", ["500", "503", "408", "drop"])
@@ -172,6 +230,23 @@ def test_the_budget_holds_with_many_in_flight(judge: LoopbackJudge, tmp_path: Pa
         ask(judge, tmp_path, count=200, budget_usd=0.03, max_tokens=10)
     spent = (judge.prompt_tokens + judge.completion_tokens) * 1e-6
     assert 0.02 < spent <= 0.03
+
+
+def test_the_budget_holds_over_sessions_with_a_hanging_endpoint(judge: LoopbackJudge, tmp_path: Path):
+    judge.faults = ["hang"] * 100
+    settings = JudgeSettings(model="m", base_url=judge.base_url, max_attempts=2, timeout_s=0.05, max_tokens=10)
+    record = tmp_path / "budget.jsonl"
+    for first in (0, 50):
+        with (
+            open_session(
+                settings, journal_folder=tmp_path, run_id="run", budget_usd=0.03, budget_record=record, price=PRICE
+            ) as session,
+            pytest.raises(BudgetReached),
+        ):
+            session.ask(map(make_question, range(first, first + 50)), id)
+    worst_usd = [note["worst_usd"] for note in map(json.loads, record.read_text().splitlines()) if "worst_usd" in note]
+    assert len(worst_usd) == judge.request_count > 0
+    assert sum(worst_usd) <= 0.03
 
 
 def test_a_budget_needs_a_price(tmp_path: Path):

@@ -1,0 +1,141 @@
+"""Files of people's ratings: read whole, every fault at its line."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from rubrics.errors import Fault, OutputsError, RatingsError
+from rubrics.model import Rubric
+from tasks.formats import RawRow, encoding_of, read_format
+
+RATING_SCHEMA = pa.schema(
+    [
+        pa.field("output_id", pa.string(), nullable=False),
+        pa.field("criterion_id", pa.string(), nullable=False),
+        pa.field("rater", pa.string(), nullable=False),
+        pa.field("level_id", pa.string()),
+        pa.field("score", pa.float64(), nullable=False),
+        pa.field("notes", pa.string()),
+        pa.field("rated_at", pa.timestamp("us", tz="UTC")),
+        pa.field("source", pa.string(), nullable=False),
+    ]
+)
+SLOT_SCHEMA = pa.schema(
+    [
+        pa.field("case_id", pa.string()),
+        pa.field("model", pa.string()),
+        pa.field("checkpoint", pa.string()),
+        pa.field("sample_index", pa.int32()),
+        *(field for field in RATING_SCHEMA if field.name != "output_id"),
+        pa.field("line", pa.int64()),
+    ]
+)
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _blank_as_none(value: Any) -> Any:
+    return None if value == "" else value
+
+
+Text = Annotated[str, BeforeValidator(_text), Field(min_length=1)]
+OptionalText = Annotated[str | None, BeforeValidator(_blank_as_none), BeforeValidator(_text)]
+
+
+class RatingRow(BaseModel):
+    """A row of a ratings file: which output, which criterion, who, and a level or a score in 0..1."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    case_id: Text
+    model: Text
+    checkpoint: OptionalText = None
+    sample_index: Annotated[int | None, BeforeValidator(_blank_as_none), Field(ge=0, lt=2**31)] = None
+    criterion_id: Text
+    rater: Text
+    level_id: OptionalText = None
+    score: Annotated[float | None, BeforeValidator(_blank_as_none), Field(ge=0, le=1)] = None
+    notes: OptionalText = None
+    rated_at: Annotated[datetime | None, BeforeValidator(_blank_as_none)] = None
+
+    @model_validator(mode="after")
+    def _level_or_score(self) -> "RatingRow":
+        if (self.level_id is None) == (self.score is None):
+            raise ValueError("found a level_id and a score, or neither; expected one of them")
+        return self
+
+
+def read_ratings(path: Path, rubric: Rubric) -> pa.Table:
+    """Read a ratings file (JSON Lines or CSV) as `SLOT_SCHEMA`. Raises `RatingsError` with every fault."""
+    faults: list[Fault] = []
+    rows: list[dict[str, Any]] = []
+    try:
+        for raw in _read_rows(path):
+            _take_row(raw, rubric, rows, faults)
+    except OutputsError as error:  # the file as a whole
+        raise RatingsError(error.faults) from error
+    if not rows and not faults:
+        faults.append(Fault(str(path), None, "found no ratings, expected at least one"))
+    if faults:
+        raise RatingsError(tuple(faults))
+    return pa.Table.from_pylist(rows, schema=SLOT_SCHEMA)
+
+
+def _take_row(raw: RawRow, rubric: Rubric, rows: list[dict[str, Any]], faults: list[Fault]) -> None:
+    try:
+        if isinstance(raw.content, str):
+            raise ValueError(raw.content)
+        rows.append(_rating(RatingRow.model_validate(raw.content), rubric, raw.source, raw.line))
+    except ValidationError as error:
+        faults.extend(Fault(raw.source, raw.line, _sentence(detail)) for detail in error.errors())
+    except ValueError as error:
+        faults.append(Fault(raw.source, raw.line, str(error)))
+
+
+def _read_rows(path: Path) -> Iterator[RawRow]:
+    encoding = encoding_of(path)
+    if encoding is None or encoding.format == "parquet":
+        message = f"found the suffix {path.suffix or 'none'}, expected a file of ratings: .jsonl or .csv"
+        raise RatingsError((Fault(str(path), None, message),))
+    if not os.path.isfile(path):  # noqa: PTH113 - Path raises where a name is too long
+        raise RatingsError((Fault(str(path), None, "found no such file, expected a file of ratings"),))
+    return read_format(path, encoding, _column_faults)
+
+
+def _column_faults(path: str, line: int | None, columns: Iterable[str]) -> tuple[Fault, ...]:
+    missing = [name for name, column in RatingRow.model_fields.items() if column.is_required() and name not in columns]
+    found = ", ".join(columns)
+    return tuple(Fault(path, line, f"found the columns {found}, expected {name} among them") for name in missing)
+
+
+def _rating(row: RatingRow, rubric: Rubric, source: str, line: int) -> dict[str, Any]:
+    known = {criterion.id: criterion for criterion in rubric.criteria}
+    if row.criterion_id not in known:
+        raise ValueError(f"criterion_id: found {row.criterion_id!r}, expected one of {', '.join(known)}")
+    scores = {level.id: level.score for level in known[row.criterion_id].scale}
+    if row.level_id is not None and row.level_id not in scores:
+        raise ValueError(f"level_id: found {row.level_id!r}, expected one of {', '.join(scores)}")
+    score = row.score if row.level_id is None else scores[row.level_id]
+    rated_at = row.rated_at
+    if rated_at is not None and rated_at.tzinfo is None:
+        rated_at = rated_at.replace(tzinfo=UTC)
+    return {**row.model_dump(), "score": score, "rated_at": rated_at, "source": source, "line": line}
+
+
+def _sentence(detail: Any) -> str:
+    name = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    if detail["type"] == "missing":
+        return f"{name}: found nothing, expected a value"
+    if detail["type"] == "extra_forbidden":
+        return f"found the unknown column {name!r}, expected {', '.join(RatingRow.model_fields)}"
+    return f"{name}: found {json.dumps(detail['input'], default=str)}, expected: {detail['msg']}"
