@@ -150,7 +150,7 @@ def _score_table(summary: RunSummary) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in summary.scores:
         table.add_row(
-            escape(model_name(row)),
+            escape(_model(row)),
             score_words(row["mean"]),
             f"{score_words(row['ci_low'])}..{score_words(row['ci_high'])}",
             rate_words(row["pass_rate"]),
@@ -163,14 +163,14 @@ def _score_table(summary: RunSummary) -> Table:
 
 
 def _criterion_table(summary: RunSummary) -> Table:
-    models = list(dict.fromkeys(model_name(row) for row in summary.criteria))
+    models = list(dict.fromkeys(_model(row) for row in summary.criteria))
     table = _table("mean (coverage) by criterion", "criterion")
     table.add_column("weight", justify="right")
     for model in models:
         table.add_column(escape(model), justify="right")
     cells: dict[str, dict[str, Any]] = {}
     for row in summary.criteria:
-        cells.setdefault(row["criterion_id"], {"weight": row["weight"]})[model_name(row)] = row
+        cells.setdefault(row["criterion_id"], {"weight": row["weight"]})[_model(row)] = row
     for criterion_id, by_model in cells.items():
         weight = "gate" if by_model["weight"] is None else score_words(by_model["weight"])
         table.add_row(criterion_id, weight, *(_mean_and_coverage(by_model.get(model)) for model in models))
@@ -194,6 +194,10 @@ def _cost_table(summary: RunSummary) -> Table:
             usd_words(row["saved_usd"]),
         )
     return table
+
+
+def _model(row: dict[str, Any]) -> str:
+    return _plain(model_name(row))
 
 
 def _mean_and_coverage(row: dict[str, Any] | None) -> str:

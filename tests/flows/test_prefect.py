@@ -28,8 +28,8 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str 
         yield [outputs, "--rubric", rubric, "--judge", "gpt-4o-mini"]
 
 
-async def read_run(name: str):
-    """The flow run of that name and its task runs."""
+async def read_run(name: str, last_task: str):
+    """The flow run of that name, its task runs and its artifacts, once the last task is recorded."""
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 
@@ -38,7 +38,8 @@ async def read_run(name: str):
         chosen = FlowRunFilter(id={"any_": [run.id]})
         for _ in range(100):  # the server records task runs a moment after they end
             tasks = await client.read_task_runs(flow_run_filter=chosen)
-            if tasks and all(task.state and task.state.is_final() for task in tasks):
+            is_recorded = last_task in {task.name for task in tasks}
+            if is_recorded and all(task.state and task.state.is_final() for task in tasks):
                 break
             await asyncio.sleep(0.1)
         artifacts = await client.read_artifacts(flow_run_filter=chosen)
@@ -49,7 +50,7 @@ async def read_run(name: str):
 def test_an_evaluation_leaves_its_names_states_and_artifacts(evaluate, words):
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
-    run, tasks, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}"))
+    run, tasks, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}", "report"))
     assert run.state.is_completed()
     assert {"ingest", "plan", "clarity · shard 0", "length · shard 0", "publish"} <= {task.name for task in tasks}
     assert all(task.state.is_completed() for task in tasks)
@@ -64,7 +65,7 @@ def test_an_evaluation_leaves_its_names_states_and_artifacts(evaluate, words):
 def test_a_failed_evaluation_is_a_failed_flow_run(evaluate, words, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "not-let-in")
     assert evaluate(*words).code == 3
-    run, _, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}"))
+    run, _, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}", "plan"))
     assert run.state.is_failed()
     assert [artifact.key for artifact in artifacts if artifact.key] == []
 
