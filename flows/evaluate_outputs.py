@@ -60,9 +60,11 @@ def _evaluate(run: Run) -> None:
     gc.freeze()  # the imports left a million objects: collecting would walk them again and again
     ingested = stages.ingest(run)
     planned = stages.plan(run, ingested)
-    _finish([stages.validate_outputs.submit(run, shard, index) for index, shard in enumerate(ingested.shards)])
+    checked = [stages.validate_outputs.submit(run, shard, index) for index, shard in enumerate(ingested.shards)]
+    if planned.request_count:
+        _finish(checked)  # before any money is spent
     with judging(run, planned) as session:
-        _finish(_score(run, ingested, session))
+        _finish([*checked, *_score(run, ingested, session)])
         reporter().end("score")
     stages.validate_judgments(run)
     stages.aggregate(run, ingested)
