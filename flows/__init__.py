@@ -1,6 +1,6 @@
 """The flows and the command line.
 
-Prefect and Arrow read their settings when they are imported, so ours stand here: whoever sets one keeps it.
+Prefect reads its settings when it is imported, so ours stand here, before any flow: whoever sets one keeps it.
 """
 
 import os
@@ -16,8 +16,5 @@ PREFECT_SETTINGS = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
 }
 
-# Arrow's own pool keeps what was freed: 150 MB more at the peak of a run, for a twentieth of its time.
-ARROW_SETTINGS = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-
-for _name, _value in (PREFECT_SETTINGS | ARROW_SETTINGS).items():
+for _name, _value in PREFECT_SETTINGS.items():
     os.environ.setdefault(_name, _value)
