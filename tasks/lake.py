@@ -1,6 +1,6 @@
 """The lake: a DuckLake of a SQL catalog and Parquet files, opened to read or to commit.
 
-Measured figures and the reasons for the retries: a commit that meets another writer fails whole, so it is run again.
+A commit that meets another writer fails whole, so the whole transaction is run again.
 """
 
 import os
@@ -17,6 +17,7 @@ from pathlib import Path
 import duckdb
 
 from rubrics.errors import LakeError
+from tasks.sql_text import quoted
 
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
@@ -243,11 +244,11 @@ def _import_extension(connection: duckdb.DuckDBPyConnection, extension: str) -> 
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, lake: Lake, *, read_only: bool, at: int | None) -> None:
-    options = [f"data_path '{_quoted(str(lake.data_path))}/'", "override_data_path true"]
+    options = [f"data_path '{quoted(str(lake.data_path))}/'", "override_data_path true"]
     options.append("read_only" if read_only else f"data_inlining_row_limit {INLINED_ROW_LIMIT}")
     if at is not None:
         options.append(f"snapshot_version {at:d}")
-    statement = f"attach 'ducklake:{lake.catalog}:{_quoted(lake.address)}' as lake ({', '.join(options)})"
+    statement = f"attach 'ducklake:{lake.catalog}:{quoted(lake.address)}' as lake ({', '.join(options)})"
     # 0: DuckLake's own retry would keep what our transaction read; ours reads it again.
     connection.execute("set ducklake_max_retry_count = 0")
     deadline = time.monotonic() + COMMIT_DEADLINE_S
@@ -280,7 +281,3 @@ def _reason(lake: Lake, text: str) -> str:
     if "Unable to connect" in text:
         return "its connection string can't be read, or its host is not known"
     return text.replace(lake.address, "...").splitlines()[0]
-
-
-def _quoted(text: str) -> str:
-    return text.replace("'", "''")

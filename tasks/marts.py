@@ -8,6 +8,7 @@ from tasks.criteria import criteria_table
 from tasks.files import replaced_file
 from tasks.quality import QualityFinding, keep_findings
 from tasks.runs import Run
+from tasks.sql_text import file_list, quoted
 
 MEMORY_LIMIT = "500MB"
 
@@ -27,7 +28,7 @@ def aggregate_run(run: Run, shards: tuple[str, ...]) -> tuple[str, ...]:
             findings = [_finding(folder.run_id, finding) for finding in run_sql_checks(connection)]
             for mart in marts:
                 with replaced_file(folder.mart_file(mart)) as temporary:
-                    connection.execute(f"copy {mart} to '{_quoted(str(temporary))}' (format parquet)")
+                    connection.execute(f"copy {mart} to '{quoted(str(temporary))}' (format parquet)")
     finally:
         database.unlink(missing_ok=True)
     keep_findings(folder, findings)
@@ -43,8 +44,7 @@ def _make_sources(connection: duckdb.DuckDBPyConnection, run: Run, shards: tuple
 
 
 def _view(connection: duckdb.DuckDBPyConnection, name: str, files: tuple[str, ...] | list[str]) -> None:
-    listed = ", ".join(f"'{_quoted(file)}'" for file in files)  # a view can't hold a parameter
-    connection.execute(f"create view {name} as from read_parquet([{listed}])")
+    connection.execute(f"create view {name} as from read_parquet({file_list(files)})")
 
 
 def _finding(run_id: str, finding: CheckFinding) -> QualityFinding:
@@ -58,7 +58,3 @@ def _finding(run_id: str, finding: CheckFinding) -> QualityFinding:
         unexpected_count=finding.broken_count,
         observed=finding.example[:200] if finding.example else None,
     )
-
-
-def _quoted(text: str) -> str:
-    return text.replace("'", "''")

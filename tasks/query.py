@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rubrics.errors import QueryError
 from tasks.lake import Lake, connect
+from tasks.sql_text import quoted
 
 READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 EXPLAIN = re.compile(r"\s*explain(\s+analyze)?\s+", re.IGNORECASE)
@@ -95,7 +96,7 @@ def _nodes(tree: object) -> Iterator[dict[str, Any]]:
 
 def _lock(connection: duckdb.DuckDBPyConnection, lake: Lake) -> None:
     """No file outside the lake's tables, no extension, no setting: what a query could otherwise reach for."""
-    folder = str(lake.data_path).replace("'", "''")
+    folder = quoted(str(lake.data_path))
     connection.execute(f"set allowed_directories = ['{folder}/']")
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")

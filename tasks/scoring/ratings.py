@@ -16,6 +16,7 @@ from tasks.rating_files import (
     RATING_SCHEMA,
     SLOT_SCHEMA,
 )
+from tasks.sql_text import file_list
 from tasks.workspace import RunFolder
 
 MATCHED_SCHEMA = pa.schema(
@@ -41,9 +42,7 @@ def match_ratings(lake: Lake, folder: RunFolder, shards: tuple[str, ...], rating
     if unmatched_count is not None:
         return unmatched_count
     with connect(lake, read_only=True) as connection:
-        connection.execute(
-            "create temp view run_outputs as from read_parquet($shards)".replace("$shards", _literal(shards))
-        )
+        connection.execute(f"create temp view run_outputs as from read_parquet({file_list(shards)})")
         connection.register("file_ratings", ratings if ratings is not None else SLOT_SCHEMA.empty_table())
         _refuse_ambiguous(connection)
         matched = _matched(connection)
@@ -167,8 +166,3 @@ def _refuse_ambiguous(connection: duckdb.DuckDBPyConnection) -> None:
                 for source, line, case_id, model, fits in rows
             )
         )
-
-
-def _literal(paths: tuple[str, ...]) -> str:
-    """A list of paths as SQL: a view can't hold a parameter."""
-    return "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"

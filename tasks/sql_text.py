@@ -1,0 +1,13 @@
+"""Text put into SQL where no parameter can stand: in `attach`, `set`, `copy` and views."""
+
+from collections.abc import Iterable
+
+
+def quoted(text: str) -> str:
+    """The inside of a SQL string."""
+    return text.replace("'", "''")
+
+
+def file_list(paths: Iterable[str]) -> str:
+    """A list of paths, for `read_parquet` in a view."""
+    return "[" + ", ".join(f"'{quoted(path)}'" for path in paths) + "]"
