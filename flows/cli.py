@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows import review_commands, rubric_commands
+from flows.options import (
+    DEFAULT_LAKE,
+    DONE,
+    NOT_FINISHED,
+    NOT_MET,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    print_json,
+)
 from rubrics.errors import GradebookError, InputError
 
 if TYPE_CHECKING:
-    from tasks.runs import EvaluationRequest
+    from tasks.request import EvaluationRequest
 
-DONE, NOT_MET, NOT_FINISHED = 0, 1, 3
-DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 DEMO_LAKE = "sqlite:demo-lake/catalog.sqlite"
 
 app = typer.Typer(
@@ -32,9 +41,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-LakeOption = Annotated[str, typer.Option("--lake", envvar="GRADEBOOK_LAKE", help="sqlite:FILE or postgres:CONNECTION")]
-DataOption = Annotated[str | None, typer.Option("--data", help="folder of the Parquet files, for a PostgreSQL lake")]
-JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
+app.add_typer(rubric_commands.app, name="rubric")
+app.command()(review_commands.review)
+app.command()(review_commands.compare)
 
 
 class Format(StrEnum):
@@ -62,7 +71,9 @@ def evaluate(  # noqa: PLR0913 - each is an option
     outputs: Annotated[
         str, typer.Argument(help="JSON Lines, CSV or Parquet, plain, .gz or .zst; a file, folder or glob")
     ],
-    rubric: Annotated[str, typer.Option("--rubric", help="a rubric file, or the name of a shipped rubric")],
+    rubric: Annotated[
+        str, typer.Option("--rubric", help="a rubric file, a shipped rubric's name, ID@VERSION of the lake, or none")
+    ],
     judge: Annotated[str | None, typer.Option("--judge", help="a model's name, a judge file, or replay:FILE")] = None,
     ratings: Annotated[str | None, typer.Option("--ratings", help="a file of people's ratings")] = None,
     run_id: Annotated[str | None, typer.Option("--run-id", help="name the run; default: a time and a number")] = None,
@@ -72,6 +83,12 @@ def evaluate(  # noqa: PLR0913 - each is an option
         list[str] | None, typer.Option("--map", help="a column's name in the file, as output=response; may be repeated")
     ] = None,
     max_bad_rate: Annotated[float, typer.Option("--max-bad-rate", help="share of rows that may not fit")] = 0.01,
+    allow_unscored: Annotated[
+        bool, typer.Option("--allow-unscored", help="go on where nothing scores a criterion's method")
+    ] = False,
+    feedback: Annotated[
+        str | None, typer.Option("--feedback", help="llm: the judge writes a text for each output and model")
+    ] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -89,10 +106,12 @@ def evaluate(  # noqa: PLR0913 - each is an option
     Exit: 0 done, 1 a gate or threshold is not met, 2 bad input, 3 not finished.
     """
     from tasks.preview import read_column_map
-    from tasks.runs import EvaluationRequest
+    from tasks.request import EvaluationRequest
 
     mapped = read_column_map(column_map or [])
-    request = EvaluationRequest(outputs, rubric, judge, ratings, lake, data, run_id, budget_usd, max_bad_rate, mapped)
+    request = EvaluationRequest(
+        outputs, rubric, judge, ratings, lake, data, run_id, budget_usd, max_bad_rate, mapped, allow_unscored, feedback
+    )
     if dry_run:
         _print_plan(request, as_json=as_json)
         return
@@ -100,7 +119,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
 
     summary, report = evaluate_here(request, is_verbose=verbose)
     if as_json:
-        _print_json(summary.as_json() | {"report": str(report)})
+        print_json(summary.as_json() | {"report": str(report)})
     else:
         from flows.display import show_summary
 
@@ -117,7 +136,7 @@ def runs(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: Json
 
     rows = list_runs(find_lake(lake, data))
     if as_json:
-        _print_json({"runs": list(rows)})
+        print_json({"runs": list(rows)})
     elif rows:
         for row in rows:
             row["reason"] = (row["reason"] or "").partition("\n")[0]
@@ -203,7 +222,7 @@ def _print_plan(request: "EvaluationRequest", *, as_json: bool) -> None:
     with shown_progress():
         ingested, plan = preview_run(request)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "output_count": ingested.output_count,
                 "request_count": plan.request_count,
@@ -214,12 +233,6 @@ def _print_plan(request: "EvaluationRequest", *, as_json: bool) -> None:
         )
     else:
         show_plan(plan, ingested.output_count, request.budget_usd)
-
-
-def _print_json(row: dict[str, object]) -> None:
-    import orjson
-
-    typer.echo(orjson.dumps(row, default=str, option=orjson.OPT_INDENT_2).decode())
 
 
 def _keep_traceback() -> str:

@@ -10,7 +10,7 @@ from flows.local import evaluate_here
 from flows.tables import write_rows
 from tasks.lake import find_lake
 from tasks.query import run_query
-from tasks.runs import EvaluationRequest
+from tasks.request import EvaluationRequest
 
 
 def run_demo(lake: str) -> None:

@@ -104,15 +104,15 @@ class _AfterStart:
 def show_summary(summary: RunSummary, report: str | None) -> None:
     """Print the score table, the criteria, the costs and the verdict of a published run."""
     run = summary.run
-    people.print(f"\n[bold]{escape(run['rubric_id'])} {run['rubric_version']}[/] over {escape(_plain(run['dataset']))}")
+    people.print(f"\n[bold]{escape(run['rubric_id'])} {run['rubric_version']}[/] over {escape(plain(run['dataset']))}")
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
     people.print(_cost_table(summary))
     for note in run["notes"] or ():
-        people.print(f"[yellow]note:[/] {escape(_plain(note))}")
+        people.print(f"[yellow]note:[/] {escape(plain(note))}")
     people.print(f"[{'green' if summary.is_met else 'red'}]{summary.verdict}[/]")
     for sentence in summary.unmet:
-        people.print(f"  {escape(_plain(sentence))}")
+        people.print(f"  {escape(plain(sentence))}")
     people.print(f"run {run['run_id']}, published as version {run['version']}", highlight=False)
     if report:
         people.print(f"report {report}", highlight=False, soft_wrap=True)
@@ -120,7 +120,7 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
 
 def show_plan(plan: RunPlan, output_count: int, budget_usd: float | None) -> None:
     """Print what a run would ask and cost."""
-    table = _table(f"plan over {output_count:,} outputs", "criterion", "method")
+    table = table_titled(f"plan over {output_count:,} outputs", "criterion", "method")
     for heading in ("rows", "replayed", "to ask", "tokens in", "tokens out", "estimated"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in plan.criteria:
@@ -133,19 +133,20 @@ def show_plan(plan: RunPlan, output_count: int, budget_usd: float | None) -> Non
 
 def show_rows(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Print rows as a table on stdout."""
-    table = Table(*(escape(_plain(heading)) for heading in headings), box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(*(escape(plain(heading)) for heading in headings), box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        table.add_row(*(escape("" if value is None else _plain(value)) for value in row))
+        table.add_row(*(escape("" if value is None else plain(value)) for value in row))
     # A pipe has no width: rich would cut every cell at 80 columns.
     Console(file=sys.stdout, width=None if sys.stdout.isatty() else 10_000).print(table)
 
 
-def _table(title: str, *left: str) -> Table:
+def table_titled(title: str, *left: str) -> Table:
+    """An empty table under a title; left: the headings of its text columns."""
     return Table(*left, title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
 
 
 def _score_table(summary: RunSummary) -> Table:
-    table = _table("scores by model", "model")
+    table = table_titled("scores by model", "model")
     for heading in ("mean", "95% interval", "pass", "gate fails", "coverage", "outputs", "billed"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in summary.scores:
@@ -164,7 +165,7 @@ def _score_table(summary: RunSummary) -> Table:
 
 def _criterion_table(summary: RunSummary) -> Table:
     models = list(dict.fromkeys(_model(row) for row in summary.criteria))
-    table = _table("mean (coverage) by criterion", "criterion")
+    table = table_titled("mean (coverage) by criterion", "criterion")
     table.add_column("weight", justify="right")
     for model in models:
         table.add_column(escape(model), justify="right")
@@ -178,7 +179,7 @@ def _criterion_table(summary: RunSummary) -> Table:
 
 
 def _cost_table(summary: RunSummary) -> Table:
-    table = _table("cost by stage", "stage")
+    table = table_titled("cost by stage", "stage")
     for heading in ("task s", "CPU s", "rows", "asked", "replayed", "tokens", "billed", "saved"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in summary.costs:
@@ -197,7 +198,7 @@ def _cost_table(summary: RunSummary) -> Table:
 
 
 def _model(row: dict[str, Any]) -> str:
-    return _plain(model_name(row))
+    return plain(model_name(row))
 
 
 def _mean_and_coverage(row: dict[str, Any] | None) -> str:
@@ -207,7 +208,7 @@ def _mean_and_coverage(row: dict[str, Any] | None) -> str:
     return f"{score_words(row['mean'])}{coverage}"
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
     """A value on one line of a terminal: control characters, which could steer it, are shown as what they are."""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     if isinstance(value, datetime):

@@ -16,7 +16,8 @@ from tasks.ingest import Ingested
 from tasks.lake import DEFAULT_LAKE
 from tasks.progress import reporter
 from tasks.quality import warm_up
-from tasks.runs import EvaluationRequest, Run, is_published, opened_run, recorded
+from tasks.request import EvaluationRequest
+from tasks.runs import Run, is_published, opened_run, recorded
 from tasks.scoring.judge import Session
 from tasks.summary import RunSummary
 
@@ -40,12 +41,26 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
     budget_usd: float | None = None,
     max_bad_rate: float = 0.01,
     column_map: dict[str, str] | None = None,
+    allow_unscored: bool = False,
+    feedback: str | None = None,
     trigger: str = "manual",
 ) -> RunSummary:
     """Score one set of outputs with one rubric version and publish the evaluation tables."""
     warm_up()
     request = EvaluationRequest(
-        outputs, rubric, judge, ratings, lake, data, run_id, budget_usd, max_bad_rate, column_map or {}, trigger
+        outputs,
+        rubric,
+        judge=judge,
+        ratings=ratings,
+        lake=lake,
+        data=data,
+        run_id=run_id,
+        budget_usd=budget_usd,
+        max_bad_rate=max_bad_rate,
+        column_map=column_map or {},
+        allow_unscored=allow_unscored,
+        feedback=feedback,
+        trigger=trigger,
     )
     with opened_run(request, datetime.now(UTC)) as run:
         if not is_published(run):  # by a command that named this run, or was interrupted just after its commit
@@ -64,21 +79,24 @@ def _evaluate(run: Run) -> None:
     if planned.request_count:
         _finish(checked)  # before any money is spent
     with judging(run, planned) as session:
-        _finish([*checked, *_score(run, ingested, session)])
+        _finish([*checked, *_score(run, ingested, planned.own_count.criterion_count, session)])
         reporter().end("score")
+        feedback_note = stages.write_feedback(run, ingested, session)
     stages.validate_judgments(run)
     stages.aggregate(run, ingested)
-    stages.publish(run, ingested, planned)
+    stages.publish(run, ingested, planned, feedback_note)
 
 
-def _score(run: Run, ingested: Ingested, session: Session | None) -> list[PrefectFuture[Any]]:
+def _score(run: Run, ingested: Ingested, own_count: int, session: Session | None) -> list[PrefectFuture[Any]]:
     """Fan out one task a criterion and shard; when a shard has all its verdicts, they are validated together."""
-    reporter().begin("score", ingested.output_count * len(run.rubric.criteria))
+    reporter().begin("score", ingested.output_count * len(run.rubric.criteria) + own_count)
     futures: list[PrefectFuture[Any]] = []
     for index, shard in enumerate(ingested.shards):
         scored = [
             stages.score_criterion.submit(run, criterion.id, shard, index, session) for criterion in run.rubric.criteria
         ]
+        if run.folder.case_criteria_file(index).exists():
+            scored.append(stages.score_case_criteria.submit(run, shard, index, session))
         collected = stages.validate_verdicts.submit(run, index, return_state=False, wait_for=scored)
         futures += [*scored, collected]
     return futures

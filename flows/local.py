@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tasks.lake import prepare_lake
 from tasks.quality import warm_up
-from tasks.runs import EvaluationRequest, check_request
+from tasks.request import EvaluationRequest, check_request
 from tasks.summary import RunSummary
 from tasks.workspace import RunFolder
 
@@ -44,6 +44,8 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
                 budget_usd=request.budget_usd,
                 max_bad_rate=request.max_bad_rate,
                 column_map=dict(request.column_map),
+                allow_unscored=request.allow_unscored,
+                feedback=request.feedback,
                 trigger=request.trigger,
             )
         )

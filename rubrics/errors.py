@@ -27,15 +27,31 @@ class GradebookError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with a file: where it is, what was found, what was expected."""
+    """One thing that is wrong with a file: where it is, what was found, what was expected.
+
+    rule: the id under which `gradebook rubric lint` reports it.
+    """
 
     path: str
     line: int | None
     message: str
+    rule: str = "invalid"
 
     def __str__(self) -> str:
         place = self.path if self.line is None else f"{self.path}:{self.line}"
         return f"{place}: {self.message}"
+
+
+class ModelFault(ValueError):
+    """What a model's validator refuses, under the rule's id; pydantic keeps it in its error details."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(rule, message)
+        self.rule = rule
+
+    def __str__(self) -> str:
+        message: str = self.args[1]
+        return message
 
 
 class InputError(GradebookError):

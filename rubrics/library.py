@@ -1,40 +1,50 @@
 """Rubric files: reading one, with every fault of it at once, and finding those that ship."""
 
-from collections.abc import Iterator
+import os
+from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from rubrics.composing import compose
+from rubrics.errors import Fault, ModelFault, RubricError
+from rubrics.faults import validate
+from rubrics.model import Rubric
+from rubrics.plain_words import Place, unknown_word
+from rubrics.yaml_lines import YamlText, read_yaml
 
-from rubrics.errors import Fault, RubricError
-from rubrics.model import CheckMethod, Criterion, JudgeMethod, Level, RatingsMethod, Rubric, SchemaMethod
-from rubrics.plain_words import Place, describe, keys_of, place_text, shown, unknown_word
-from rubrics.yaml_lines import read_yaml
+NO_RUBRIC = "none"  # rows are held to their own criteria alone
+DEEPEST_EXTENSION = 10
+TAKEN_LISTS = ("criteria", "categories")  # what a file may take from another rubric without listing it
 
-NUMBER_KEYS = ("weight", "threshold", "pass_threshold", "score", "max_tokens")
-METHOD_KEYS: dict[str, type[BaseModel]] = {
-    "check": CheckMethod,
-    "schema": SchemaMethod,
-    "judge": JudgeMethod,
-    "ratings": RatingsMethod,
-}
 
-FoundFault = tuple[Place, str]
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One reading of a file and of those it extends. above: the files on the way down to this one.
+
+    known: the rubrics that were read already, or their faults, by identity: many may extend the same one.
+    """
+
+    above: tuple[str, ...] = ()
+    known: dict[str, Rubric | tuple[Fault, ...]] = field(default_factory=dict)
+
+    def below(self, identity: str) -> "_Reading":
+        return _Reading((*self.above, identity), self.known)
 
 
 def read_rubric(name_or_path: str | Path) -> Rubric:
-    """The rubric of a file, or the shipped one of that name. Raises `RubricError` with every fault of the file."""
-    content = _read_file(Path(name_or_path))
-    if content is not None:
-        return parse_rubric(content, str(name_or_path))
-    if str(name_or_path) in shipped_rubrics():
-        file_name = f"{name_or_path}.yaml"
-        return parse_rubric((_definitions() / file_name).read_bytes(), f"rubrics/definitions/{file_name}")
+    """The rubric of a file, or the shipped one of that name. Raises `RubricError` with every fault of the file.
+
+    `none` is the rubric without criteria.
+    """
+    if str(name_or_path) == NO_RUBRIC:
+        return Rubric(id=NO_RUBRIC, version="1.0.0", name="No rubric", criteria=())
+    rubric = _read_named(str(name_or_path), Path(), _Reading())
+    if rubric is not None:
+        return rubric
     known = unknown_word(Path(name_or_path).stem, shipped_rubrics())
     message = f"found no such file and no shipped rubric of that name, expected a file or {known}"
-    raise RubricError((Fault(str(name_or_path), None, message),))
+    raise RubricError((Fault(str(name_or_path), None, message, "unknown-rubric"),))
 
 
 def shipped_rubrics() -> tuple[str, ...]:
@@ -43,16 +53,79 @@ def shipped_rubrics() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
 
-def parse_rubric(text: str | bytes, path: str) -> Rubric:
-    """The rubric that YAML text holds; `path` names the file. Raises `RubricError`: all faults, each with its line."""
+def shipped_text(name: str) -> tuple[bytes, str]:
+    """The file of a shipped rubric and its path. Raises `FileNotFoundError`."""
+    return (_definitions() / f"{name}.yaml").read_bytes(), f"rubrics/definitions/{name}.yaml"
+
+
+def parse_rubric(text: str | bytes, path: str, folder: Path | None = None) -> Rubric:
+    """The rubric that YAML text holds; `path` names the file. Raises `RubricError`: all faults, each with its line.
+
+    folder: where the files stand that it may extend; with none, it may extend shipped rubrics alone.
+    """
+    return _parse(text, path, folder, _Reading())
+
+
+def line_of(yaml_text: YamlText, place: Place) -> int | None:
+    """The line of the place, or of what is around it; what was taken from another rubric stands where that is named."""
+    is_taken = place[:1] in [(key,) for key in TAKEN_LISTS] and place[:2] not in yaml_text.lines
+    return yaml_text.line_of(("extends",) if is_taken and ("extends",) in yaml_text.lines else place)
+
+
+def _parse(text: str | bytes, path: str, folder: Path | None, reading: _Reading) -> Rubric:
     yaml_text = read_yaml(text, path)
     if yaml_text.values is None:
         raise RubricError(yaml_text.faults)
-    rubric, found = _validate(yaml_text.values)
-    faults = {*yaml_text.faults, *(Fault(path, yaml_text.line_of(place), message) for place, message in found)}
+    composed = compose(yaml_text.values, lambda name: _extended(name, folder, reading))
+    rubric, found = validate(composed.values)
+    faults = {
+        *yaml_text.faults,
+        *(Fault(path, line_of(yaml_text, place), words, rule) for place, words, rule in [*composed.found, *found]),
+    }
     if faults or rubric is None:
         raise RubricError(tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.message))))
     return rubric
+
+
+def _extended(name: str, folder: Path | None, reading: _Reading) -> Rubric:
+    """A rubric that another extends. Raises `ModelFault`."""
+    try:
+        rubric = _read_named(name, folder, reading)
+    except RubricError as error:
+        first = error.faults[0]
+        raise ModelFault(first.rule, f"found a rubric with faults of its own ({first}), expected one without") from None
+    if rubric is None:
+        known = unknown_word(name, shipped_rubrics())
+        kinds = "a shipped rubric" if folder is None else "a file or a shipped rubric"
+        raise ModelFault("unknown-rubric", f"found {name!r}, expected {kinds}: {known}")
+    return rubric
+
+
+def _read_named(name: str, folder: Path | None, reading: _Reading) -> Rubric | None:
+    """The rubric of a file below the folder, else the shipped one; None where there is neither."""
+    path = None if folder is None else folder / name
+    content = None if path is None else _read_file(path)
+    if content is not None and path is not None:
+        return _parse_once(os.path.realpath(path), content, str(path), path.parent, reading)
+    if name in shipped_rubrics():
+        return _parse_once(name, *shipped_text(name), None, reading)
+    return None
+
+
+def _parse_once(identity: str, content: bytes, path: str, folder: Path | None, reading: _Reading) -> Rubric:
+    """The rubric of a file that may have been read already under this identity. Raises `RubricError`."""
+    if len(reading.above) > DEEPEST_EXTENSION or identity in reading.above:
+        message = f"found {' which extends '.join([*reading.above, identity])}, expected an end"
+        raise RubricError((Fault(path, None, message, "unknown-rubric"),))
+    if identity not in reading.known:
+        try:
+            reading.known[identity] = _parse(content, path, folder, reading.below(identity))
+        except RubricError as error:
+            reading.known[identity] = error.faults
+    found = reading.known[identity]
+    if isinstance(found, Rubric):
+        return found
+    raise RubricError(found)
 
 
 def _definitions() -> Traversable:
@@ -68,140 +141,3 @@ def _read_file(path: Path) -> bytes | None:
     except OSError as error:
         message = f"found a file that can't be read ({error.strerror}), expected a readable one"
         raise RubricError((Fault(str(path), None, message),)) from None
-
-
-def _validate(values: dict[str, Any]) -> tuple[Rubric | None, list[FoundFault]]:
-    """The rubric, or None, and what is wrong: each part is looked at even where another is broken."""
-    repeated = list(_repeated_ids(values))
-    found = [*_truths_for_numbers(values), *repeated, *_method_faults(values)]
-    try:
-        rubric = Rubric.model_validate(values)
-    except ValidationError as error:
-        return None, [*found, *_model_faults(error, values, {place[:-2] for place, _ in repeated})]
-    return rubric, [*found, *_out_of_reach(rubric)]
-
-
-def _model_faults(error: ValidationError, values: dict[str, Any], reported: set[Place]) -> Iterator[FoundFault]:
-    """What the model found. reported: the lists whose repeated ids are told already, entry by entry."""
-    for fault in error.errors(include_url=False):
-        place = _place_in_file(fault["loc"])
-        if fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"]:
-            continue  # pydantic counts the entries that are valid; the others are told already
-        place, message = describe(fault, place, _keys_around(place, values))
-        if fault["type"] != "value_error" or place not in reported:
-            yield place, message
-
-
-def _place_in_file(location: Place) -> Place:
-    """Without the method's type, which pydantic puts between `method` and its keys."""
-    is_inside_method = len(location) > 3 and location[0] == "criteria" and location[2] == "method"
-    return (*location[:3], *location[4:]) if is_inside_method else location
-
-
-def _keys_around(place: Place, values: dict[str, Any]) -> tuple[str, ...]:
-    """The keys that the mapping which holds this place may have."""
-    match place:
-        case (_,):
-            return keys_of(Rubric)
-        case ("criteria", _, _):
-            return keys_of(Criterion)
-        case ("criteria", _, "levels", _, _):
-            return keys_of(Level)
-        case ("criteria", int(index), "method", _):
-            return keys_of(METHOD_KEYS[values["criteria"][index]["method"]["type"]])
-    return ()
-
-
-def _truths_for_numbers(values: dict[str, Any]) -> Iterator[FoundFault]:
-    """`weight: yes`, which pydantic would take for 1."""
-    for place, mapping in _mappings(values):
-        for key in NUMBER_KEYS:
-            if isinstance(mapping.get(key), bool):
-                yield (*place, key), f"{place_text((*place, key))}: found {shown(mapping[key])}, expected a number"
-
-
-def _mappings(values: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The rubric, its criteria, their methods and their levels, as far as they are mappings."""
-    yield (), values
-    for index, criterion in _entries(values.get("criteria")):
-        place = ("criteria", index)
-        yield place, criterion
-        if isinstance(criterion.get("method"), dict):
-            yield (*place, "method"), criterion["method"]
-        for number, level in _entries(criterion.get("levels")):
-            yield (*place, "levels", number), level
-
-
-def _entries(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The mappings of a list, each with its index; nothing where there is no list."""
-    for index, entry in enumerate(value if isinstance(value, list) else ()):
-        if isinstance(entry, dict):
-            yield index, entry
-
-
-def _repeated_ids(values: dict[str, Any]) -> Iterator[FoundFault]:
-    """Each id that the same list holds before."""
-    yield from _repeats_in(values.get("criteria"), ("criteria",))
-    for index, criterion in _entries(values.get("criteria")):
-        yield from _repeats_in(criterion.get("levels"), ("criteria", index, "levels"))
-
-
-def _repeats_in(entries: Any, place: Place) -> Iterator[FoundFault]:
-    seen: set[str] = set()
-    for index, entry in _entries(entries):
-        entry_id = entry.get("id")
-        if isinstance(entry_id, bool) or not isinstance(entry_id, (str, int)):
-            continue
-        here = (*place, index, "id")
-        if str(entry_id) in seen:
-            yield here, f"{place_text(here)}: found {entry_id!r} again, expected each id once"
-        seen.add(str(entry_id))
-
-
-def _method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
-    """What is wrong with the checks' names and settings and with the schemas, which the model does not look into."""
-    for place, mapping in _mappings(values):
-        if place[-1:] != ("method",):
-            continue
-        match mapping.get("type"), mapping.get("check"), mapping.get("settings", {}), mapping.get("schema"):
-            case "check", str(name), dict(settings), _:
-                yield from _check_faults(name, settings, place)
-            case "schema", _, _, dict(schema):
-                yield from _schema_faults(schema, (*place, "schema"))
-
-
-def _check_faults(name: str, settings: dict[str, Any], place: Place) -> Iterator[FoundFault]:
-    from rubrics import checks  # here: registering them all takes pyarrow's compute module
-
-    try:
-        check = checks.find_check(name)
-        checks.read_settings(check, settings)
-    except KeyError as error:
-        yield (*place, "check"), f"{place_text((*place, 'check'))}: {error.args[0]}"
-    except ValidationError as error:
-        for fault in error.errors(include_url=False):
-            yield describe(fault, (*place, "settings", *fault["loc"]), keys_of(check.settings_model))
-
-
-def _schema_faults(schema: dict[str, Any], place: Place) -> Iterator[FoundFault]:
-    from rubrics.json_schema import check_schema
-
-    fault = check_schema(schema)
-    if fault is not None:
-        yield place, f"{place_text(place)}: {fault}"
-
-
-def _out_of_reach(rubric: Rubric) -> Iterator[FoundFault]:
-    """Thresholds that nothing could ever reach, or that are asked for and not there."""
-    for index, criterion in enumerate(rubric.criteria):
-        best = criterion.scale[-1].score
-        if criterion.threshold is not None and criterion.threshold > best:
-            message = f"found {criterion.threshold:g}, expected at most {best:g}, the score of the best level"
-            yield ("criteria", index, "threshold"), f"criteria[{index}].threshold: {message}"
-    weighted = [criterion for criterion in rubric.criteria if not criterion.gate]
-    if rubric.pass_threshold is not None and not weighted:
-        message = f"found {rubric.pass_threshold:g} over gates alone, expected a criterion with a weight"
-        yield ("pass_threshold",), f"pass_threshold: {message}"
-    if rubric.require_thresholds and all(criterion.threshold is None for criterion in weighted):
-        message = "found true and no criterion with a threshold, expected at least one"
-        yield ("require_thresholds",), f"require_thresholds: {message}"

@@ -7,14 +7,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from rubrics.levels import LEVEL_ID_PATTERN
+from rubrics.model import ID_PATTERN, OWN_ID_PATTERN, VERSION_PATTERN
+
 MOST_SHOWN = 60
 
 Place = tuple[str | int, ...]
 
 _PATTERN_WORDS = {
-    r"^[a-z][a-z0-9_]{0,63}$": "lower-case letters, digits and _, a letter first, at most 64",
-    r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$": "letters, digits, _, . and -, a letter or digit first, at most 64",
-    r"^\d+\.\d+\.\d+$": "three numbers with points between, such as 1.0.0",
+    ID_PATTERN: "lower-case letters, digits and _, a letter first, at most 64",
+    OWN_ID_PATTERN: "letters, digits, _, ., : and -, a letter first, at most 64",
+    LEVEL_ID_PATTERN: "letters, digits, _, . and -, a letter or digit first, at most 64",
+    VERSION_PATTERN: "three numbers with points between, such as 1.0.0",
 }
 _KINDS = {
     "string": "text",

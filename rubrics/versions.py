@@ -3,28 +3,36 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
 from rubrics.errors import Fault, RubricError
 from rubrics.model import Rubric
-from rubrics.plain_words import describe
+from rubrics.plain_words import Place, describe, place_text
 
 DIGEST_BYTES = 16
 LARGEST_EXACT = 2**53  # up to here each whole number is a float, so 1 and 1.0 can be one text
 MOST_SHOWN = 60
 
-_ABSENT = object()
+ABSENT = object()
 
 
 def canonical_body(rubric: Rubric) -> str:
     """The rubric as JSON text: keys sorted, defaults left out, 1.0 written 1.
 
     Formatting, key order and comments of the YAML do not show in it. Defaults are left out so that a later gradebook,
-    which knows more keys, gives an old rubric the same text.
+    which knows more keys, gives an old rubric the same text. Raises `RubricError` where JSON can't say it: nan, or
+    metadata nested without measure.
     """
-    return _json(rubric.model_dump(by_alias=True, exclude_defaults=True))
+    try:
+        body = _json(rubric.model_dump(by_alias=True, exclude_defaults=True))
+        body.encode()  # half of a surrogate pair is no text
+    except (ValueError, RecursionError) as error:
+        found = "a nesting too deep" if isinstance(error, RecursionError) else f"what JSON can't hold ({error})"
+        raise RubricError((Fault(rubric.id, None, f"found {found}, expected values that JSON can hold"),)) from None
+    return body
 
 
 def rubric_digest(rubric: Rubric) -> str:
@@ -35,15 +43,45 @@ def rubric_digest(rubric: Rubric) -> str:
 def rubric_from_body(body: str) -> Rubric:
     """The rubric of a canonical body. Raises `RubricError` where this gradebook does not know what it says."""
     try:
-        return Rubric.model_validate(json.loads(body))
+        return Rubric.model_validate(json.loads(body, parse_constant=_refuse_constant))
     except ValidationError as error:
-        described = [describe(fault, fault["loc"], ())[1] for fault in error.errors(include_url=False)]
-        raise RubricError(tuple(Fault("rubric body", None, message) for message in described)) from None
+        messages = [_body_fault(fault) for fault in error.errors(include_url=False)]
+    except (ValueError, RecursionError) as error:
+        found = "a nesting without end" if isinstance(error, RecursionError) else f"no JSON ({error})"
+        messages = [f"found {found}, expected a rubric's canonical body"]
+    raise RubricError(tuple(Fault("rubric body", None, message) for message in messages))
 
 
 def describe_difference(old: Rubric, new: Rubric) -> list[str]:
     """What changed, a line each: "criteria[tone].weight: 0.4 -> 0.5". Empty only where the digests agree."""
-    return list(_differences("", old.model_dump(by_alias=True), new.model_dump(by_alias=True)))
+    return [difference.sentence for difference in find_differences(old, new)]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One change. path: the keys and ids down to it, ("criteria", "tone", "weight"); old, new: `ABSENT` where none."""
+
+    path: tuple[str, ...]
+    old: Any
+    new: Any
+    sentence: str
+
+
+def find_differences(old: Rubric, new: Rubric) -> list[Difference]:
+    """What changed, each with its path. Lists of things with ids are compared by id, and then by their order."""
+    return list(_differences((), "", old.model_dump(by_alias=True), new.model_dump(by_alias=True)))
+
+
+def _body_fault(fault: Any) -> str:
+    place: Place = fault["loc"]
+    if fault["type"] == "extra_forbidden":
+        around = f"{place_text(place[:-1])}: " if len(place) > 1 else ""
+        return f"{around}found the unknown key {place[-1]!r}, expected those of this gradebook (a later one has more)"
+    return describe(fault, place, ())[1]
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"found {name}, expected a finite number")
 
 
 def _json(value: Any) -> str:
@@ -60,36 +98,54 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-def _differences(place: str, old: Any, new: Any) -> Iterator[str]:
-    if _ABSENT not in (old, new) and _json(old) == _json(new):
+def _differences(path: tuple[str, ...], place: str, old: Any, new: Any) -> Iterator[Difference]:
+    if ABSENT not in (old, new) and _json(old) == _json(new):
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys([*old, *new]):
-            yield from _differences(f"{place}.{key}".removeprefix("."), old.get(key, _ABSENT), new.get(key, _ABSENT))
+            here = f"{place}.{key}".removeprefix(".")
+            yield from _differences((*path, key), here, old.get(key, ABSENT), new.get(key, ABSENT))
     elif _has_ids(old) and _has_ids(new):
-        yield from _list_differences(place, old, new)
+        yield from _list_differences(path, place, old, new)
     else:
-        yield f"{place}: {' -> '.join(_excerpts(old, new))}"
+        shown = _excerpts(_without_gaps(path, old), _without_gaps(path, new))
+        yield Difference(path, old, new, f"{place}: {' -> '.join(shown)}")
 
 
 def _has_ids(value: Any) -> bool:
-    """Criteria and levels: the model's own lists are tuples, those within settings and metadata stay lists."""
-    return isinstance(value, tuple) and all(isinstance(entry, dict) for entry in value)
+    """Categories, criteria and levels: the model's own lists are tuples, those within settings and metadata are not."""
+    if not isinstance(value, tuple) or not all(isinstance(entry, dict) for entry in value):
+        return False
+    return len({entry["id"] for entry in value}) == len(value)
 
 
-def _list_differences(place: str, old: Any, new: Any) -> Iterator[str]:
+def _list_differences(path: tuple[str, ...], place: str, old: Any, new: Any) -> Iterator[Difference]:
     olds, news = ({entry["id"]: entry for entry in entries} for entries in (old, new))
     for entry_id in dict.fromkeys([*olds, *news]):
         here = f"{place}[{entry_id}]"
         if entry_id not in news:
-            yield f"{here}: removed"
+            yield Difference((*path, entry_id), olds[entry_id], ABSENT, f"{here}: removed")
         elif entry_id not in olds:
-            yield f"{here}: added"
+            yield Difference((*path, entry_id), ABSENT, news[entry_id], f"{here}: added")
         else:
-            yield from _differences(here, olds[entry_id], news[entry_id])
+            yield from _differences((*path, entry_id), here, olds[entry_id], news[entry_id])
     before, after = [key for key in olds if key in news], [key for key in news if key in olds]
     if before != after:
-        yield f"{place}: order {', '.join(before)} -> {', '.join(after)}"
+        yield Difference(path, before, after, f"{place}: order {', '.join(before)} -> {', '.join(after)}")
+
+
+def _without_gaps(path: tuple[str, ...], value: Any) -> Any:
+    """A scale, overall row or notes without the keys that nobody filled; anything else as it is."""
+    match path:
+        case ("overall",) | ("notes",) | ("overall", "scale") | ("criteria", _, "scale"):
+            return _filled(value)
+    return value
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(entry) for key, entry in value.items() if entry not in (None, "", (), {})}
+    return [_filled(entry) for entry in value] if isinstance(value, tuple) else value
 
 
 def _excerpts(old: Any, new: Any) -> tuple[str, str]:
@@ -102,8 +158,8 @@ def _excerpts(old: Any, new: Any) -> tuple[str, str]:
 
 
 def _shown(value: Any) -> str:
-    if value is _ABSENT or value is None:
-        return "absent" if value is _ABSENT else "none"
+    if value is ABSENT or value is None:
+        return "absent" if value is ABSENT else "none"
     return value if isinstance(value, str) else _json(value)
 
 

@@ -18,6 +18,7 @@ FilePath = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = frozenset({"str", "int", "float", "bool", "null", "timestamp"})
+PLAIN_NUMBER = re.compile(r"0|[1-9][0-9]*")
 _SPECIAL_NUMBER = re.compile(r"[-+]?(0[0-9bx_].*|.*:.*)", re.IGNORECASE)
 _LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where PyYAML was built with it
 
@@ -58,7 +59,7 @@ class _Reading:
     node_count: int = 0
 
     def note(self, node: yaml.Node, message: str) -> None:
-        self.faults.append(Fault(self.path, _line(node), message))
+        self.faults.append(Fault(self.path, _line(node), message, "syntax"))
 
 
 def read_yaml(text: str | bytes, path: str) -> YamlText:
@@ -67,7 +68,7 @@ def read_yaml(text: str | bytes, path: str) -> YamlText:
     try:
         values = _mapping_at_the_top(_compose(_decode(text)), reading)
     except _ReadingError as stop:
-        return YamlText(path, None, reading.lines, (*reading.faults, Fault(path, stop.line, stop.message)))
+        return YamlText(path, None, reading.lines, (*reading.faults, Fault(path, stop.line, stop.message, "syntax")))
     return YamlText(path, values, reading.lines, tuple(reading.faults))
 
 
@@ -179,6 +180,8 @@ def _key(node: yaml.Node, reading: _Reading) -> str | None:
         return None
     if isinstance(node, yaml.ScalarNode) and node.tag in (_TAG + "str", _TAG + "timestamp"):
         return str(node.value)
+    if isinstance(node, yaml.ScalarNode) and PLAIN_NUMBER.fullmatch(node.value):
+        return str(node.value)  # the points of a scale are written so
     found = repr(node.value) if isinstance(node, yaml.ScalarNode) else "a list or mapping"
     reading.note(node, f"found the key {found}, expected text (quotes make it so)")
     return None
@@ -216,7 +219,7 @@ def _truth(node: yaml.Node, reading: _Reading) -> bool | None:
 def _number(node: yaml.Node, kind: str, reading: _Reading) -> int | float | str:
     """A number as a person would read it: YAML's octal 010, its 12:30 for 750 and its .nan are faults."""
     if not _SPECIAL_NUMBER.fullmatch(node.value):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, OverflowError):  # a whole number of 400 digits fits no float
             number = int(node.value) if kind == "int" else float(node.value)
             if math.isfinite(number):
                 return number

@@ -54,7 +54,43 @@ create table if not exists criteria (
     threshold double,
     method varchar,
     description varchar,
-    digest varchar
+    digest varchar,
+    name varchar,
+    rationale varchar,
+    effective_weight double,
+    position bigint
+);
+
+create table if not exists levels (
+    rubric_id varchar,
+    rubric_version varchar,
+    criterion_id varchar,
+    level_id varchar,
+    position bigint,
+    score double,
+    label varchar,
+    description varchar
+);
+
+create table if not exists rubric_pointers (
+    rubric_id varchar,
+    rubric_version varchar,
+    set_at timestamptz
+);
+
+create table if not exists case_criteria (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    category varchar,
+    weight double,
+    is_gate boolean,
+    threshold double,
+    method varchar,
+    description varchar,
+    digest varchar,
+    levels struct(id varchar, score double, label varchar, description varchar)[],
+    body varchar
 );
 
 create table if not exists judgments (
@@ -192,7 +228,8 @@ create table if not exists category_scores (
     pass_rate double,
     coverage_rate double,
     weight double,
-    contribution double
+    contribution double,
+    parent varchar
 );
 
 create table if not exists run_scores (
@@ -219,4 +256,12 @@ create table if not exists score_distribution (
     score double,
     n bigint,
     share double
+);
+
+create table if not exists written_feedback (
+    run_id varchar,
+    output_id varchar,
+    model varchar,
+    checkpoint varchar,
+    feedback varchar
 );

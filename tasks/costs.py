@@ -4,20 +4,14 @@ import duckdb
 import pyarrow as pa
 
 from tasks.aggregate import build_marts
+from tasks.criteria import add_criteria_sources
 from tasks.lake import connect
 from tasks.runs import Run
 from tasks.timings import read_timings
 
 
 def add_cost_sources(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
-    """Make the sources of the mart `stage_costs`: the run's own row, its timings and the judgments it paid for."""
-    rubric = run.rubric
-    connection.execute(
-        "create or replace table source_run as "
-        "select ?::varchar as run_id, ?::varchar as rubric_id, ?::varchar as rubric_version, "
-        "?::double as pass_threshold, ?::boolean as require_thresholds, ?::varchar as missing",
-        [run.run_id, rubric.id, rubric.version, rubric.pass_threshold, rubric.require_thresholds, rubric.missing],
-    )
+    """Make the sources of the mart `stage_costs`: the run's timings and the judgments it paid for."""
     connection.register("source_timings", read_timings(run.folder))
     connection.register("source_judgments", _paid_judgments(run))
 
@@ -35,6 +29,7 @@ def _paid_judgments(run: Run) -> pa.Table:
 def run_costs(run: Run) -> pa.Table:
     """The rows of `stage_costs` as they stand now: once the marts are built, they took time too."""
     with duckdb.connect() as connection:
+        add_criteria_sources(connection, run.folder, run.rubric)
         add_cost_sources(connection, run)
         build_marts(connection, only="stage_costs")
         return connection.execute("from stage_costs").to_arrow_table()

@@ -1,11 +1,12 @@
 """From a row under the file's names to an output under gradebook's, or to the reason why it does not fit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
+from rubrics.case_criteria import case_criteria_fault
 from rubrics.outputs import OUTPUT_COLUMNS, Output, OutputRow, misfit_reason
 from tasks.formats import Format
 
@@ -76,9 +77,17 @@ def canonical_json(value: Any) -> str:
 
 
 class RowFitter:
-    """Fits the rows of a dataset; notes the columns that gradebook does not know, which go into metadata."""
+    """Fits the rows of a dataset; notes the columns that gradebook does not know, which go into metadata.
 
-    def __init__(self, column_map: Mapping[str, str]) -> None:
+    taken_ids: criteria of the rubric, whose ids a row's own can't have. is_unscored_allowed: whether those may have a
+    method that nothing scores.
+    """
+
+    def __init__(
+        self, column_map: Mapping[str, str], taken_ids: Collection[str] = (), *, is_unscored_allowed: bool = False
+    ) -> None:
+        self._taken_ids, self._is_unscored_allowed = taken_ids, is_unscored_allowed
+        self._criteria_faults: dict[str, str] = {}  # by the criteria's text
         self._sources = {column: column_map.get(column, column) for column in OUTPUT_COLUMNS}
         self._layouts: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._extra_columns: dict[str, None] = {}
@@ -95,11 +104,22 @@ class RowFitter:
             if column in known:
                 known[column] = read(known[column])
         try:
-            return _make_output(OutputRow.model_validate(known), {name: row[name] for name in self._extras(row)})
+            output = _make_output(OutputRow.model_validate(known), {name: row[name] for name in self._extras(row)})
         except ValidationError as error:
             return misfit_reason(known, error)
         except orjson.JSONEncodeError as error:
             return f"found values that can't be kept as JSON ({error}), expected fewer levels of nesting"
+        return output if output.criteria is None else self._criteria_fault(output.criteria) or output
+
+    def _criteria_fault(self, text: str) -> str:
+        """What is wrong with a row's own criteria. Several models answer a case, so the answer is kept by text."""
+        if text not in self._criteria_faults:
+            if len(self._criteria_faults) >= _MOST_LAYOUTS:
+                self._criteria_faults.clear()
+            self._criteria_faults[text] = case_criteria_fault(
+                orjson.loads(text), self._taken_ids, is_unscored_allowed=self._is_unscored_allowed
+            )
+        return self._criteria_faults[text]
 
     def _extras(self, row: dict[str, Any]) -> tuple[str, ...]:
         """The unknown columns of a row. Rows of a file are laid out alike, so the answer is kept by layout."""

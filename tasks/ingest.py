@@ -1,7 +1,7 @@
 """Ingest: from the files of a dataset to validated shards, each output once, and a quarantine for what does not fit."""
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -46,6 +46,8 @@ def ingest_outputs(  # noqa: PLR0913  # five of them have defaults, and are name
     folder: Path,
     *,
     column_map: Mapping[str, str] = _NO_RENAMES,
+    taken_ids: Collection[str] = (),
+    is_unscored_allowed: bool = False,
     max_bad_rate: float = 0.01,
     shard_rows: int = 50_000,
     shard_bytes: int = 64 * 2**20,
@@ -53,7 +55,8 @@ def ingest_outputs(  # noqa: PLR0913  # five of them have defaults, and are name
 ) -> Ingested:
     """Write the outputs of a dataset to FOLDER/shards and the rows that do not fit to FOLDER/quarantine.parquet.
 
-    column_map: gradebook's column -> the file's. advance: called with the count of rows read since the last call.
+    column_map: gradebook's column -> the file's. taken_ids, is_unscored_allowed: see `RowFitter`. advance: called with
+    the count of rows read since the last call.
     An ingest that was finished before is not done again. Raises `OutputsError` where a file can't be read, there is no
     row, or the share of bad rows is over max_bad_rate; then nothing is left in the folder.
     """
@@ -63,7 +66,7 @@ def ingest_outputs(  # noqa: PLR0913  # five of them have defaults, and are name
     shutil.rmtree(folder / "shards", ignore_errors=True)  # of an ingest that was killed
     shards = ShardWriter(folder / "shards", shard_rows, shard_bytes)
     try:
-        fitter = RowFitter(column_map)
+        fitter = RowFitter(column_map, taken_ids, is_unscored_allowed=is_unscored_allowed)
         with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
             bad_rows = _BadRows(files, max_bad_rate, quarantine)
             row_count = _store_rows(read_rows(files, column_map), fitter, shards, bad_rows, advance)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib import resources
 from pathlib import Path
 
 import duckdb
 
 from rubrics.errors import LakeError
+from tasks.lake_tables import bring_up_to_date, is_up_to_date
 from tasks.sql_text import quoted
 
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
@@ -70,9 +70,14 @@ class Lake:
         return self.address if self.catalog == "sqlite" else "the PostgreSQL catalog"
 
     @property
+    def is_there(self) -> bool:
+        """Whether the catalog's file still is; a server's is not asked."""
+        return self.catalog != "sqlite" or os.path.exists(self.address)  # noqa: PTH110 - Path raises on too long a name
+
+    @property
     def exists(self) -> bool:
         """Whether somebody made this lake already. Raises `LakeError` where its catalog can't be opened."""
-        if self.catalog == "sqlite" and not os.path.exists(self.address):  # noqa: PTH110 - Path raises on too long a name
+        if not self.is_there:
             return False
         try:
             with connect(self, read_only=True):
@@ -114,7 +119,7 @@ def connect(lake: Lake, *, read_only: bool = False, at: int | None = None) -> It
 
     Raises `LakeError` where there is no lake, or it can't be opened or written.
     """
-    if read_only and lake.catalog == "sqlite" and not os.path.exists(lake.address):  # noqa: PTH110
+    if read_only and not lake.is_there:
         raise NoLakeThere(lake.name)
     if not read_only:
         _make_folders(lake)
@@ -163,19 +168,26 @@ def is_conflict(error: duckdb.Error) -> bool:
 
 
 def prepare_lake(lake: Lake) -> None:
-    """Make the tables that are not there yet."""
-    if not lake.exists and _is_taken(lake):
-        raise LakeError(f"{lake.name}: found a database of something else, expected a lake's or none")
-    with connect(lake) as connection:
-        if _has_tables(connection):
-            return
-    statements = resources.files("sql").joinpath("tables.sql").read_text(encoding="utf-8")
+    """Make the tables and views that are not there yet, and widen those of an earlier gradebook."""
+    try:
+        with connect(lake, read_only=True) as connection:  # whoever may only read need not write
+            if is_up_to_date(connection):
+                return
+    except NoLakeThere:
+        if _is_taken(lake):
+            raise LakeError(f"{lake.name}: found a database of something else, expected a lake's or none") from None
 
-    def create_tables(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
-        if not _has_tables(connection):
-            connection.execute(statements)
+    def make_tables(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        if not is_up_to_date(connection):
+            bring_up_to_date(connection)
 
-    commit(lake, "create tables", create_tables)
+    commit(lake, "make tables", make_tables)
+
+
+def upgrade_lake(lake: Lake) -> None:
+    """Bring the tables of a lake that is there up to what this gradebook reads; do nothing where there is none."""
+    if lake.exists:
+        prepare_lake(lake)
 
 
 def _is_taken(lake: Lake) -> bool:
@@ -183,13 +195,6 @@ def _is_taken(lake: Lake) -> bool:
     if lake.catalog != "sqlite" or not os.path.exists(lake.address):  # noqa: PTH110 - Path raises on too long a name
         return False
     return os.path.getsize(lake.address) > 0  # noqa: PTH202
-
-
-def _has_tables(connection: duckdb.DuckDBPyConnection) -> bool:
-    found = connection.execute(
-        "select count(*) from duckdb_tables() where database_name = 'lake' and table_name = 'runs'"
-    ).fetchone()
-    return bool(found and found[0])
 
 
 def _commit_once(connection: duckdb.DuckDBPyConnection, message: str, body: Body, extra: str) -> int:

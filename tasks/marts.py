@@ -2,13 +2,15 @@
 
 import duckdb
 
+from rubrics.model import Rubric
 from tasks.aggregate import CheckFinding, build_marts, connect_marts, run_sql_checks
 from tasks.costs import add_cost_sources
-from tasks.criteria import criteria_table
+from tasks.criteria import add_criteria_sources
 from tasks.files import replaced_file
 from tasks.quality import QualityFinding, keep_findings
 from tasks.runs import Run
 from tasks.sql_text import file_list, quoted
+from tasks.workspace import RunFolder
 
 MEMORY_LIMIT = "500MB"
 
@@ -23,7 +25,8 @@ def aggregate_run(run: Run, shards: tuple[str, ...]) -> tuple[str, ...]:
     database.unlink(missing_ok=True)
     try:
         with connect_marts(database, MEMORY_LIMIT) as connection:
-            _make_sources(connection, run, shards)
+            add_score_sources(connection, folder, run.rubric, shards)
+            add_cost_sources(connection, run)
             marts = build_marts(connection)
             findings = [_finding(folder.run_id, finding) for finding in run_sql_checks(connection)]
             for mart in marts:
@@ -35,12 +38,14 @@ def aggregate_run(run: Run, shards: tuple[str, ...]) -> tuple[str, ...]:
     return marts
 
 
-def _make_sources(connection: duckdb.DuckDBPyConnection, run: Run, shards: tuple[str, ...]) -> None:
-    collected = [str(run.folder.collected_file(index)) for index in range(len(shards))]
+def add_score_sources(
+    connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric, shards: tuple[str, ...]
+) -> None:
+    """Make the sources of everything but costs: outputs, their verdicts, and what they are held to."""
+    collected = [str(folder.collected_file(index)) for index in range(len(shards))]
     _view(connection, "source_outputs", shards)
     _view(connection, "source_verdicts", collected)
-    connection.register("source_criteria", criteria_table(run))
-    add_cost_sources(connection, run)
+    add_criteria_sources(connection, folder, rubric)
 
 
 def _view(connection: duckdb.DuckDBPyConnection, name: str, files: tuple[str, ...] | list[str]) -> None:

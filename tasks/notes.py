@@ -1,36 +1,40 @@
 """What a person should know of a run that is no failure: nothing is left out or taken in silently."""
 
-import duckdb
-
+from rubrics.methods import SCORED_METHODS
 from tasks.ingest import Ingested
 from tasks.plan import RunPlan
 from tasks.runs import Run
+from tasks.wording import counted
 
 
-def run_notes(run: Run, ingested: Ingested, plan: RunPlan) -> list[str]:
+def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | None = None) -> list[str]:
     """A sentence for each thing that happened to the input on its way, in the order of the stages."""
-    own_criteria_count = _count_own_criteria(ingested.shards)
+    own = plan.own_count
+    unsupported = [c.id for c in run.rubric.criteria if c.method.type not in SCORED_METHODS]
+    own_unsupported_count = sum(count for method, count in own.methods.items() if method not in SCORED_METHODS)
     judged = [criterion.id for criterion in run.rubric.criteria if criterion.method.type == "judge"]
+    own_judged_count = own.methods.get("judge", 0)
     sentences = {
-        f"{ingested.quarantined_count:,} of {_counted(ingested.row_count, 'row')} refused: see the table quarantine": (
+        f"{ingested.quarantined_count:,} of {counted(ingested.row_count, 'row')} refused: see the table quarantine": (
             ingested.quarantined_count
         ),
-        f"{_counted(ingested.duplicate_count, 'repeated row')} stored once": ingested.duplicate_count,
+        f"{counted(ingested.duplicate_count, 'repeated row')} stored once": ingested.duplicate_count,
         f"unknown columns are kept in metadata: {', '.join(ingested.extra_columns[:20])}": ingested.extra_columns,
-        f"{_counted(own_criteria_count, 'output')} with criteria of their own, which are kept and not scored": (
-            own_criteria_count
+        f"{counted(own.output_count, 'output')} with criteria of their own, {own.criterion_count:,} in all": (
+            own.output_count
         ),
-        f"{_counted(plan.unmatched_rating_count, 'rating')} of other outputs left out": plan.unmatched_rating_count,
-        f"no --judge: {', '.join(judged)} unscored": judged and run.judge is None,
+        f"nothing scores their methods yet: {_named(unsupported, own_unsupported_count)} unscored": (
+            unsupported or own_unsupported_count
+        ),
+        f"{counted(plan.unmatched_rating_count, 'rating')} of other outputs left out": plan.unmatched_rating_count,
+        f"no --judge: {_named(judged, own_judged_count)} unscored": (
+            (judged or own_judged_count) and run.judge is None
+        ),
     }
-    return [sentence for sentence, is_so in sentences.items() if is_so]
+    told = [sentence for sentence, is_so in sentences.items() if is_so]
+    return [*told, feedback_note] if feedback_note else told
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
-def _count_own_criteria(shards: tuple[str, ...]) -> int:
-    with duckdb.connect() as connection:
-        row = connection.execute("select count(criteria) from read_parquet(?)", [list(shards)]).fetchone()
-    return int(row[0]) if row else 0
+def _named(criterion_ids: list[str], own_count: int) -> str:
+    """The rubric's criteria by id, and how many rows bring along."""
+    return ", ".join([*criterion_ids, *([f"{own_count:,} of rows' own"] if own_count else [])])

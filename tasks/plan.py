@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from rubrics.judging.prompt import Case, case_digest, criterion_digest, render_messages, request_key
 from rubrics.judgments import JUDGMENT_SCHEMA
 from rubrics.model import Criterion, Rubric
+from tasks.case_criteria import CASE_CRITERIA, OwnCount, case_criteria_files, own_criteria
 from tasks.files import replaced_file
-from tasks.judging.prices import Price, Usage, cost_usd, find_price
+from tasks.judging.prices import Usage, cost_usd, find_price
 from tasks.judging.settings import JudgeSettings, ReplaySettings
 from tasks.lake import Lake, connect
 from tasks.workspace import RunFolder
@@ -45,6 +46,7 @@ class RunPlan:
 
     criteria: tuple[CriterionPlan, ...]
     unmatched_rating_count: int = 0  # ratings of the file that fit no output
+    own_count: OwnCount = field(default_factory=OwnCount)  # criteria that rows bring along
 
     @property
     def request_count(self) -> int:
@@ -72,6 +74,13 @@ class _Tally:
     request_count: int = 0
     prompt_bytes: int = 0
 
+    def add(self, row_count: int, replayed_count: int, request_count: int, question_bytes: int) -> None:
+        """Count a shard. question_bytes: of all its questions, were they all to be asked."""
+        self.row_count += row_count
+        self.replayed_count += replayed_count
+        self.request_count += request_count
+        self.prompt_bytes += question_bytes * request_count // row_count if row_count else 0
+
 
 def plan_run(
     lake: Lake,
@@ -83,24 +92,26 @@ def plan_run(
 ) -> RunPlan:
     """Write a plan file for each judged criterion and shard; add up what is left to ask.
 
-    A plan file has the columns output_id, request_key, and what the ledger holds for the key: status, level_id,
-    evidence, rationale, cost_usd, paid_by (a run_id); null where the judgment is still to be made.
+    A plan file has the columns output_id, criterion_id, request_key, and what the ledger holds for the key: status,
+    level_id, evidence, rationale, cost_usd, paid_by (a run_id); null where the judgment is still to be made.
     """
     judged = [criterion for criterion in rubric.criteria if criterion.method.type == "judge"]
-    if judge is None or not judged:
-        return RunPlan(tuple(CriterionPlan(c.id, c.method.type, row_count) for c in rubric.criteria))
+    own_count = sum(pq.read_metadata(file).num_rows for file in case_criteria_files(folder))
+    unjudged = tuple(CriterionPlan(c.id, c.method.type, row_count) for c in rubric.criteria)
+    if judge is None or not (judged or own_count):
+        return RunPlan((*unjudged, CriterionPlan(CASE_CRITERIA, "", own_count)) if own_count else unjudged)
     tallies = {criterion.id: _Tally() for criterion in judged}
+    own = _Tally()
     with _ledger(lake) as ledger:
         for index, shard in enumerate(shards):
-            _plan_shard(ledger, folder, judged, judge, shard, index, tallies)
-        completions = _usual_completion_tokens(ledger, judge.judge)
-    price = find_price(judge) if isinstance(judge, JudgeSettings) else None
-    return RunPlan(
-        tuple(
-            _criterion_plan(criterion, tallies.get(criterion.id), row_count, judge, price, completions)
-            for criterion in rubric.criteria
-        )
-    )
+            cases = _read_shard(shard)
+            _plan_shard(ledger, folder, judged, judge, cases, index, tallies)
+            _plan_case_criteria(ledger, folder, judge, cases, index, own)
+        estimate = _Estimate(judge, _usual_completion_tokens(ledger, judge.judge))
+    planned = [estimate.plan(c.id, c.method.type, tallies.get(c.id), row_count) for c in rubric.criteria]
+    if own_count:
+        planned.append(estimate.plan(CASE_CRITERIA, "", own, own_count))
+    return RunPlan(tuple(planned))
 
 
 def read_cases(shard: str) -> Iterator[tuple[str, Case]]:
@@ -111,6 +122,11 @@ def read_cases(shard: str) -> Iterator[tuple[str, Case]]:
                 *(batch.column(name).to_pylist() for name in CASE_COLUMNS), strict=True
             ):
                 yield output_id, Case(prompt=prompt, output=output, reference=reference, context=tuple(context or ()))
+
+
+def count_case_bytes(shard: str) -> int:
+    """Bytes of the cases of a shard and of their outputs, as a judge is shown them."""
+    return sum(_case_bytes(case) for _, case in read_cases(shard))
 
 
 @contextmanager
@@ -125,31 +141,65 @@ def _ledger(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+@dataclass(frozen=True, slots=True)
+class _ShardCases:
+    """What the plan needs of a shard. All lists: (output,)."""
+
+    output_ids: list[str]
+    digests: list[str]
+    byte_counts: list[int]
+
+
+def _read_shard(shard: str) -> _ShardCases:
+    cases = _ShardCases([], [], [])
+    for output_id, case in read_cases(shard):
+        cases.output_ids.append(output_id)
+        cases.digests.append(case_digest(case))
+        cases.byte_counts.append(_case_bytes(case))
+    return cases
+
+
 def _plan_shard(
     ledger: duckdb.DuckDBPyConnection,
     folder: RunFolder,
     judged: list[Criterion],
     judge: JudgeSettings | ReplaySettings,
-    shard: str,
+    cases: _ShardCases,
     index: int,
     tallies: dict[str, _Tally],
 ) -> None:
-    output_ids, digests, case_bytes = [], [], 0
-    for output_id, case in read_cases(shard):
-        output_ids.append(output_id)
-        digests.append(case_digest(case))
-        case_bytes += _case_bytes(case)
     for criterion in judged:
         asked = criterion_digest(criterion)
-        keys = [request_key(judge.judge_digest, asked, digest, 0) for digest in digests]
-        wanted = pa.table({"output_id": output_ids, "request_key": keys})
-        replayed_count, request_count = _write_plan(ledger, wanted, folder.plan_file(criterion.id, index))
-        tally = tallies[criterion.id]
-        tally.row_count += len(keys)
-        tally.replayed_count += replayed_count
-        tally.request_count += request_count
-        overhead = _prompt_overhead(criterion) * request_count
-        tally.prompt_bytes += overhead + (case_bytes * request_count // len(keys) if keys else 0)
+        keys = [request_key(judge.judge_digest, asked, digest, 0) for digest in cases.digests]
+        wanted = pa.table(
+            {"output_id": cases.output_ids, "criterion_id": [criterion.id] * len(keys), "request_key": keys}
+        )
+        counts = _write_plan(ledger, wanted, folder.plan_file(criterion.id, index))
+        question_bytes = sum(cases.byte_counts) + _prompt_overhead(criterion) * len(keys)
+        tallies[criterion.id].add(len(keys), *counts, question_bytes)
+
+
+def _plan_case_criteria(
+    ledger: duckdb.DuckDBPyConnection,
+    folder: RunFolder,
+    judge: JudgeSettings | ReplaySettings,
+    cases: _ShardCases,
+    index: int,
+    tally: _Tally,
+) -> None:
+    """Plan the judged ones among the criteria that the rows of a shard bring along."""
+    output_ids, criterion_ids, keys, question_bytes = [], [], [], 0
+    for own in own_criteria(folder, index, "judge"):
+        asked, overhead = criterion_digest(own.criterion), _prompt_overhead(own.criterion)
+        for row in own.row_indices.to_pylist():
+            output_ids.append(cases.output_ids[row])
+            criterion_ids.append(own.criterion.id)
+            keys.append(request_key(judge.judge_digest, asked, cases.digests[row], 0))
+            question_bytes += overhead + cases.byte_counts[row]
+    if keys:
+        wanted = pa.table({"output_id": output_ids, "criterion_id": criterion_ids, "request_key": keys})
+        counts = _write_plan(ledger, wanted, folder.plan_file(CASE_CRITERIA, index))
+        tally.add(len(keys), *counts, question_bytes)
 
 
 def _write_plan(ledger: duckdb.DuckDBPyConnection, wanted: pa.Table, path: Path) -> tuple[int, int]:
@@ -172,7 +222,7 @@ def _write_plan(ledger: duckdb.DuckDBPyConnection, wanted: pa.Table, path: Path)
             group by request_key
         )
 
-        select w.output_id, w.request_key, unnest(h.judgment)
+        select w.*, unnest(h.judgment)
         from wanted_keys as w left join held as h using (request_key)
         """
     ).to_arrow_table()
@@ -203,28 +253,30 @@ def _usual_completion_tokens(ledger: duckdb.DuckDBPyConnection, judge: str) -> d
     return dict(rows)
 
 
-def _criterion_plan(
-    criterion: Criterion,
-    tally: _Tally | None,
-    row_count: int,
-    judge: JudgeSettings | ReplaySettings,
-    price: Price | None,
-    completions: dict[str, float],
-) -> CriterionPlan:
-    if tally is None:
-        return CriterionPlan(criterion.id, criterion.method.type, row_count)
-    if isinstance(judge, ReplaySettings):
-        return CriterionPlan(criterion.id, "judge", tally.row_count, replayed_count=tally.row_count)
-    prompt_tokens = round(tally.prompt_bytes / BYTES_PER_TOKEN)
-    completion_tokens = round(tally.request_count * completions.get(criterion.id, USUAL_COMPLETION_TOKENS))
-    usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
-    return CriterionPlan(
-        criterion.id,
-        "judge",
-        tally.row_count,
-        tally.replayed_count,
-        tally.request_count,
-        prompt_tokens,
-        completion_tokens,
-        cost_usd(price, usage, tally.request_count) if tally.request_count else 0.0,
-    )
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """What questions to this judge take. completions: mean completion tokens by criterion."""
+
+    judge: JudgeSettings | ReplaySettings
+    completions: dict[str, float]
+
+    def plan(self, criterion_id: str, method: str, tally: _Tally | None, row_count: int) -> CriterionPlan:
+        """The plan of one criterion; tally: None where nobody is asked."""
+        if tally is None:
+            return CriterionPlan(criterion_id, method, row_count)
+        if isinstance(self.judge, ReplaySettings):
+            return CriterionPlan(criterion_id, method, row_count, replayed_count=tally.row_count)
+        price = find_price(self.judge)
+        prompt_tokens = round(tally.prompt_bytes / BYTES_PER_TOKEN)
+        completion_tokens = round(tally.request_count * self.completions.get(criterion_id, USUAL_COMPLETION_TOKENS))
+        usage = Usage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+        return CriterionPlan(
+            criterion_id,
+            method,
+            row_count,
+            tally.replayed_count,
+            tally.request_count,
+            prompt_tokens,
+            completion_tokens,
+            cost_usd(price, usage, tally.request_count) if tally.request_count else 0.0,
+        )

@@ -1,13 +1,16 @@
 """The dry run: what an evaluation would ask and cost, with nothing left behind."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from rubrics.errors import InputError
-from tasks.ingest import Ingested, ingest_outputs
+from tasks.case_criteria import refuse_no_criteria, write_case_criteria
+from tasks.feedback import plan_feedback
+from tasks.ingest import Ingested
 from tasks.plan import RunPlan, plan_run
-from tasks.progress import reporter
-from tasks.runs import EvaluationRequest, check_request
+from tasks.request import EvaluationRequest, check_request
+from tasks.steps import ingest_request
 from tasks.workspace import RunFolder
 
 
@@ -16,18 +19,14 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
     checked = check_request(request)
     with tempfile.TemporaryDirectory(prefix="gradebook-plan-") as folder:
         run_folder = RunFolder(Path(folder) / "preview")
-        reporter().begin("ingest", None)
-        ingested = ingest_outputs(
-            run_folder.run_id,
-            checked.files,
-            run_folder.path,
-            column_map=request.column_map,
-            max_bad_rate=request.max_bad_rate,
-            advance=lambda count: reporter().advance("ingest", count),
-        )
+        ingested = ingest_request(request, checked.rubric, checked.files, run_folder)
+        refuse_no_criteria(checked.rubric, write_case_criteria(run_folder, ingested.shards))
         planned = plan_run(
             checked.lake, run_folder, checked.rubric, checked.judge, ingested.shards, ingested.output_count
         )
+        if request.feedback:
+            texts = plan_feedback(checked.judge, checked.rubric, ingested)
+            planned = replace(planned, criteria=(*planned.criteria, texts))
     return ingested, planned
 
 

@@ -10,16 +10,16 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.versions import canonical_body
 from tasks.aggregate import model_order
+from tasks.case_criteria import case_criteria_files
 from tasks.costs import run_costs
-from tasks.criteria import criteria_table
 from tasks.files import write_parquet, write_text
 from tasks.ingest import Ingested
 from tasks.lake import commit
 from tasks.quality import read_findings
 from tasks.report import write_report
-from tasks.runs import Run, is_published, refuse_changed_rubric_in, replace_findings, replace_row, run_row
+from tasks.rubric_versions import keep_rubric
+from tasks.runs import Run, is_published, replace_findings, replace_row, run_row
 from tasks.summary import RunSummary, summarise
 from tasks.timings import process_cpu_s
 from tasks.workspace import RunFolder
@@ -38,7 +38,7 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
     clock = time.perf_counter(), process_cpu_s()
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
-        _insert_rubric(connection, run)
+        keep_rubric(connection, run.rubric, run.created_at)
         for index, shard in enumerate(ingested.shards):
             _add_outputs(connection, run, Path(shard))
             _add_file(connection, run, "verdicts", folder.collected_file(index), f"run_id={run.run_id}")
@@ -46,6 +46,9 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
             _insert_parquet(connection, table, folder.mart_file(table))
         replace_findings(connection, run.run_id, findings)
         _insert_parquet(connection, "quarantine", folder.quarantine_file)
+        _insert_case_criteria(connection, run)
+        if folder.feedback_file.exists():
+            _insert_parquet(connection, "written_feedback", folder.feedback_file)
         _insert_ratings(connection, folder)
         _insert_own_cost(connection, run, ingested.output_count, *clock)
         replace_row(connection, {**run_row(run, "published", None), **totals, "version": version})
@@ -72,7 +75,7 @@ def conclude_run(run: Run) -> RunSummary:
     summary = summarise(run.lake, run.run_id)
     write_report(run.lake, summary, folder.report_file)
     write_text(folder.published_file, json.dumps(summary.as_json(), default=str))
-    for name in ("shards", "plan", "verdicts", "collected", "marts"):
+    for name in ("shards", "plan", "verdicts", "collected", "case_criteria", "marts"):
         shutil.rmtree(folder.path / name, ignore_errors=True)
     return summary
 
@@ -101,19 +104,13 @@ def _marts(folder: RunFolder) -> list[str]:
     return [name for name in model_order() if folder.mart_file(name).exists()]
 
 
-def _insert_rubric(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
-    rubric = run.rubric
-    if refuse_changed_rubric_in(connection, rubric):
-        return
-    connection.execute(
-        "insert into rubrics (rubric_id, rubric_version, digest, body, created_at) values (?, ?, ?, ?, ?)",
-        [rubric.id, rubric.version, run.rubric_digest, canonical_body(rubric), run.created_at],
-    )
-    connection.register("run_criteria", criteria_table(run))
-    connection.execute(
-        "insert into criteria by name select rubric_id, rubric_version, criterion_id, category, weight, is_gate, "
-        "threshold, method, description, digest from run_criteria"
-    )
+def _insert_case_criteria(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
+    for file in case_criteria_files(run.folder):
+        connection.execute(
+            "insert into case_criteria by name "
+            "select ? as run_id, * exclude (row_index, gate_threshold) from read_parquet(?)",
+            [run.run_id, str(file)],
+        )
 
 
 def _add_outputs(connection: duckdb.DuckDBPyConnection, run: Run, shard: Path) -> None:

@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from rubrics.errors import Fault, OutputsError, RatingsError
-from rubrics.model import Rubric
+from rubrics.model import Criterion, Overall, Rubric
 from tasks.formats import RawRow, encoding_of, read_format
 
 RATING_SCHEMA = pa.schema(
@@ -36,6 +37,10 @@ SLOT_SCHEMA = pa.schema(
         pa.field("line", pa.int64()),
     ]
 )
+
+
+OwnScores = Callable[[], dict[tuple[str, str, str], dict[str, float]]]
+OVERALL = "overall"  # the free overall row of a rubric, where it has one
 
 
 def _text(value: Any) -> Any:
@@ -73,13 +78,18 @@ class RatingRow(BaseModel):
         return self
 
 
-def read_ratings(path: Path, rubric: Rubric) -> pa.Table:
-    """Read a ratings file (JSON Lines or CSV) as `SLOT_SCHEMA`. Raises `RatingsError` with every fault."""
+def read_ratings(path: Path, rubric: Rubric, own_scores: OwnScores = dict) -> pa.Table:
+    """Read a ratings file (JSON Lines or CSV) as `SLOT_SCHEMA`. Raises `RatingsError` with every fault.
+
+    own_scores: called where a rating is of no criterion of the rubric: the level scores of the criteria that rows bring
+    along, by case, model and criterion.
+    """
     faults: list[Fault] = []
     rows: list[dict[str, Any]] = []
+    scales = _Scales(rubric, own_scores)
     try:
         for raw in _read_rows(path):
-            _take_row(raw, rubric, rows, faults)
+            _take_row(raw, scales, rows, faults)
     except OutputsError as error:  # the file as a whole
         raise RatingsError(error.faults) from error
     if not rows and not faults:
@@ -89,11 +99,11 @@ def read_ratings(path: Path, rubric: Rubric) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SLOT_SCHEMA)
 
 
-def _take_row(raw: RawRow, rubric: Rubric, rows: list[dict[str, Any]], faults: list[Fault]) -> None:
+def _take_row(raw: RawRow, scales: "_Scales", rows: list[dict[str, Any]], faults: list[Fault]) -> None:
     try:
         if isinstance(raw.content, str):
             raise ValueError(raw.content)
-        rows.append(_rating(RatingRow.model_validate(raw.content), rubric, raw.source, raw.line))
+        rows.append(_rating(RatingRow.model_validate(raw.content), scales, raw.source, raw.line))
     except ValidationError as error:
         faults.extend(Fault(raw.source, raw.line, _sentence(detail)) for detail in error.errors())
     except ValueError as error:
@@ -116,11 +126,30 @@ def _column_faults(path: str, line: int | None, columns: Iterable[str]) -> tuple
     return tuple(Fault(path, line, f"found the columns {found}, expected {name} among them") for name in missing)
 
 
-def _rating(row: RatingRow, rubric: Rubric, source: str, line: int) -> dict[str, Any]:
-    known = {criterion.id: criterion for criterion in rubric.criteria}
-    if row.criterion_id not in known:
-        raise ValueError(f"criterion_id: found {row.criterion_id!r}, expected one of {', '.join(known)}")
-    scores = {level.id: level.score for level in known[row.criterion_id].scale}
+class _Scales:
+    """The level scores of what may be rated: the rubric's criteria, its overall row, and the criteria of rows."""
+
+    def __init__(self, rubric: Rubric, own_scores: OwnScores) -> None:
+        self._of_rubric = {criterion.id: _scores(criterion) for criterion in rubric.criteria}
+        if rubric.overall:
+            self._of_rubric[OVERALL] = _scores(rubric.overall)
+        self._own_scores = cache(own_scores)
+
+    def scores(self, case_id: str, model: str, criterion_id: str) -> dict[str, float]:
+        """Score by level. Raises `ValueError` where nothing of that id may be rated."""
+        found = self._of_rubric.get(criterion_id) or self._own_scores().get((case_id, model, criterion_id))
+        if found is None:
+            known = ", ".join(self._of_rubric) or "a criterion of the row"
+            raise ValueError(f"criterion_id: found {criterion_id!r}, expected one of {known}")
+        return found
+
+
+def _scores(criterion: Criterion | Overall) -> dict[str, float]:
+    return {level.id: level.score for level in criterion.ranked_levels}
+
+
+def _rating(row: RatingRow, scales: _Scales, source: str, line: int) -> dict[str, Any]:
+    scores = scales.scores(row.case_id, row.model, row.criterion_id)
     if row.level_id is not None and row.level_id not in scores:
         raise ValueError(f"level_id: found {row.level_id!r}, expected one of {', '.join(scores)}")
     score = row.score if row.level_id is None else scores[row.level_id]

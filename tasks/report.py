@@ -28,10 +28,11 @@ reasons as (
     group by output_id
 )
 
-select worst.* exclude (run_id), outputs.prompt, outputs.output, reasons.verdicts
+select worst.* exclude (run_id), outputs.prompt, outputs.output, reasons.verdicts, told.feedback
 from worst
     inner join outputs on worst.output_id = outputs.output_id
     inner join reasons on worst.output_id = reasons.output_id
+    inner join output_feedback as told on worst.run_id = told.run_id and worst.output_id = told.output_id
 order by len(worst.failed_gates) desc, worst.score nulls last, worst.case_id, worst.model
 """
 

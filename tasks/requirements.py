@@ -17,11 +17,22 @@ from runs inner join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubr
 where runs.run_id = ?
 """
 _MODELS = """
-with bounds as (
+with own_gate_gaps as (
+    select verdicts.output_id
+    from verdicts
+    inner join case_criteria as own
+        on verdicts.run_id = own.run_id
+        and verdicts.output_id = own.output_id
+        and verdicts.criterion_id = own.criterion_id
+    where verdicts.run_id = $1 and own.run_id = $1 and own.is_gate and verdicts.score is null
+),
+
+bounds as (
     select
         model,
         checkpoint,
         count(*) filter (len(failed_gates) > 0) as gate_failure_count,
+        count(*) filter (output_id in (select output_id from own_gate_gaps)) as own_gap_count,
         avg(coalesce(score_low, 0)) as mean_low,
     from output_scores
     where run_id = $1
@@ -29,7 +40,7 @@ with bounds as (
 )
 
 select scores.model, scores.checkpoint, scores.n, scores.output_count, scores.mean,
-    bounds.gate_failure_count, bounds.mean_low
+    bounds.gate_failure_count, bounds.own_gap_count, bounds.mean_low
 from run_scores as scores
 inner join bounds on scores.model = bounds.model and scores.checkpoint is not distinct from bounds.checkpoint
 where scores.run_id = $1
@@ -65,7 +76,8 @@ def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tu
     criteria = read_rows(connection, _CRITERIA, run_id)
     sentences = [sentence for row in read_rows(connection, _MODELS, run_id) for sentence in _of_model(row, rubric)]
     sentences += [sentence for row in criteria for sentence in _of_criterion(row, rubric)]
-    has_gate = any(row["is_gate"] for row in criteria)
+    own_gates = read_rows(connection, "select 1 from case_criteria where run_id = ? and is_gate limit 1", run_id)
+    has_gate = bool(own_gates) or any(row["is_gate"] for row in criteria)
     has_requirement = rubric["pass_threshold"] is not None or rubric["require_thresholds"] or has_gate
     return has_requirement, tuple(sorted(sentences))
 
@@ -73,6 +85,11 @@ def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tu
 def _of_model(row: Row, rubric: Row) -> Iterator[str]:
     if row["gate_failure_count"]:
         yield f"{model_name(row)}: {row['gate_failure_count']:,} of {row['output_count']:,} outputs fail a gate"
+    if row["own_gap_count"]:
+        yield (
+            f"{model_name(row)}: gates that rows brought along are not scored for {row['own_gap_count']:,} of "
+            f"{row['output_count']:,} outputs"
+        )
     if rubric["pass_threshold"] is not None:
         yield from _below(row, "mean", rubric["pass_threshold"], row["mean_low"])
 

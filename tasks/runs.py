@@ -2,11 +2,9 @@
 
 import hashlib
 import json
-import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -14,37 +12,15 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from rubrics.errors import Fault, GradebookError, InputError, JudgeSettingsError, RubricError
-from rubrics.library import read_rubric
+from rubrics.errors import GradebookError, InputError
 from rubrics.model import Rubric
-from rubrics.versions import describe_difference, rubric_digest, rubric_from_body
-from tasks.judging.prices import find_price
-from tasks.judging.replay import check_replies
-from tasks.judging.settings import JudgeSettings, ReplaySettings, read_judge
-from tasks.lake import DEFAULT_LAKE, Lake, commit, connect, find_lake, prepare_lake
+from rubrics.versions import rubric_digest
+from tasks.judging.settings import JudgeSettings, ReplaySettings
+from tasks.lake import Lake, commit, connect, prepare_lake
 from tasks.quality import read_findings
-from tasks.rating_files import read_ratings
-from tasks.reading import dataset_files, digest_files
+from tasks.reading import digest_files
+from tasks.request import CheckedRequest, EvaluationRequest, check_request
 from tasks.workspace import RunFolder, claim_run, created_at
-
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationRequest:
-    """What a person or a schedule asks for; the words of the command line."""
-
-    outputs: str
-    rubric: str
-    judge: str | None = None
-    ratings: str | None = None
-    lake: str = DEFAULT_LAKE
-    data: str | None = None
-    run_id: str | None = None
-    budget_usd: float | None = None
-    max_bad_rate: float = 0.01
-    column_map: Mapping[str, str] = field(default_factory=dict)
-    trigger: str = "manual"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,47 +41,6 @@ class Run:
     def run_id(self) -> str:
         """The run's id."""
         return self.folder.run_id
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedRequest:
-    """What a request names, read and found to be right."""
-
-    rubric: Rubric
-    judge: JudgeSettings | ReplaySettings | None
-    files: tuple[Path, ...]
-    lake: Lake
-
-
-def check_request(request: EvaluationRequest) -> CheckedRequest:
-    """Read everything that a request names, except the outputs themselves. Raises `InputError`; writes nothing."""
-    _refuse_bad_values(request)
-    rubric = read_rubric(request.rubric)
-    judge = read_judge(request.judge, os.environ) if request.judge else None
-    if isinstance(judge, ReplaySettings):
-        check_replies(judge.path, rubric.criteria)
-    if request.ratings:
-        read_ratings(Path(request.ratings), rubric)
-    files = dataset_files(request.outputs)
-    lake = find_lake(request.lake, request.data)
-    refuse_changed_rubric(lake, rubric)
-    if request.budget_usd is not None and isinstance(judge, JudgeSettings) and find_price(judge) is None:
-        raise JudgeSettingsError(
-            f"--budget-usd: found no price of {judge.model}, expected one: give `prices` in a judge file, or no budget"
-        )
-    return CheckedRequest(rubric, judge, files, lake)
-
-
-def _refuse_bad_values(request: EvaluationRequest) -> None:
-    for option, value in (("--judge", request.judge), ("--ratings", request.ratings)):
-        if value is not None and not value.strip():  # a variable of the shell that is not set
-            raise InputError(f"{option}: found an empty text, expected a value, or no {option} at all")
-    if not 0 <= request.max_bad_rate <= 1:
-        raise InputError(f"--max-bad-rate: found {request.max_bad_rate:g}, expected a share of 0 to 1")
-    if request.budget_usd is not None and not 0 <= request.budget_usd < float("inf"):
-        raise InputError(f"--budget-usd: found {request.budget_usd:g}, expected dollars, 0 or more")
-    if request.run_id is not None and not RUN_ID.fullmatch(request.run_id):
-        raise InputError(f"--run-id: found {request.run_id!r}, expected up to 80 letters, digits, - and _")
 
 
 @contextmanager
@@ -166,6 +101,8 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "column_map": dict(request.column_map),
         "max_bad_rate": request.max_bad_rate,
         "budget_usd": request.budget_usd,
+        "allow_unscored": request.allow_unscored,
+        "feedback": request.feedback,
         "ratings": request.ratings,
     }
     return {
@@ -175,7 +112,7 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "status": status,
         "reason": reason,
         "trigger": request.trigger,
-        "dataset": request.outputs,
+        "dataset": request.dataset or request.outputs,
         "dataset_digest": run.dataset_digest,
         "rubric_id": run.rubric.id,
         "rubric_version": run.rubric.version,
@@ -199,31 +136,6 @@ def replace_row(connection: duckdb.DuckDBPyConnection, row: Mapping[str, object]
     names = ", ".join(row)
     marks = ", ".join("?" for _ in row)
     connection.execute(f"insert into runs ({names}) values ({marks})", list(row.values()))
-
-
-def refuse_changed_rubric(lake: Lake, rubric: Rubric) -> None:
-    """Raise `RubricError` where the lake holds this id and version with another digest; the difference is shown."""
-    if not lake.exists:
-        return
-    with connect(lake, read_only=True) as connection:
-        refuse_changed_rubric_in(connection, rubric)
-
-
-def refuse_changed_rubric_in(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> bool:
-    """The same within a connection. Returns whether the lake holds this version already."""
-    try:
-        row = connection.execute(
-            "select digest, body from rubrics where rubric_id = ? and rubric_version = ?", [rubric.id, rubric.version]
-        ).fetchone()
-    except duckdb.CatalogException:  # a lake whose tables are not made yet
-        return False
-    if row is None:
-        return False
-    if row[0] != rubric_digest(rubric):
-        changes = "; ".join(describe_difference(rubric_from_body(row[1]), rubric))
-        message = f"found another text than the {rubric.version} that runs used ({changes}), expected a new version"
-        raise RubricError((Fault(rubric.id, None, message),))
-    return True
 
 
 def code_version() -> str:
@@ -264,6 +176,8 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
         "ratings": digest_files((Path(request.ratings),)) if request.ratings else None,
         "column_map": dict(request.column_map),
         "max_bad_rate": request.max_bad_rate,
+        "allow_unscored": request.allow_unscored,
+        "feedback": request.feedback,
         "code_version": code_version(),
     }
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -1,27 +1,23 @@
 """The stages as Prefect tasks: a name for the UI around the functions that do the work."""
 
-from dataclasses import replace
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from tasks.computing import COMPUTING
-from tasks.ingest import Ingested, ingest_outputs
-from tasks.ledger import run_judgments, settle_journals
+from tasks.ingest import Ingested
+from tasks.ledger import run_judgments
 from tasks.marts import aggregate_run
 from tasks.notes import run_notes
-from tasks.plan import RunPlan, plan_run
+from tasks.plan import RunPlan
 from tasks.progress import reporter
 from tasks.publish import conclude_run, publish_run
 from tasks.quality import validate
-from tasks.rating_files import read_ratings
 from tasks.runs import Run
 from tasks.scoring.judge import Session
-from tasks.scoring.ratings import match_ratings
-from tasks.scoring.shards import collect_shard, score_shard
+from tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
+from tasks.steps import ingest_run, plan_judgments, write_run_feedback
 from tasks.summary import RunSummary
 from tasks.timings import timed
 
@@ -37,20 +33,7 @@ MARTS_WITH_A_SUITE = {
 @task(task_run_name="ingest", cache_policy=NO_CACHE)
 def ingest(run: Run) -> Ingested:
     """Read the outputs into validated shards."""
-    request = run.request
-    reporter().begin("ingest", None)
-    with timed(run.folder, "ingest") as timing:
-        ingested = ingest_outputs(
-            run.run_id,
-            run.files,
-            run.folder.path,
-            column_map=request.column_map,
-            max_bad_rate=request.max_bad_rate,
-            advance=lambda count: reporter().advance("ingest", count),
-        )
-        timing.row_count = ingested.row_count
-    reporter().end("ingest")
-    return ingested
+    return ingest_run(run)
 
 
 @task(task_run_name="quality of ingest · shard {shard_index}", cache_policy=NO_CACHE)
@@ -65,23 +48,19 @@ def validate_outputs(run: Run, shard: str, shard_index: int) -> None:
 @task(task_run_name="plan", cache_policy=NO_CACHE)
 def plan(run: Run, ingested: Ingested) -> RunPlan:
     """Find what is not judged yet, and its price."""
-    reporter().begin("plan", None)
-    with timed(run.folder, "plan") as timing:
-        settle_journals(run.lake)
-        unmatched_count = 0
-        ratings = read_ratings(Path(run.request.ratings), run.rubric) if run.request.ratings else None
-        if ratings is not None or any(criterion.method.type == "ratings" for criterion in run.rubric.criteria):
-            unmatched_count = match_ratings(run.lake, run.folder, ingested.shards, ratings)
-        planned = plan_run(run.lake, run.folder, run.rubric, run.judge, ingested.shards, ingested.output_count)
-        timing.row_count = ingested.output_count
-    reporter().end("plan")
-    return replace(planned, unmatched_rating_count=unmatched_count)
+    return plan_judgments(run, ingested)
 
 
 @task(task_run_name="{criterion_id} · shard {shard_index}", cache_policy=NO_CACHE)
 def score_criterion(run: Run, criterion_id: str, shard: str, shard_index: int, session: Session | None) -> str:
     """Score one criterion over one shard; returns the verdict file's path."""
     return str(score_shard(run.folder, run.rubric.criterion(criterion_id), shard, shard_index, session))
+
+
+@task(task_run_name="own criteria · shard {shard_index}", cache_policy=NO_CACHE)
+def score_case_criteria(run: Run, shard: str, shard_index: int, session: Session | None) -> str:
+    """Score the criteria that the rows of one shard bring along; returns the verdict file's path."""
+    return str(score_own_criteria(run.folder, shard, shard_index, session))
 
 
 @task(task_run_name="quality of verdicts · shard {shard_index}", cache_policy=NO_CACHE)
@@ -91,6 +70,12 @@ def validate_verdicts(run: Run, shard_index: int) -> None:
         verdicts = collect_shard(run.folder, run.rubric, shard_index)
         validate(run.folder, "verdicts", f"shard {shard_index}", verdicts)
         timing.row_count = verdicts.num_rows
+
+
+@task(task_run_name="feedback", cache_policy=NO_CACHE)
+def write_feedback(run: Run, ingested: Ingested, session: Session | None) -> str | None:
+    """Let the judge write its feedback where the run asks for it; returns a note for people, where there is one."""
+    return write_run_feedback(run, ingested, session)
 
 
 @task(task_run_name="quality of judgments", cache_policy=NO_CACHE)
@@ -120,10 +105,10 @@ def aggregate(run: Run, ingested: Ingested) -> tuple[str, ...]:
 
 
 @task(task_run_name="publish", cache_policy=NO_CACHE)
-def publish(run: Run, ingested: Ingested, planned: RunPlan) -> int:
+def publish(run: Run, ingested: Ingested, planned: RunPlan, feedback_note: str | None) -> int:
     """Publish the run in one transaction; returns its version."""
     reporter().begin("publish", None)
-    version = publish_run(run, ingested, run_notes(run, ingested, planned))
+    version = publish_run(run, ingested, run_notes(run, ingested, planned, feedback_note))
     reporter().end("publish")
     return version
 

@@ -3,19 +3,22 @@
 from dataclasses import dataclass
 
 from rubrics.errors import InputError
-from tasks.lake import Lake, connect
+from tasks.lake import Lake, connect, upgrade_lake
 from tasks.requirements import Row, read_rows, unmet_requirements
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A published run. scores, criteria, costs: rows of run_scores, criterion_scores, stage_costs; unmet: in words."""
+    """A published run. scores, criteria, costs, feedback: rows of run_scores, criterion_scores, stage_costs and
+    run_feedback; unmet: in words.
+    """
 
     run: Row
     scores: tuple[Row, ...]
     criteria: tuple[Row, ...]
     costs: tuple[Row, ...]
     quality: tuple[Row, ...]
+    feedback: tuple[Row, ...]
     has_requirement: bool
     unmet: tuple[str, ...]
 
@@ -47,11 +50,13 @@ class RunSummary:
             "criteria": list(self.criteria),
             "costs": list(self.costs),
             "quality": list(self.quality),
+            "feedback": list(self.feedback),
         }
 
 
 def summarise(lake: Lake, run_id: str) -> RunSummary:
     """Read a published run's summary. Raises `InputError` where there is none of that id."""
+    upgrade_lake(lake)
     with connect(lake, read_only=True) as connection:
         found = read_rows(connection, "select * from runs where run_id = ?", run_id)
         if not found:
@@ -68,8 +73,9 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         criteria = read_rows(connection, _CRITERIA, run_id)
         costs = read_rows(connection, _COSTS, run_id)
         quality = read_rows(connection, _QUALITY, run_id)
+        feedback = read_rows(connection, _FEEDBACK, run_id)
         has_requirement, unmet = unmet_requirements(connection, run_id)
-    return RunSummary(found[0], scores, criteria, costs, quality, has_requirement, unmet)
+    return RunSummary(found[0], scores, criteria, costs, quality, feedback, has_requirement, unmet)
 
 
 def latest_run(lake: Lake) -> str:
@@ -92,17 +98,25 @@ def list_runs(lake: Lake) -> tuple[Row, ...]:
 
 
 _CRITERIA = """
+with most_used as (
+    select criterion_id from case_criteria where run_id = $1
+    group by criterion_id order by count(*) desc, criterion_id limit 30
+)
+
 select cs.* exclude (run_id)
 from criterion_scores as cs
     inner join runs as r on cs.run_id = r.run_id
-    inner join rubrics as ru on r.rubric_id = ru.rubric_id and r.rubric_version = ru.rubric_version
-where cs.run_id = ?
-order by list_position((ru.body::json ->> '$.criteria[*].id'), cs.criterion_id), cs.model, cs.checkpoint
+    left join criteria as c
+        on r.rubric_id = c.rubric_id and r.rubric_version = c.rubric_version and cs.criterion_id = c.criterion_id
+where cs.run_id = $1
+    and (c.criterion_id is not null or cs.criterion_id in (select criterion_id from most_used))
+order by c.criterion_id is null, c.position, cs.criterion_id, cs.model, cs.checkpoint
 """
 _COSTS = """
 select * exclude (run_id) from stage_costs where run_id = ?
 order by list_position(['ingest', 'plan', 'score', 'quality', 'aggregate', 'publish'], stage), criterion_id nulls first
 """
+_FEEDBACK = "select model, checkpoint, feedback from run_feedback where run_id = ? order by mean desc nulls last, model"
 _QUALITY = """
 select stage, count(*) as expectation_count, count(*) filter (not is_met) as unmet_count,
     list(subject || ': ' || expectation order by subject, expectation) filter (not is_met) as unmet

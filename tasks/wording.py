@@ -14,3 +14,8 @@ def rate_words(value: float | None) -> str:
 def usd_words(value: float | None) -> str:
     """Dollars; an unknown price is not a price of 0."""
     return "unknown" if value is None else f"${value:,.4f}"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A count and its noun: 1 row, 2,000 rows."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

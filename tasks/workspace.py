@@ -46,6 +46,11 @@ class RunFolder:
         return self.path / "ratings.parquet"
 
     @property
+    def feedback_file(self) -> Path:
+        """What the judge wrote about the outputs; not there where it was not asked to."""
+        return self.path / "feedback.parquet"
+
+    @property
     def report_file(self) -> Path:
         """The page about the run."""
         return self.path / "report.html"
@@ -63,6 +68,10 @@ class RunFolder:
     def plan_file(self, criterion_id: str, shard_index: int) -> Path:
         """Request keys of one judged criterion over one shard, and what the ledger holds for them."""
         return self.path / "plan" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def case_criteria_file(self, shard_index: int) -> Path:
+        """The criteria that the rows of one shard bring along; not there where they bring none."""
+        return self.path / "case_criteria" / f"shard-{shard_index:05d}.parquet"
 
     def verdict_file(self, criterion_id: str, shard_index: int) -> Path:
         """Verdicts of one criterion over one shard."""

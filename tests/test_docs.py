@@ -3,7 +3,8 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,18 +18,38 @@ from pydantic import BaseModel
 from flows.cli import app
 from rubrics import checks
 from rubrics.columns import OUTPUT_COLUMNS
-from rubrics.library import METHOD_KEYS, parse_rubric, shipped_rubrics
-from rubrics.model import Criterion, Level, Rubric
-from rubrics.plain_words import keys_of
+from rubrics.importers.registry import FORMAT_NAMES, find_format
+from rubrics.levels import Level, Scale
+from rubrics.library import parse_rubric, read_rubric, shipped_rubrics
+from rubrics.lint import rules
+from rubrics.methods import METHODS, SCORED_METHODS
+from rubrics.model import Category, Criterion, Notes, Overall, Rubric
 from tasks.fitting import RowFitter
 from tasks.judging.replay import RecordedReply
 from tasks.judging.settings import JudgeSettings, Prices
+from tasks.lake_tables import make_tables, make_views
 from tasks.rating_files import RatingRow
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]}
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 UNRUN = " at (version"  # time travel needs a lake with that version
+
+
+def commands_of(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, by its name: `rubric lint` stands below the group `rubric`."""
+    for name, command in group.commands.items():
+        inner = hasattr(command, "commands")
+        yield from commands_of(command, (*above, name)) if inner else [(" ".join((*above, name)), command)]
+
+
+COMMANDS: dict[str, Any] = dict(commands_of(typer.main.get_command(app)))
+GROUPS = {name.partition(" ")[0] for name in COMMANDS if " " in name}
+
+
+def split_command(words: list[str]) -> tuple[str, list[str]]:
+    """The command's name and what follows it."""
+    length = 2 if words[0] in GROUPS else 1
+    return " ".join(words[:length]), words[length:]
 
 
 def text_of(page: str) -> str:
@@ -36,10 +57,11 @@ def text_of(page: str) -> str:
 
 
 def blocks(language: str) -> Iterator[tuple[str, str]]:
-    """The fenced blocks of a language, each with its page."""
+    """The fenced blocks of a language, each with its page; the files of other systems are held to their importers."""
     for page in PAGES:
-        for block in re.findall(rf"^```{language}\n(.*?)^```", text_of(page), re.DOTALL | re.MULTILINE):
-            yield page, block
+        if language in ("sh", "sql") or page != "docs/importing.md":
+            for block in re.findall(rf"^```{language}\n(.*?)^```", text_of(page), re.DOTALL | re.MULTILINE):
+                yield page, block
 
 
 def rows_after(page: str, mark: str) -> list[list[str]]:
@@ -69,13 +91,39 @@ QUERIES = [*blocks("sql"), *((page, words[2]) for page, words in GRADEBOOK_LINES
 
 
 # -------- what is generated
+def table(*rows: tuple[str, ...]) -> str:
+    """A table in Markdown; the first row is its head."""
+    head, *lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join([head, f"|{' --- |' * len(rows[0])}", *lines])
+
+
+def key_table(model: type[BaseModel]) -> str:
+    return table(("key", "meaning"), *((f"`{name}`", meaning) for name, meaning in meanings_of(model).items()))
+
+
+def meanings_of(model: type[BaseModel]) -> dict[str, str]:
+    """What each key of a file means, as the model's own words have it."""
+    return {
+        field.alias or name: ("required; " if field.is_required() else "") + " ".join((field.description or "").split())
+        for name, field in model.model_fields.items()
+    }
+
+
+def method_table() -> str:
+    rows = []
+    for name, model in METHODS.items():
+        own = [f"`{key}`: {meaning}" for key, meaning in meanings_of(model).items() if key != "type"]
+        rows.append((f"`{name}`", "; ".join(own), " ".join((model.__doc__ or "").split())))
+    return table(("method", "its keys", "what gives the verdict"), *rows)
+
+
 def check_table() -> str:
-    lines = ["| check | passes when | settings |", "| --- | --- | --- |"]
+    rows = []
     for name in checks.check_names():
         check = checks.find_check(name)
         settings = [f"`{key}`{default_words(field)}" for key, field in check.settings_model.model_fields.items()]
-        lines.append(f"| `{name}` | {check.summary} | {', '.join(settings)} |")
-    return "\n".join(lines)
+        rows.append((f"`{name}`", check.summary, ", ".join(settings)))
+    return table(("check", "passes when", "settings"), *rows)
 
 
 def default_words(field: Any) -> str:
@@ -84,22 +132,60 @@ def default_words(field: Any) -> str:
     return "" if field.default is None else f" ({json.dumps(field.default)})"
 
 
+def rule_table() -> str:
+    rows = ((f"`{rule.id}`", rule.severity, rule.summary, rule.mend) for rule in rules())
+    return table(("rule", "severity", "what it finds", "the mend"), *rows)
+
+
+def format_table() -> str:
+    sources = {"rubric": "a rubric", "cases": "rows with criteria"}
+    formats = map(find_format, FORMAT_NAMES)
+    rows = [(f"[`{each.name}`](#{each.name})", each.summary, sources[each.source]) for each in formats]
+    return table(("format", "what it is", "becomes, and is written from"), *rows)
+
+
+def library_table() -> str:
+    rows = []
+    for name in shipped_rubrics():
+        rubric = read_rubric(name)
+        types = sorted({criterion.method.type for criterion in rubric.criteria})
+        methods = ", ".join(method if method in SCORED_METHODS else f"{method}*" for method in types)
+        rows.append((f"`{name}`", rubric.description, str(len(rubric.criteria)), methods))
+    return table(("rubric", "what it asks", "criteria", "methods"), *rows)
+
+
 def column_tables() -> str:
     parts = []
-    for table, words in yaml.safe_load(files("sql").joinpath("columns.yml").read_text(encoding="utf-8")).items():
-        rows = [f"| `{name}` | {meaning.replace('|', chr(92) + '|')} |" for name, meaning in words["columns"].items()]
-        head = [f"### {table}", words["description"], "", "| column | meaning |", "| --- | --- |"]
-        parts.append("\n".join([*head, *rows]))
+    for name, words in yaml.safe_load(files("sql").joinpath("columns.yml").read_text(encoding="utf-8")).items():
+        rows = [(f"`{column}`", meaning) for column, meaning in words["columns"].items()]
+        parts.append(f"### {name}\n{words['description']}\n\n{table(('column', 'meaning'), *rows)}")
     return "\n\n".join(parts)
 
 
-GENERATED = {"checks": ("docs/rubrics.md", check_table), "columns": ("docs/sql.md", column_tables)}
+KEYS: dict[str, type[BaseModel]] = {
+    "rubric keys": Rubric,
+    "criterion keys": Criterion,
+    "level keys": Level,
+    "scale keys": Scale,
+    "category keys": Category,
+    "overall keys": Overall,
+    "notes keys": Notes,
+}
+GENERATED: dict[str, tuple[str, Callable[[], str]]] = {
+    **{mark: ("docs/rubric-format.md", partial(key_table, model)) for mark, model in KEYS.items()},
+    "methods": ("docs/rubric-format.md", method_table),
+    "checks": ("docs/rubric-format.md", check_table),
+    "lint rules": ("docs/rubric-format.md", rule_table),
+    "formats": ("docs/importing.md", format_table),
+    "shipped rubrics": ("docs/library.md", library_table),
+    "columns": ("docs/sql.md", column_tables),
+}
 
 
-def with_generated(page: str, mark: str, table: str) -> str:
+def with_generated(page: str, mark: str, generated: str) -> str:
     begin, end = f"<!-- {mark}: begin -->\n", f"<!-- {mark}: end -->"
     head, _, rest = text_of(page).partition(begin)
-    return f"{head}{begin}{table}\n{end}{rest.partition(end)[2]}"
+    return f"{head}{begin}{generated}\n{end}{rest.partition(end)[2]}"
 
 
 @pytest.mark.parametrize("mark", GENERATED)
@@ -118,13 +204,15 @@ def test_the_readme_names_the_two_commands_and_the_makefile_has_them():
 @pytest.mark.parametrize(("page", "words"), GRADEBOOK_LINES)
 def test_a_command_line_can_be_typed_as_it_stands(page, words):
     # Typer itself reads the words: an unknown command is a KeyError, a wrong option or value a usage error.
-    COMMANDS[words[1]].make_context(words[1], words[2:])
+    name, rest = split_command(words[1:])
+    COMMANDS[name].make_context(name, rest)
 
 
 @pytest.mark.parametrize(("page", "words"), MENTIONS)
 def test_a_command_named_in_the_text_exists(page, words):
-    options = {option for parameter in COMMANDS[words[0]].params for option in parameter.opts} if words else set()
-    assert [word for word in words if word.startswith("--")] == [word for word in words if word in options]
+    name, rest = split_command(words)
+    options = {option for parameter in COMMANDS[name].params for option in parameter.opts}
+    assert [word for word in rest if word.startswith("-")] == [word for word in rest if word in options]
 
 
 def test_the_readme_has_a_row_for_every_command():
@@ -153,17 +241,13 @@ def leads_somewhere(page: Path, link: str) -> bool:
 
 
 # -------- what is listed
-@pytest.mark.parametrize(
-    ("mark", "model"), [("rubric keys", Rubric), ("criterion keys", Criterion), ("level keys", Level)]
-)
-def test_the_keys_of_a_rubric_file_are_those_of_its_model(mark, model: type[BaseModel]):
-    assert set(keys_after("docs/rubrics.md", mark)) == set(model.model_fields)
+@pytest.mark.parametrize("model", [*KEYS.values(), *METHODS.values()])
+def test_every_key_of_a_rubric_file_says_what_it_means(model: type[BaseModel]):
+    assert [name for name, field in model.model_fields.items() if not (field.description or "").strip()] == []
 
 
-def test_the_methods_and_their_keys_are_those_of_the_models():
-    rows = rows_after("docs/rubrics.md", "methods")
-    listed = {name.strip("`"): {"type", *re.findall(r"`(\w+)`", keys)} for name, keys, _ in rows}
-    assert listed == {name: set(keys_of(model)) for name, model in METHOD_KEYS.items()}
+def test_every_format_has_a_section():
+    assert [name for name in FORMAT_NAMES if f"\n## {name}\n" not in text_of("docs/importing.md")] == []
 
 
 def test_the_judge_settings_and_their_defaults_are_those_of_the_model():
@@ -187,22 +271,19 @@ def test_every_field_of_a_recorded_reply_is_explained():
     assert [name for name in RecordedReply.model_fields if f"`{name}`" not in text_of("docs/judging.md")] == []
 
 
-def test_every_shipped_rubric_is_named():
-    assert [name for name in shipped_rubrics() if f"`{name}`" not in text_of("docs/rubrics.md")] == []
-
-
 # -------- what is shown
 @pytest.mark.parametrize(("page", "query"), QUERIES)
 def test_a_query_runs_over_the_tables(page, query):
     with duckdb.connect() as connection:
-        connection.execute(files("sql").joinpath("tables.sql").read_text(encoding="utf-8"))
+        make_tables(connection)
+        make_views(connection)
         assert UNRUN in query or connection.execute(query).description
 
 
 @pytest.mark.parametrize(("page", "block"), [*blocks("yaml")])
 def test_a_yaml_file_that_is_shown_is_right(page, block):
     shown = yaml.safe_load(block)
-    assert parse_rubric(block, page) if "criteria" in shown else JudgeSettings.model_validate(shown)
+    assert parse_rubric(block, page) if "id" in shown else JudgeSettings.model_validate(shown)
 
 
 JSON_LINES = [(page, line) for page, block in blocks("json") for line in block.splitlines()]

@@ -15,7 +15,7 @@ def grade_outputs(run_id: str, criterion: Criterion, output_ids: pa.Array, found
 
     output_ids: (output,). Returns a table of `VERDICT_SCHEMA`, a row an output.
     """
-    lowest, highest = criterion.scale[0], criterion.scale[-1]
+    lowest, highest = criterion.ranked_levels[0], criterion.ranked_levels[-1]
     reasons = pa.nulls(len(output_ids), pa.string()) if found.reasons is None else found.reasons
     return verdict_table(
         run_id,

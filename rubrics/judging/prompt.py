@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rubrics.model import Criterion, Level
+from rubrics.levels import Level
+from rubrics.model import Criterion
 
 JUDGE_PROMPT_VERSION = "judge_v1"
 _PROMPT_PATH = Path(__file__).parent / "prompts" / f"{JUDGE_PROMPT_VERSION}.txt"
@@ -64,7 +65,7 @@ def label_of(criterion: Criterion, request_key: str, avoid: str = "") -> dict[st
     """
     folded = avoid.upper()
     labels: dict[str, str] = {}
-    for number, level in enumerate(criterion.scale):
+    for number, level in enumerate(criterion.ranked_levels):
         labels[_draw_label(f"{request_key}/{number}", labels, folded)] = level.id
     return labels
 
@@ -103,7 +104,7 @@ def _case_json(case: Case) -> str:
 
 
 def _criterion_json(criterion: Criterion, labels: dict[str, str]) -> str:
-    levels = [{"label": label} | _meaning(level) for label, level in zip(labels, criterion.scale, strict=True)]
+    levels = [{"label": label} | _meaning(level) for label, level in zip(labels, criterion.ranked_levels, strict=True)]
     return json.dumps({"question": criterion.description, "levels": levels}, ensure_ascii=False)
 
 
@@ -138,7 +139,7 @@ def criterion_digest(criterion: Criterion) -> str:
     Weight, threshold, category, gate, name and the levels' scores (but for the order they give) are not in it: changing
     them asks nothing again. 32 hex digits.
     """
-    levels = [[level.id, level.label, level.description, list(level.indicators)] for level in criterion.scale]
+    levels = [[level.id, level.label, level.description, list(level.indicators)] for level in criterion.ranked_levels]
     max_tokens = getattr(criterion.method, "max_tokens", None)
     shown = json.dumps([criterion.description, levels, max_tokens], ensure_ascii=False)
     return hashlib.blake2b(shown.encode(), digest_size=16).hexdigest()

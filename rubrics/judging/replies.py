@@ -5,10 +5,11 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+Shape = TypeVar("Shape", bound=BaseModel)
 ReplyStatus = Literal["scored", "refused", "truncated", "filtered", "parse_error", "evidence_unverified"]
 
 _THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
@@ -41,18 +42,26 @@ def read_reply(
     labels: label -> level id. A level comes only from the reply's `level` field and only by an exact label: a level
     is never searched for in the text, which may repeat what the output ordered.
     """
+    ending = read_ending(finish_reason, refusal)
+    if ending is not None:
+        return ending
+    reply = parse_reply(text or "", _Reply)
+    if reply is None or reply.level not in labels:
+        return ReadReply("parse_error")
+    quotes = tuple(clean_text(quote) for quote in reply.evidence if quote.strip())
+    status: ReplyStatus = "scored" if is_quoted(quotes, output) else "evidence_unverified"
+    return ReadReply(status, labels[reply.level], quotes, clean_text(reply.rationale))
+
+
+def read_ending(finish_reason: str | None, refusal: str | None) -> ReadReply | None:
+    """Why a reply is not worth reading: refused, cut off, or filtered. None where it ended as it should."""
     if refusal:
-        return ReadReply("refused", rationale=_clean(refusal))
+        return ReadReply("refused", rationale=clean_text(refusal))
     if finish_reason == "length":
         return ReadReply("truncated")
     if finish_reason == "content_filter":
         return ReadReply("filtered")
-    reply = _parse(text or "")
-    if reply is None or reply.level not in labels:
-        return ReadReply("parse_error")
-    quotes = tuple(_clean(quote) for quote in reply.evidence if quote.strip())
-    status: ReplyStatus = "scored" if is_quoted(quotes, output) else "evidence_unverified"
-    return ReadReply(status, labels[reply.level], quotes, _clean(reply.rationale))
+    return None
 
 
 def is_quoted(quotes: tuple[str, ...], output: str) -> bool:
@@ -71,11 +80,12 @@ def _fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).split())
 
 
-def _parse(text: str) -> _Reply | None:
+def parse_reply(text: str, shape: type[Shape]) -> Shape | None:
+    """Read a reply's JSON object, bare or fenced, after its thinking; None where it is not of that shape."""
     body = _THINKING.sub("", text, count=1).strip()
     fenced = _FENCED.match(body)
     try:
-        return _Reply.model_validate(json.loads(fenced[1] if fenced else body, object_pairs_hook=_distinct))
+        return shape.model_validate(json.loads(fenced[1] if fenced else body, object_pairs_hook=_distinct))
     except (ValueError, RecursionError, ValidationError):
         return None
 
@@ -88,6 +98,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return keyed
 
 
-def _clean(text: str) -> str:
-    """Lone surrogates, legal in JSON, can't be written as UTF-8."""
+def clean_text(text: str) -> str:
+    """Make a text writable as UTF-8: lone surrogates, legal in JSON, are not."""
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
--- Contributions in category_scores add up to the mean in run_scores, held to 0..1, where every verdict is scored.
+-- Contributions of top categories in category_scores add up to run_scores' mean (0..1) where all verdicts are scored.
 -- severity: error
 with parts as (select * from category_scores),
 
@@ -12,7 +12,7 @@ sums as (
         checkpoint,
         sum(contribution) as contribution,
     from parts
-    where weight <> 0
+    where weight <> 0 and parent is null
     group by model, checkpoint
 ),
 

@@ -2,7 +2,7 @@
 -- severity: error
 with scores as (select * from output_scores),
 
-rubric as (select * from int_rubric),
+held as (select * from int_held_outputs),
 
 final as (
     select
@@ -11,12 +11,12 @@ final as (
         scores.score,
         scores.score_high,
     from scores
-    cross join rubric
+    inner join held on scores.output_id = held.output_id
     where not (
         scores.score_low <= coalesce(scores.score, scores.score_low)
         and coalesce(scores.score, scores.score_low) <= scores.score_high
         and scores.score_high <= 1 + 1e-9
-        and (rubric.negative_weight < 0 or scores.score_low >= -1e-9)
+        and (held.negative_weight < 0 or scores.score_low >= -1e-9)
     )
 )
 

@@ -1,8 +1,10 @@
--- Every verdict is on a criterion of the rubric.
+-- Every verdict is on a criterion of the rubric, or on one that its output's row brought along.
 -- severity: error
 with verdicts as (select * from stg_verdicts),
 
 criteria as (select * from int_criteria),
+
+own as (select * from stg_case_criteria),
 
 final as (
     select
@@ -10,6 +12,9 @@ final as (
         verdicts.criterion_id,
     from verdicts
     anti join criteria on verdicts.criterion_id = criteria.criterion_id
+    anti join own
+        on verdicts.output_id = own.output_id
+        and verdicts.criterion_id = own.criterion_id
 )
 
 select * from final

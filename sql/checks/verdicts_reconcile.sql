@@ -1,32 +1,24 @@
--- Scored and unscored verdicts add up to outputs times criteria, counting weighted criteria and gates.
+-- Scored and unscored verdicts add up to outputs times criteria, and the rows' own: weighted ones and gates.
 -- severity: error
-with verdicts as (select * from int_verdicts where score is not null),
+with verdicts as (select * from int_scored_verdicts where is_weighted or is_gate),
 
 criteria as (select * from int_criteria where is_weighted or is_gate),
 
+own as (select * from int_own_criteria where is_weighted or is_gate),
+
 scores as (select * from output_scores),
 
-scored as (
-    select count(*) as scored_count,
-    from verdicts
-    semi join criteria on verdicts.criterion_id = criteria.criterion_id
-),
-
-expected as (
+counts as (
     select
-        coalesce(sum(unscored_count), 0) as unscored_count,
-        count(*) * (select count(*) from criteria) as verdict_count,
-    from scores
+        (select count(*) from verdicts) as scored_count,
+        (select coalesce(sum(unscored_count), 0) from scores) as unscored_count,
+        (select count(*) from scores) * (select count(*) from criteria) + (select count(*) from own) as verdict_count,
 ),
 
 final as (
-    select
-        scored.scored_count,
-        expected.unscored_count,
-        expected.verdict_count,
-    from scored
-    cross join expected
-    where scored.scored_count + expected.unscored_count <> expected.verdict_count
+    select *
+    from counts
+    where scored_count + unscored_count <> verdict_count
 )
 
 select * from final

@@ -1,15 +1,27 @@
--- int_categories: one row per category. weight is the sum of its criteria's weight shares, null where all are gates.
-with criteria as (select * from int_criteria),
+-- int_categories: one row per category of the rubric. weight is the sum of its criteria's weight shares, null where all
+-- are gates; parent is the category around it.
+with criteria as (select * from int_category_criteria),
 
-final as (
+categories as (select * from stg_categories),
+
+totals as (
     select
         category,
+        any_value(weight_rank) as weight_rank,
         sum(category_base) as base_weight,
         count(*) filter (category_weight <> 0) as weighted_count,
         count(pass_mark) as mark_count,
         sum(weight_share) filter (category_base <> 0) as weight,
     from criteria
     group by category
+),
+
+final as (
+    select
+        totals.*,
+        categories.parent,
+    from totals
+    left join categories on totals.category = categories.category
 )
 
 select * from final

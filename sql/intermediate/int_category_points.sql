@@ -1,10 +1,12 @@
--- int_category_points: one row per output_number, category with a scored verdict. Sums and counts over its scored
--- verdicts.
+-- int_category_points: one row per output_number, category with a scored verdict on the rubric's criteria. Sums and
+-- counts over its scored verdicts; points and base_weight are those of int_skip_points where it has them.
 with verdicts as (select * from int_verdicts where score is not null),
 
-criteria as (select * from int_criteria),
+criteria as (select * from int_category_criteria),
 
-final as (
+skipped as (select * from int_skip_points),
+
+summed as (
     select
         verdicts.output_number,
         criteria.category,
@@ -16,6 +18,18 @@ final as (
     from verdicts
     inner join criteria on verdicts.criterion_id = criteria.criterion_id
     group by verdicts.output_number, criteria.category
+),
+
+final as (
+    select
+        summed.* replace (
+            coalesce(skipped.points, summed.points) as points,
+            coalesce(skipped.positive_weight, summed.base_weight) as base_weight
+        ),
+    from summed
+    left join skipped
+        on summed.output_number = skipped.output_number
+        and summed.category = skipped.root
 )
 
 select * from final

@@ -1,5 +1,6 @@
--- int_category_scores: one row per output_number, category. score is the weighted mean of the category's criteria, with
--- gaps as the rubric's `missing` says; is_met is whether all its gates and thresholds hold, null where that is unknown.
+-- int_category_scores: one row per output_number, category that the output is held to. score is the weighted mean of
+-- the category's criteria, with gaps as the rubric's `missing` says; is_met is whether all its gates and thresholds
+-- hold, null where that is unknown.
 with outputs as (select * from int_outputs),
 
 categories as (select * from int_categories),
@@ -7,6 +8,8 @@ categories as (select * from int_categories),
 points as (select * from int_category_points),
 
 rubric as (select * from int_rubric),
+
+own as (select * from int_own_category_scores),
 
 final as (
     select
@@ -28,6 +31,12 @@ final as (
     left join points
         on outputs.output_number = points.output_number
         and categories.category = points.category
+    anti join own
+        on outputs.output_number = own.output_number
+        and categories.category = own.category
+    union all by name
+    select model, checkpoint, category, score, is_met,
+    from own
 )
 
 select * from final

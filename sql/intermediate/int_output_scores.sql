@@ -1,29 +1,37 @@
 -- int_output_scores: one row per output_number. Scores are met points over positive points (0..1 where no weight is
 -- negative), rounded to 12 digits, so that equal verdicts give equal scores in whatever order they were summed.
-with outputs as (select * from int_outputs),
+with held as (select * from int_held_outputs),
 
 points as (select * from int_output_points),
+
+skipped as (select * from int_skip_points where root = ''),
 
 rubric as (select * from int_rubric),
 
 -- An output without a scored verdict has no row in points: all its sums are 0.
 filled as (
     select
-        outputs.*,
-        coalesce(points.points, 0.0) as points,
+        held.*,
+        coalesce(skipped.points, points.points, 0.0) as points,
         coalesce(points.uniform_points, 0.0) as uniform_points,
-        rubric.positive_weight - coalesce(points.positive_weight, 0.0) as missing_weight,
-        rubric.negative_weight - coalesce(points.negative_weight, 0.0) as missing_penalty,
-        rubric.weighted_count - coalesce(points.weighted_count, 0) as missing_weighted_count,
-        rubric.gate_count - coalesce(points.gate_count, 0) as missing_gate_count,
-        rubric.threshold_count - coalesce(points.threshold_count, 0) as missing_threshold_count,
+        held.positive_weight - coalesce(points.positive_weight, 0.0) as missing_weight,
+        held.negative_weight - coalesce(points.negative_weight, 0.0) as missing_penalty,
+        held.weighted_count - coalesce(points.weighted_count, 0) as missing_weighted_count,
+        held.gate_count - coalesce(points.gate_count, 0) as missing_gate_count,
+        held.threshold_count - coalesce(points.threshold_count, 0) as missing_threshold_count,
         coalesce(points.below_threshold_count, 0) as below_threshold_count,
         rubric.missing = 'null' and missing_weighted_count > 0 as is_open,
-        nullif(if(rubric.missing = 'skip', points.positive_weight, rubric.positive_weight), 0.0) as base_weight,
-        nullif(if(rubric.missing = 'skip', points.positive_count, rubric.positive_count), 0) as base_count,
-    from outputs
+        coalesce(skipped.positive_weight, points.positive_weight) as scored_weight,
+        nullif(if(rubric.missing = 'skip', scored_weight, held.positive_weight), 0.0) as base_weight,
+        nullif(if(rubric.missing = 'skip', points.positive_count, held.positive_count), 0) as base_count,
+        -- Where nothing is asked, nothing passes or fails.
+        rubric.pass_threshold is not null
+            or held.gate_count > 0
+            or (rubric.require_thresholds and held.weighted_count > 0) as has_requirement,
+    from held
     cross join rubric
-    left join points on outputs.output_number = points.output_number
+    left join points on held.output_number = points.output_number
+    left join skipped on held.output_number = skipped.output_number
 ),
 
 final as (
@@ -42,6 +50,7 @@ final as (
         missing_gate_count,
         missing_threshold_count,
         below_threshold_count,
+        has_requirement,
     from filled
 )
 

@@ -1,7 +1,12 @@
--- int_rubric: the one row of this run, with what its criteria add up to. Negative weights are those of points rubrics.
+-- int_rubric: the one row of this run, with what the rubric's criteria add up to. Negative weights are those of points
+-- rubrics. has_own_weights: some row brought a weighted criterion of its own.
 with run as (select * from stg_run),
 
 criteria as (select * from int_criteria),
+
+roots as (select * from int_roots),
+
+own as (select * from int_own_criteria),
 
 totals as (
     select
@@ -21,8 +26,8 @@ final as (
         run.pass_threshold,
         run.require_thresholds,
         totals.*,
-        -- Where a rubric asks for nothing, nothing passes or fails.
-        run.pass_threshold is not null or totals.gate_count > 0 or run.require_thresholds as has_requirement,
+        (select count(*) from roots) > 0 as has_tree,
+        (select count(*) from own where is_weighted) > 0 as has_own_weights,
     from run
     cross join totals
 )

@@ -1,11 +1,11 @@
--- category_scores: one row per run_id, model, checkpoint, category. Scores and rates in 0..1 over the n outputs that
--- have a score in the category; ci_low and ci_high as in criterion_scores; pass_rate over outputs whose gates and
--- thresholds of the category are known, null where it has none.
+-- category_scores: one row per run_id, model, checkpoint, category, inner and outer ones. Scores and rates in 0..1 over
+-- the n outputs that have a score in the category; ci_low and ci_high as in criterion_scores; pass_rate over outputs
+-- whose gates and thresholds of the category are known, null where it has none.
 with scores as (select * from int_category_scores),
 
 categories as (select * from int_categories),
 
-run as (select * from stg_run),
+rubric as (select * from int_rubric),
 
 measured as (
     select
@@ -23,7 +23,7 @@ measured as (
 
 final as (
     select
-        run.run_id,
+        rubric.run_id,
         measured.model,
         measured.checkpoint,
         measured.category,
@@ -36,10 +36,11 @@ final as (
         measured.pass_rate,
         measured.n / measured.output_count as coverage_rate,
         categories.weight,
-        categories.weight * measured.mean as contribution,
+        case when not rubric.has_own_weights then categories.weight * measured.mean end as contribution,
+        categories.parent,
     from measured
-    inner join categories on measured.category = categories.category
-    cross join run
+    left join categories on measured.category = categories.category
+    cross join rubric
 )
 
 select * from final

@@ -1,37 +1,37 @@
--- criterion_scores: one row per run_id, model, checkpoint, criterion_id. Scores and rates in 0..1 over the n scored
--- outputs; ci_low and ci_high are the 95% Student t interval on the mean, clipped to 0..1, null where n is under 2.
-with run as (select * from stg_run),
-
-groups as (select * from int_groups),
-
-criteria as (select * from int_criteria),
+-- criterion_scores: one row per run_id, model, checkpoint, criterion_id, of the rubric or brought along by rows. Scores
+-- and rates in 0..1 over the n scored outputs; ci_low and ci_high are the 95% Student t interval on the mean, clipped
+-- to 0..1, null where n is under 2.
+with rubric as (select * from int_rubric),
 
 means as (select * from int_criterion_means),
 
+own as (select * from int_own_means),
+
+measured as (
+    select * from means
+    union all by name
+    select * from own
+),
+
 final as (
     select
-        run.run_id,
-        groups.model,
-        groups.checkpoint,
-        criteria.criterion_id,
-        criteria.category,
-        groups.output_count,
-        coalesce(means.n, 0) as n,
-        means.mean,
-        means.sd,
-        clip(means.mean - t_margin(means.sd, means.n)) as ci_low,
-        clip(means.mean + t_margin(means.sd, means.n)) as ci_high,
-        means.pass_rate,
-        coalesce(means.n, 0) / groups.output_count as coverage_rate,
-        criteria.weight_share as weight,
-        criteria.weight_share * means.mean as contribution,
-    from run
-    cross join groups
-    cross join criteria
-    left join means
-        on groups.model = means.model
-        and groups.checkpoint is not distinct from means.checkpoint
-        and criteria.criterion_id = means.criterion_id
+        rubric.run_id,
+        measured.model,
+        measured.checkpoint,
+        measured.criterion_id,
+        measured.category,
+        measured.output_count,
+        measured.n,
+        measured.mean,
+        measured.sd,
+        clip(measured.mean - t_margin(measured.sd, measured.n)) as ci_low,
+        clip(measured.mean + t_margin(measured.sd, measured.n)) as ci_high,
+        measured.pass_rate,
+        measured.n / measured.output_count as coverage_rate,
+        measured.weight_share as weight,
+        case when not rubric.has_own_weights then measured.weight_share * measured.mean end as contribution,
+    from measured
+    cross join rubric
 )
 
 select * from final

@@ -1,6 +1,6 @@
 -- output_scores: one row per run_id, output_id. score is 0..1 (negative weights alone take it below 0), null where
 -- a weighted verdict is missing, with score_low and score_high as its bounds. is_passed is null where it is not known,
--- or the rubric has no gate and no threshold to pass.
+-- or there is no gate and no threshold to pass.
 with scores as (select * from int_output_scores),
 
 failures as (select * from int_failed_gates),
@@ -26,7 +26,7 @@ final as (
             when failures.output_number is not null then false
             when is_below(scores.score_high, rubric.pass_threshold) then false
             when rubric.require_thresholds and scores.below_threshold_count > 0 then false
-            when rubric.has_requirement
+            when scores.has_requirement
                 and scores.missing_gate_count = 0
                 and (rubric.pass_threshold is null or not is_below(scores.score_low, rubric.pass_threshold))
                 and (not rubric.require_thresholds or scores.missing_threshold_count = 0)

@@ -1,8 +1,11 @@
--- stage_costs: one row per run_id, stage, criterion_id (null where the stage has none). wall_s and cpu_s are summed
--- over tasks, in seconds; money is in USD, null where a price is unknown; request_count leaves out recorded replies.
+-- stage_costs: one row per run_id, stage, criterion_id (null where the stage has none, `(own)` for all criteria that
+-- rows brought along). wall_s and cpu_s are summed over tasks, in seconds; money is in USD, null where a price is
+-- unknown; request_count leaves out recorded replies.
 with timings as (select * from stg_timings),
 
 judgments as (select * from stg_judgments),
+
+criteria as (select * from stg_criteria),
 
 run as (select * from stg_run),
 
@@ -14,10 +17,17 @@ work as (
     from timings
     union all by name
     select
-        'score' as stage, criterion_id,
+        'score' as stage,
+        -- As in timings: what rows brought along is one piece of work, (feedback) is another.
+        case
+            when judgments.criterion_id = '(feedback)' or criteria.criterion_id is not null then judgments.criterion_id
+            else '(own)'
+        end as criterion_id,
         0.0 as wall_s, 0.0 as cpu_s, 0 as row_count, 0 as replayed_count, 0.0 as saved_usd,
-        attempts as request_count, prompt_tokens, cached_tokens, completion_tokens, cost_usd,
+        judgments.attempts as request_count,
+        judgments.prompt_tokens, judgments.cached_tokens, judgments.completion_tokens, judgments.cost_usd,
     from judgments
+    left join criteria on judgments.criterion_id = criteria.criterion_id
 ),
 
 final as (

@@ -1,11 +1,12 @@
--- stg_criteria: one row per criterion_id of the run's rubric version. weight is 0 for a gate; thresholds in 0..1.
+-- stg_criteria: one row per criterion_id of the run's rubric version. weight is what it weighs in an output's score, 0
+-- for a gate; thresholds in 0..1.
 with criteria as (select * from source_criteria),
 
 final as (
     select
         criterion_id,
         coalesce(category, '(none)') as category,
-        case when is_gate then 0.0 else weight end as weight,
+        case when is_gate then 0.0 else effective_weight end as weight,
         is_gate,
         threshold,
         gate_threshold,

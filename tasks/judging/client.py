@@ -11,13 +11,12 @@ import numpy as np
 import orjson
 
 from rubrics.errors import EndpointUnavailable, UnfinishedError
-from rubrics.judging.prompt import label_of, prompt_digest, render_messages, reply_schema
-from rubrics.judging.replies import ReadReply, read_reply
+from rubrics.judging.replies import ReadReply
 from tasks.judging.budget import Budget
 from tasks.judging.endpoint import Endpoint, Failure, Reply, token_limit_name
 from tasks.judging.journal import Journal
 from tasks.judging.prices import Price, Usage, cost_usd, most_tokens, worst_cost_usd
-from tasks.judging.questions import Answer, Question
+from tasks.judging.questions import Askable, Outcome, Request
 from tasks.judging.retries import RATE_LIMIT_PATIENCE_S, wait_s
 from tasks.judging.settings import JudgeSettings
 
@@ -29,8 +28,8 @@ SECOND_CHANCES = (frozenset({"truncated"}), frozenset({"parse_error", "evidence_
 class _Call:
     """One question on its way."""
 
-    question: Question
-    labels: dict[str, str]
+    question: Askable[Any]
+    request: Request
     body: dict[str, Any]
     prompt_tokens_most: int
     max_tokens: int
@@ -70,7 +69,7 @@ class JudgeClient:
         self.fault = self.fault or fault
         self._stopped.set()
 
-    async def answer(self, question: Question) -> Answer:
+    async def answer(self, question: Askable[Any]) -> Outcome:
         """Ask until there is a usable reply or no hope of one; every reply is in the journal by then.
 
         Raises `UnfinishedError` where the run can't go on.
@@ -87,22 +86,19 @@ class JudgeClient:
             read = again
         return self._conclude(call, read)
 
-    def _prepare(self, question: Question) -> _Call:
-        criterion = question.criterion
-        labels = label_of(criterion, question.request_key, question.case.output)
-        messages = render_messages(question.case, criterion, question.request_key)
-        schema = reply_schema(labels)
+    def _prepare(self, question: Askable[Any]) -> _Call:
+        request = question.request()
         body: dict[str, Any] = {
             "model": self._settings.model,
-            "messages": messages,
-            "response_format": {"type": "json_schema", "json_schema": schema},
+            "messages": request.messages,
+            "response_format": {"type": "json_schema", "json_schema": request.schema},
         }
         if self._settings.temperature is not None:
             body["temperature"] = self._settings.temperature
         if self._settings.seed is not None:
             body["seed"] = self._settings.seed + question.replicate
-        max_tokens = getattr(criterion.method, "max_tokens", None) or self._settings.max_tokens
-        return _Call(question, labels, body, most_tokens(messages, schema), max_tokens)
+        max_tokens = request.max_tokens or self._settings.max_tokens
+        return _Call(question, request, body, most_tokens(request.messages, request.schema), max_tokens)
 
     async def _ask(self, call: _Call) -> ReadReply | Failure:
         """One reply, read and journaled, or the failure after which hope was given up."""
@@ -148,7 +144,7 @@ class JudgeClient:
 
     def _record(self, call: _Call, reply: Reply, paid_usd: float | None) -> ReadReply:
         """Read a reply and write it to the journal, whatever it is worth."""
-        read = read_reply(reply.text, reply.finish_reason, reply.refusal, call.labels, call.question.case.output)
+        read = call.request.read(reply.text, reply.finish_reason, reply.refusal)
         usage = reply.usage or Usage()
         judgment = judgment_row(self._run_id, call.question, self._settings.judge, read) | {
             "reply": (reply.refusal or reply.text or "").encode("utf-8", "replace").decode(),
@@ -193,7 +189,7 @@ class JudgeClient:
         if self.fault is not None:
             raise self.fault
 
-    def _conclude(self, call: _Call, read: ReadReply | Failure) -> Answer:
+    def _conclude(self, call: _Call, read: ReadReply | Failure) -> Outcome:
         costs = [judgment["cost_usd"] for judgment in call.judgments]
         is_priced = bool(costs) and None not in costs
         paid: dict[str, Any] = {
@@ -202,8 +198,8 @@ class JudgeClient:
             "request_count": call.request_count,
         }
         if isinstance(read, Failure):
-            return Answer(call.question, "unscored", reason=f"endpoint_error: {read.reason}", **paid)
-        return answer_of(call.question, read, **paid)
+            return Outcome("unscored", reason=f"endpoint_error: {read.reason}", **paid)
+        return outcome_of(read, **paid)
 
 
 def _chance(chances: list[frozenset[str]], read: ReadReply) -> frozenset[str] | None:
@@ -211,14 +207,14 @@ def _chance(chances: list[frozenset[str]], read: ReadReply) -> frozenset[str] | 
     return next((chance for chance in chances if read.status in chance), None)
 
 
-def judgment_row(run_id: str, question: Question, judge: str, read: ReadReply) -> dict[str, Any]:
+def judgment_row(run_id: str, question: Askable[Any], judge: str, read: ReadReply) -> dict[str, Any]:
     """The columns of JUDGMENT_SCHEMA that a reply's reading gives; those of the request are still to come."""
     return {
         "judgment_id": uuid.uuid4().hex,
         "run_id": run_id,
         "request_key": question.request_key,
         "output_id": question.output_id,
-        "criterion_id": question.criterion.id,
+        "criterion_id": question.criterion_id,
         "judge": judge,
         "replicate": question.replicate,
         "status": read.status,
@@ -226,7 +222,7 @@ def judgment_row(run_id: str, question: Question, judge: str, read: ReadReply) -
         "distribution": None,
         "rationale": read.rationale,
         "evidence": evidence_text(read),
-        "prompt_digest": prompt_digest(),
+        "prompt_digest": question.prompt_digest,
     }
 
 
@@ -235,8 +231,8 @@ def evidence_text(read: ReadReply) -> str | None:
     return orjson.dumps(read.evidence).decode() if read.evidence else None
 
 
-def answer_of(question: Question, read: ReadReply, **paid: Any) -> Answer:
-    """Turn a reading into an answer: scored, or unscored for the reply's status."""
+def outcome_of(read: ReadReply, **paid: Any) -> Outcome:
+    """Turn a reading into an outcome: scored, or unscored for the reply's status."""
     if read.status == "scored":
-        return Answer(question, "scored", read.level_id, evidence_text(read), read.rationale, None, **paid)
-    return Answer(question, "unscored", None, evidence_text(read), read.rationale, read.status, **paid)
+        return Outcome("scored", read.level_id, evidence_text(read), read.rationale, None, **paid)
+    return Outcome("unscored", None, evidence_text(read), read.rationale, read.status, **paid)

@@ -1,10 +1,75 @@
 """What is asked of a judge and what comes back."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol, TypeVar
 
-from rubrics.judging.prompt import Case
+from rubrics.judging.feedback import (
+    FEEDBACK_CRITERION_ID,
+    FEEDBACK_REPLY_SCHEMA,
+    Messages,
+    feedback_prompt_digest,
+    read_feedback,
+)
+from rubrics.judging.prompt import Case, label_of, prompt_digest, render_messages, reply_schema
+from rubrics.judging.replies import ReadReply, read_reply
 from rubrics.model import Criterion
+
+Answered_co = TypeVar("Answered_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a question sends, and how the reply to it is read."""
+
+    messages: list[dict[str, str]]
+    schema: dict[str, Any]  # the strict JSON schema of a reply, with its name
+    read: Callable[[str | None, str | None, str | None], ReadReply]  # of text, finish_reason, refusal
+    max_tokens: int | None = None  # None: as many as the judge's settings say
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of asking: a usable reply, or why there is none."""
+
+    status: Literal["scored", "unscored"]
+    level_id: str | None = None
+    evidence: str | None = None  # JSON list of quotes
+    rationale: str | None = None
+    reason: str | None = None  # why unscored
+    judgment_id: str | None = None  # the last reply's row; None: no reply came
+    cost_usd: float | None = None  # of all replies to this question; None: unknown or none came
+    request_count: int = 0
+
+
+class Askable(Protocol[Answered_co]):
+    """A question of any kind: where its reply stands in the ledger, what it sends, and what it makes of the outcome."""
+
+    @property
+    def output_id(self) -> str:
+        """The output that it is about."""
+
+    @property
+    def criterion_id(self) -> str:
+        """What it asks, as the ledger calls it."""
+
+    @property
+    def request_key(self) -> str:
+        """The name under which its reply is paid for once."""
+
+    @property
+    def replicate(self) -> int:
+        """Which of several equal questions it is."""
+
+    @property
+    def prompt_digest(self) -> str:
+        """Hash of the prompt file that it is written with."""
+
+    def request(self) -> Request:
+        """What it sends, and how its reply is read."""
+
+    def answer(self, outcome: Outcome) -> Answered_co:
+        """What whoever asked is handed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +86,84 @@ class Question:
     checkpoint: str | None = None
     sample_index: int = 0
 
+    @property
+    def criterion_id(self) -> str:
+        """The criterion's id."""
+        return self.criterion.id
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of a question: a level, or why there is none."""
+    @property
+    def prompt_digest(self) -> str:
+        """Hash of the judge's prompt file."""
+        return prompt_digest()
+
+    def request(self) -> Request:
+        """The case and the criterion, and the labels that the reply may name."""
+        labels = label_of(self.criterion, self.request_key, self.case.output)
+
+        def read(text: str | None, finish_reason: str | None, refusal: str | None) -> ReadReply:
+            return read_reply(text, finish_reason, refusal, labels, self.case.output)
+
+        messages = render_messages(self.case, self.criterion, self.request_key)
+        return Request(messages, reply_schema(labels), read, getattr(self.criterion.method, "max_tokens", None))
+
+    def answer(self, outcome: Outcome) -> "Answer":
+        """The outcome beside its question."""
+        return Answer(
+            outcome.status,
+            outcome.level_id,
+            outcome.evidence,
+            outcome.rationale,
+            outcome.reason,
+            outcome.judgment_id,
+            outcome.cost_usd,
+            outcome.request_count,
+            question=self,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Outcome):
+    """What came of one criterion asked of one output: a level, or why there is none."""
 
     question: Question
-    status: Literal["scored", "unscored"]
-    level_id: str | None = None
-    evidence: str | None = None  # JSON list of quotes
-    rationale: str | None = None
-    reason: str | None = None  # why unscored
-    judgment_id: str | None = None  # the last reply's row; None: no reply came
-    cost_usd: float | None = None  # of all replies to this question; None: unknown or none came
-    request_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackAnswer:
+    """What came of asking for a text. text: None where the reply was unusable, or none came."""
+
+    request_key: str
+    text: str | None
+    request_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackQuestion:
+    """One text to be written: about an output, or about all outputs of a model and checkpoint."""
+
+    output_id: str
+    model: str
+    checkpoint: str | None
+    is_group: bool
+    messages: Messages
+    request_key: str
+    replicate: int = 0
+
+    @property
+    def criterion_id(self) -> str:
+        """What stands in the ledger where a judgment has its criterion."""
+        return FEEDBACK_CRITERION_ID
+
+    @property
+    def prompt_digest(self) -> str:
+        """Hash of the feedback's prompt file."""
+        return feedback_prompt_digest()
+
+    def request(self) -> Request:
+        """The messages, and a reply that is one text."""
+        return Request(self.messages, FEEDBACK_REPLY_SCHEMA, read_feedback)
+
+    def answer(self, outcome: Outcome) -> FeedbackAnswer:
+        """The text, where the reply had one."""
+        text = outcome.rationale if outcome.status == "scored" else None
+        return FeedbackAnswer(self.request_key, text, outcome.request_count)

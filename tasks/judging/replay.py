@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rubrics.errors import MOST_FAULTS_SHOWN, Fault, JudgeSettingsError
 from rubrics.judging.replies import ReadReply, is_quoted
 from rubrics.model import Criterion
-from tasks.judging.client import answer_of, judgment_row
+from tasks.judging.client import judgment_row, outcome_of
 from tasks.judging.journal import Journal
-from tasks.judging.questions import Answer, Question
+from tasks.judging.questions import Answer, Outcome, Question
 from tasks.judging.settings import ReplaySettings
 
 _Key = tuple[str, str, str | None, int, str]  # case_id, model, checkpoint, sample_index, criterion_id
@@ -69,7 +69,7 @@ def check_replies(path: Path, criteria: Iterable[Criterion]) -> None:
     Raises `JudgeSettingsError` with every level that its criterion does not have. Replies to criteria of other
     rubrics are left alone.
     """
-    level_ids = {criterion.id: [level.id for level in criterion.scale] for criterion in criteria}
+    level_ids = {criterion.id: [level.id for level in criterion.ranked_levels] for criterion in criteria}
     faults = [
         Fault(str(path), number, _misfit(reply, level_ids[reply.criterion_id]))
         for number, reply in read_replies(path).values()
@@ -104,11 +104,11 @@ class ReplaySession:
     def _answer(self, question: Question) -> Answer:
         found = self._find(question)
         if found is None:
-            return Answer(question, "unscored", reason="not_recorded")
+            return question.answer(Outcome("unscored", reason="not_recorded"))
         read = self._read(question, *found)
         judgment = judgment_row(self._run_id, question, self.settings.judge, read) | _free_of_charge(found[1])
         self.journal.append(judgment)
-        return answer_of(question, read, judgment_id=judgment["judgment_id"], cost_usd=0.0)
+        return question.answer(outcome_of(read, judgment_id=judgment["judgment_id"], cost_usd=0.0))
 
     def _find(self, question: Question) -> tuple[int, RecordedReply] | None:
         """The reply to a question; one recorded for another text of the same output is none."""
@@ -119,7 +119,7 @@ class ReplaySession:
         return found
 
     def _read(self, question: Question, number: int, reply: RecordedReply) -> ReadReply:
-        level_ids = [level.id for level in question.criterion.scale]
+        level_ids = [level.id for level in question.criterion.ranked_levels]
         if reply.level not in level_ids:
             raise JudgeSettingsError(str(Fault(str(self.settings.path), number, _misfit(reply, level_ids))))
         quotes = tuple(quote for quote in reply.evidence if quote.strip())

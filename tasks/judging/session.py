@@ -14,12 +14,13 @@ from tasks.judging.budget import Budget
 from tasks.judging.client import JudgeClient
 from tasks.judging.journal import Journal
 from tasks.judging.prices import Price
-from tasks.judging.questions import Answer, Question
+from tasks.judging.questions import Askable
 from tasks.judging.replay import ReplaySession
 from tasks.judging.settings import JudgeSettings, ReplaySettings
 from tasks.judging.sharing import SharedAnswers
 
 Returned = TypeVar("Returned")
+Answered = TypeVar("Answered")
 
 
 class JudgingSession:
@@ -60,7 +61,7 @@ class JudgingSession:
             return self._cpu_s
         return self._run(_thread_cpu_s())
 
-    def ask(self, questions: Iterable[Question], on_answer: Callable[[Answer], None]) -> None:
+    def ask(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         """Ask all questions and hand each answer over, in the order of their coming, from the session's thread.
 
         Questions are pulled in that thread too, as slots come free; both ends have to be quick. Equal questions are
@@ -94,14 +95,17 @@ class JudgingSession:
         self.journal.close()
         self._budget.close()
 
-    async def _ask(self, questions: Iterator[Question], on_answer: Callable[[Answer], None]) -> None:
+    async def _ask(self, questions: Iterator[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         faults: list[BaseException] = []
         await asyncio.gather(*(self._work(questions, on_answer, faults) for _ in range(self.settings.max_in_flight)))
         if faults:
             raise faults[0]
 
     async def _work(
-        self, questions: Iterator[Question], on_answer: Callable[[Answer], None], faults: list[BaseException]
+        self,
+        questions: Iterator[Askable[Answered]],
+        on_answer: Callable[[Answered], None],
+        faults: list[BaseException],
     ) -> None:
         """Answer one question after the other until there is none left, or one of this call failed."""
         if self._client is None or self._answers is None:
@@ -112,7 +116,7 @@ class JudgingSession:
                 question = next(questions, None)
                 if question is None:
                     return
-                on_answer(await self._answers.answer(question))
+                on_answer(question.answer(await self._answers.answer(question)))
             except UnfinishedError as fault:
                 self._client.stop(fault)  # what can't go on for one can't for any
                 faults.append(fault)

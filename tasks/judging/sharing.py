@@ -2,32 +2,20 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import replace
+from typing import Any
 
-from tasks.judging.questions import Answer, Question
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What is kept of an answer; the case is not, as every key of the session stays."""
-
-    status: Literal["scored", "unscored"]
-    level_id: str | None
-    evidence: str | None
-    rationale: str | None
-    reason: str | None
-    judgment_id: str | None
+from tasks.judging.questions import Askable, Outcome
 
 
 class SharedAnswers:
-    """The answers of a session by request key. Used from one event loop."""
+    """The outcomes of a session by request key; the questions are not kept. Used from one event loop."""
 
-    def __init__(self, ask: Callable[[Question], Awaitable[Answer]]) -> None:
+    def __init__(self, ask: Callable[[Askable[Any]], Awaitable[Outcome]]) -> None:
         self._ask = ask
-        self._outcomes: dict[str, _Outcome | asyncio.Future[_Outcome]] = {}
+        self._outcomes: dict[str, Outcome | asyncio.Future[Outcome]] = {}
 
-    async def answer(self, question: Question) -> Answer:
+    async def answer(self, question: Askable[Any]) -> Outcome:
         """Ask, or wait for whoever asks the same; who waits pays nothing, and gets the same fault where one is raised.
 
         Who asks waits for nobody who waits here, so it does not matter how many do.
@@ -36,47 +24,26 @@ class SharedAnswers:
         if known is None:
             return await self._ask_first(question)
         outcome = await asyncio.shield(known) if isinstance(known, asyncio.Future) else known
-        return _answer_again(question, outcome)
+        return replace(outcome, cost_usd=0.0, request_count=0)
 
-    async def _ask_first(self, question: Question) -> Answer:
+    async def _ask_first(self, question: Askable[Any]) -> Outcome:
         key = question.request_key
-        coming: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
+        coming: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._outcomes[key] = coming
         try:
-            answer = await self._ask(question)
+            outcome = await self._ask(question)
         except BaseException as error:
             del self._outcomes[key]
             _fail(coming, error)
             raise
-        outcome = _outcome_of(answer)
         self._outcomes[key] = outcome
         coming.set_result(outcome)
-        return answer
+        return outcome
 
 
-def _fail(coming: asyncio.Future[_Outcome], error: BaseException) -> None:
+def _fail(coming: asyncio.Future[Outcome], error: BaseException) -> None:
     if isinstance(error, asyncio.CancelledError):
         coming.cancel()
         return
     coming.set_exception(error)
     coming.exception()  # seen, even if nobody waits
-
-
-def _outcome_of(answer: Answer) -> _Outcome:
-    return _Outcome(
-        answer.status, answer.level_id, answer.evidence, answer.rationale, answer.reason, answer.judgment_id
-    )
-
-
-def _answer_again(question: Question, outcome: _Outcome) -> Answer:
-    return Answer(
-        question,
-        outcome.status,
-        outcome.level_id,
-        outcome.evidence,
-        outcome.rationale,
-        outcome.reason,
-        outcome.judgment_id,
-        cost_usd=0.0,
-        request_count=0,
-    )

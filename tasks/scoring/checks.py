@@ -5,7 +5,8 @@ import pyarrow as pa
 from rubrics.checks import find_check, read_settings
 from rubrics.checks.columns import text_column
 from rubrics.checks.grading import grade_outputs
-from rubrics.model import CheckMethod, Criterion
+from rubrics.methods import CheckMethod
+from rubrics.model import Criterion
 
 
 def score_check(run_id: str, criterion: Criterion, shard: pa.Table) -> pa.Table:

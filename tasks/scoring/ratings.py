@@ -52,17 +52,17 @@ def match_ratings(lake: Lake, folder: RunFolder, shards: tuple[str, ...], rating
     return unmatched_count
 
 
-def score_ratings(run_id: str, criterion: Criterion, shard: str, ratings_file: Path) -> pa.Table:
+def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_file: Path) -> pa.Table:
     """The raters' mean score of each output of a shard; a level where all raters agree. Returns `VERDICT_SCHEMA`.
 
     One rating of a rater counts: what is given with --ratings replaces what the lake holds for the same output,
     criterion and rater; within either, the latest `rated_at`, then the later line. A level has the score that this
     criterion gives it, whatever it was worth when the rating was stored.
     """
-    scale = criterion.scale
+    scale = criterion.ranked_levels
     levels = {"level_id": [level.id for level in scale], "score": [level.score for level in scale]}
     with duckdb.connect() as connection:
-        connection.register("shard", pq.read_table(shard, columns=["output_id"]))
+        connection.register("shard", shard.select(["output_id"]))
         connection.register("levels", pa.table(levels))
         rated = connection.execute(_RATED, [str(ratings_file), criterion.id]).to_arrow_table().combine_chunks()
     scores = rated.column("score")

@@ -5,7 +5,8 @@ import pyarrow as pa
 from rubrics.checks.columns import text_column
 from rubrics.checks.grading import grade_outputs
 from rubrics.json_schema import validate_outputs
-from rubrics.model import Criterion, SchemaMethod
+from rubrics.methods import SchemaMethod
+from rubrics.model import Criterion
 
 
 def score_schema(run_id: str, criterion: Criterion, shard: pa.Table) -> pa.Table:

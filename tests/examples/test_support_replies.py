@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 import pytest
 import yaml
 
-from rubrics.model import CheckMethod, Rubric, SchemaMethod
+from rubrics.methods import CheckMethod, SchemaMethod
+from rubrics.model import Rubric
 
 DEMO = Path(__file__).parents[2] / "examples" / "support_replies"
 MODELS = {"support-small", "support-large"}
@@ -78,7 +79,7 @@ def questions() -> list[str]:
 
 
 def mean_score(model: str, criterion_id: str) -> float:
-    scores = {level.id: level.score for level in rubric().criterion(criterion_id).scale}
+    scores = {level.id: level.score for level in rubric().criterion(criterion_id).ranked_levels}
     levels = [row["level"] for row in replies(model, criterion_id)]
     return sum(scores[level] for level in levels) / len(levels)
 
@@ -163,7 +164,7 @@ def test_two_raters_rate_empathy_for_14_cases_of_each_model() -> None:
 
 
 def test_raters_disagree_sometimes_and_never_by_more_than_a_level() -> None:
-    steps = {level.id: step for step, level in enumerate(rubric().criterion("empathy").scale)}
+    steps = {level.id: step for step, level in enumerate(rubric().criterion("empathy").ranked_levels)}
     rated: dict[tuple[str, str], list[int]] = {}
     for row in ratings():
         rated.setdefault((row["case_id"], row["model"]), []).append(steps[row["level_id"]])

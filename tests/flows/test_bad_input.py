@@ -3,14 +3,12 @@
 import fcntl
 import gzip
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from loopback_judge import LoopbackJudge
 from samples import write_outputs, write_rubric
 
 CHECK = "{type: check, check: length_words, settings: {min: 2}}"
@@ -41,14 +39,6 @@ def rubric(tmp_path: Path) -> Path:
 @pytest.fixture
 def outputs(tmp_path: Path) -> Path:
     return write_lines(tmp_path / "outputs.jsonl", row())
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    with LoopbackJudge() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
-        yield server
 
 
 def plan(gradebook, outputs, rubric, *words):
@@ -375,7 +365,7 @@ def lake(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A lake in a folder of an awkward name, with one run of hostile outputs, `evil`, and a failed one, `failed`."""
     from flows.local import evaluate_here
     from rubrics.errors import OutputsError
-    from tasks.runs import EvaluationRequest
+    from tasks.request import EvaluationRequest
 
     folder = tmp_path_factory.mktemp("lakes")
     rubric = write_checks(folder / "rubric.yaml")

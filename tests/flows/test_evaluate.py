@@ -1,22 +1,12 @@
 """`gradebook evaluate`, from files to published tables: a real flow, a real lake, a real endpoint."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loopback_judge import LoopbackJudge
 from samples import write_outputs, write_rubric
 
 LAKE = "sqlite:lake/catalog.sqlite"
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackJudge]:
-    with LoopbackJudge() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
-        yield server
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rubrics.errors import RubricError
 from rubrics.library import parse_rubric
 from rubrics.model import Rubric
-from rubrics.versions import canonical_body, describe_difference, rubric_digest, rubric_from_body
+from rubrics.versions import canonical_body, describe_difference, find_differences, rubric_digest, rubric_from_body
 
 FLOW = """
 id: reply
@@ -160,3 +160,89 @@ def test_a_long_text_is_shown_around_its_first_difference():
 @given(rubrics, rubrics)
 def test_a_difference_is_empty_only_where_the_digests_agree(old: Rubric, new: Rubric):
     assert (describe_difference(old, new) == []) == (rubric_digest(old) == rubric_digest(new))
+
+
+def whole(**changes: Any) -> Rubric:
+    """A rubric of the newer parts: groups, a scale, an overall row, notes."""
+    scored = {"id": "tone", "description": "Kind?", "method": {"type": "judge"}, "category": "voice"}
+    parts: dict[str, Any] = {
+        "categories": [{"id": "voice", "weight": 2}],
+        "criteria": [scored | {"scale": {"min": 1, "max": 5, "points": {"1": "Cold."}}}],
+        "overall": {"label": "All in all", "scale": {"min": 1, "max": 5}},
+        "notes": {"label": "Notes"},
+    }
+    return rubric(**(parts | changes))
+
+
+def scaled(**scale: Any) -> Rubric:
+    return whole(criteria=[TONE | {"category": "voice", "levels": (), "scale": {"min": 1, "max": 5} | scale}])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        (whole(), whole(categories=[{"id": "voice", "weight": 3}]), ["categories[voice].weight: 2 -> 3"]),
+        (whole(), whole(notes=None), ['notes: {"label":"Notes"} -> none']),
+        (whole(), whole(overall=None), ['overall: {"label":"All in all","scale":{"max":5,"min":1}} -> none']),
+        (whole(), whole(notes={"label": "Why"}), ["notes.label: Notes -> Why"]),
+        (scaled(), scaled(points={"1": "Cold."}), ["criteria[tone].scale.points.1: absent -> Cold."]),
+        (scaled(max=7), scaled(), ["criteria[tone].scale.max: 7 -> 5"]),
+    ],
+)
+def test_a_difference_of_the_newer_parts_is_a_plain_line(old: Rubric, new: Rubric, lines: list[str]):
+    assert describe_difference(old, new) == lines
+
+
+def test_a_scale_for_levels_is_told_without_the_keys_that_nobody_filled():
+    lines = describe_difference(changed(), changed(levels=(), scale={"min": 0, "max": 1}))
+    assert lines[-1] == 'criteria[tone].scale: none -> {"max":1,"min":0}'
+
+
+def test_a_difference_names_its_path():
+    [difference] = find_differences(rubric(), changed(weight=0.5))
+    assert difference.path == ("criteria", "tone", "weight")
+    assert (difference.old, difference.new) == (0.4, 0.5)
+
+
+def test_a_rubric_of_before_the_newer_parts_keeps_its_digest():
+    # taken when categories, scales and the overall row came: they must not show in a rubric without them
+    safe = {
+        "id": "safe",
+        "description": "Safe?",
+        "gate": True,
+        "method": {"type": "schema", "schema": {"type": "object"}},
+    }
+    old = rubric(TONE | {"category": "voice", "threshold": 0.5}, LENGTH, safe, missing="skip", metadata={"team": "a"})
+    assert rubric_digest(old) == "a5f64361f903247983043a2adab766c5"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("", "found no JSON"),
+        ("[]", "expected a mapping"),
+        ("[" * 100_000, "found a nesting without end"),
+        ('{"id":"a","version":"1.0.0","criteria":[],"metadata":{"a":NaN}}', "found NaN"),
+        (
+            '{"id":"a","version":"1.0.0","criteria":[{"id":"b","later":1}]}',
+            r"criteria\[0\]: found the unknown key 'later'",
+        ),
+        ('{"id":"a","version":"1.0.0"}', "found no 'criteria', expected one"),
+    ],
+)
+def test_a_body_that_is_no_rubric_is_refused_in_words(body: str, words: str):
+    with pytest.raises(RubricError, match=words):
+        rubric_from_body(body)
+
+
+def nested(depth: int) -> Any:
+    return [nested(depth - 1)] if depth else 1
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(float("nan"), "JSON can't hold"), ("\ud800", "JSON can't hold"), (nested(600), "a nesting too deep")],
+)
+def test_a_rubric_that_json_can_not_hold_has_no_body(value: Any, words: str):
+    with pytest.raises(RubricError, match=words):
+        canonical_body(rubric(metadata={"a": value}))

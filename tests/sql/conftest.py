@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 
 from rubrics.judgments import JUDGMENT_SCHEMA
+from rubrics.model import Rubric
 from rubrics.outputs import SHARD_SCHEMA
 from rubrics.verdicts import VERDICT_SCHEMA
+from rubrics.weights import category_weights, effective_weights, tree_steps
 from tasks.aggregate import build_marts
 
 Row = dict[str, Any]
@@ -22,10 +24,30 @@ CRITERIA_SCHEMA = pa.schema(
             for name in ("run_id", "rubric_id", "rubric_version", "criterion_id", "category")
         ),
         pa.field("weight", pa.float64()),
+        pa.field("effective_weight", pa.float64()),
         pa.field("is_gate", pa.bool_()),
         pa.field("threshold", pa.float64()),
         pa.field("gate_threshold", pa.float64()),
         pa.field("method", pa.string()),
+    ]
+)
+CATEGORY_WEIGHT_SCHEMA = pa.schema(
+    [pa.field("category", pa.string()), pa.field("criterion_id", pa.string()), pa.field("weight", pa.float64())]
+)
+CATEGORY_SCHEMA = pa.schema([pa.field("category", pa.string()), pa.field("parent", pa.string())])
+STEP_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("root", "criterion_id", "parent", "node")),
+        pa.field("weight", pa.float64()),
+    ]
+)
+CASE_CRITERIA_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("output_id", "criterion_id", "category")),
+        pa.field("weight", pa.float64()),
+        pa.field("is_gate", pa.bool_()),
+        pa.field("threshold", pa.float64()),
+        pa.field("gate_threshold", pa.float64()),
     ]
 )
 RUN_SCHEMA = pa.schema(
@@ -61,7 +83,8 @@ def build() -> Iterator[Build]:
     """Build the marts of a run and return the connection that holds them.
 
     criteria: rows by id, `{"tone": {"weight": 0.5}}`. scores: by output and criterion, None where unscored; what is not
-    there has no verdict row. outputs: the columns of an output by its id, where they matter.
+    there has no verdict row. outputs: the columns of an output by its id, where they matter. categories: a tree,
+    as a rubric file lists it. own: the criteria that an output's row brings along, `{"o": {"tone": {"weight": 0.5}}}`.
     """
     with duckdb.connect() as connection:
 
@@ -79,15 +102,18 @@ def load_sources(
     scores: Mapping[str, Mapping[str, float | None]],
     *,
     outputs: Mapping[str, Row] | None = None,
+    categories: tuple[Row, ...] = (),
+    own: Mapping[str, Mapping[str, Row]] | None = None,
     judgments: tuple[Row, ...] = (),
     timings: tuple[Row, ...] = (),
     **settings: Any,
 ) -> None:
-    """Make the six sources; `settings` are those of the rubric: missing, pass_threshold, require_thresholds."""
+    """Make the sources; `settings` are those of the rubric: missing, pass_threshold, require_thresholds."""
     known = outputs or {}
     rows_of: dict[str, tuple[pa.Schema, list[Row]]] = {
         "run": (RUN_SCHEMA, [RUN | settings]),
-        "criteria": (CRITERIA_SCHEMA, [CRITERION | row | {"criterion_id": name} for name, row in criteria.items()]),
+        **rubric_rows(criteria, categories),
+        "case_criteria": (CASE_CRITERIA_SCHEMA, own_rows(own or {})),
         "outputs": (SHARD_SCHEMA, [OUTPUT | known.get(name, {}) | {"output_id": name} for name in scores]),
         "verdicts": (VERDICT_SCHEMA, verdict_rows(scores)),
         "judgments": (JUDGMENT_SCHEMA, [JUDGMENT | row for row in judgments]),
@@ -106,4 +132,68 @@ def verdict_rows(scores: Mapping[str, Mapping[str, float | None]]) -> list[Row]:
         | ({"status": "unscored", "reason": "refused"} if score is None else {"status": "scored"})
         for output_id, row in scores.items()
         for criterion_id, score in row.items()
+    ]
+
+
+def rubric_rows(criteria: Mapping[str, Row], categories: tuple[Row, ...]) -> dict[str, tuple[pa.Schema, list[Row]]]:
+    """The sources that come from the rubric, weighed by `rubrics.weights`."""
+    rubric = rubric_of(criteria, categories)
+    weights, shares = effective_weights(rubric), category_weights(rubric)
+    parents = {category.id: category.parent for category in rubric.categories}
+    steps = [
+        {"root": root, "criterion_id": name, "parent": step.parent, "node": step.node, "weight": step.weight}
+        for root, name, step in tree_steps(rubric)
+    ]
+    return {
+        "criteria": (
+            CRITERIA_SCHEMA,
+            [
+                CRITERION | row | {"criterion_id": name, "effective_weight": weights[name]}
+                for name, row in criteria.items()
+            ],
+        ),
+        "category_weights": (
+            CATEGORY_WEIGHT_SCHEMA,
+            [
+                {"category": category, "criterion_id": name, "weight": weight}
+                for category, shares_in in shares.items()
+                for name, weight in shares_in.items()
+            ],
+        ),
+        "categories": (CATEGORY_SCHEMA, [{"category": name, "parent": parents.get(name)} for name in shares]),
+        "steps": (STEP_SCHEMA, steps),
+    }
+
+
+def rubric_of(criteria: Mapping[str, Row], categories: tuple[Row, ...]) -> Rubric:
+    """The rubric of these rows, as far as weights go; `model_construct`, as a test may have no criterion at all."""
+    if not categories and not criteria:
+        return Rubric.model_construct(id="none", version="0.0.0", categories=(), criteria=())
+    return Rubric.model_validate(
+        {
+            "id": "reply",
+            "version": "1.0.0",
+            "categories": categories,
+            "criteria": [
+                {
+                    "id": name,
+                    "description": "Is it so?",
+                    "method": {"type": "check", "check": "any"},
+                    "category": row.get("category"),
+                    "gate": row.get("is_gate", False),
+                    "weight": None if row.get("is_gate") else row.get("weight"),
+                }
+                for name, row in criteria.items()
+            ],
+        }
+    )
+
+
+def own_rows(own: Mapping[str, Mapping[str, Row]]) -> list[Row]:
+    """The criteria that rows bring along."""
+    defaults = {"weight": 1.0, "is_gate": False, "gate_threshold": 1.0}
+    return [
+        defaults | row | {"output_id": output_id, "criterion_id": name}
+        for output_id, brought in own.items()
+        for name, row in brought.items()
     ]

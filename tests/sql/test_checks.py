@@ -11,12 +11,16 @@ CRITERIA = {
     "facts": {"weight": 0.4},
     "safe": {"weight": 0.0, "is_gate": True},
 }
-SCORES = {"o": {"tone": 0.8, "facts": 0.5, "safe": 1.0}, "p": {"tone": 0.3, "facts": 1.0, "safe": 0.0}}
+SCORES = {"o": {"tone": 0.8, "facts": 0.5, "safe": 1.0, "polite": 1.0}, "p": {"tone": 0.3, "facts": 1.0, "safe": 0.0}}
+OWN = {"o": {"polite": {"weight": 0.0, "is_gate": True}}}
 OUTPUTS = {"p": {"checkpoint": "s1"}}
 JUDGMENTS = ({"output_id": "o", "criterion_id": "tone"}, {"output_id": "p", "criterion_id": "tone"})
 TIMINGS = ({"stage": "ingest", "row_count": 2}, {"stage": "score", "criterion_id": "tone", "row_count": 2})
 # What breaks each check, done to the built marts or to the sources.
 BREAKS = {
+    "case_criteria_grain": "insert into source_case_criteria from source_case_criteria",
+    "case_criteria_have_outputs": "update source_case_criteria set output_id = 'elsewhere'",
+    "case_criteria_have_own_ids": "update source_case_criteria set criterion_id = 'tone'",
     "category_contributions_add_up": "update category_scores set contribution = contribution + 0.1",
     "category_scores_grain": "insert into category_scores from category_scores",
     "category_scores_in_range": "update category_scores set pass_rate = 1.1",
@@ -51,7 +55,8 @@ def broken(connection):
 
 @pytest.fixture
 def sound(build):
-    return build(CRITERIA, SCORES, outputs=OUTPUTS, judgments=JUDGMENTS, timings=TIMINGS, pass_threshold=0.6)
+    sources = {"outputs": OUTPUTS, "judgments": JUDGMENTS, "timings": TIMINGS, "own": OWN}
+    return build(CRITERIA, SCORES, **sources, pass_threshold=0.6)
 
 
 def test_every_check_has_a_case_that_breaks_it():
@@ -80,6 +85,28 @@ def test_penalties_break_no_check(build):
     criteria = {"met": {"weight": 1.0}, "rude": {"weight": -2.0, "category": "voice"}}
     scores = {"o": {"met": 0.0, "rude": 1.0}, "p": {"met": 0.0, "rude": 0.5}}
     assert broken(build(criteria, scores)) == {}
+
+
+def test_own_criteria_with_gaps_and_penalties_break_no_check_of_severity_error(build):
+    own = {"o": {"kind": {"category": "voice"}, "rude": {"weight": -2.0}}, "p": {"kind": {"weight": 3.0}}}
+    scores = {"o": {"tone": 0.5, "facts": 0.0, "safe": 1.0, "kind": 0.0, "rude": 1.0}, "p": {"tone": 1.0, "kind": 1.0}}
+    connection = build(CRITERIA, scores, own=own)
+    assert {name for name, finding in broken(connection).items() if finding.severity == "error"} == set()
+
+
+@pytest.mark.parametrize("missing", ["null", "skip", "zero"])
+def test_a_tree_of_categories_breaks_no_check_of_severity_error(build, missing):
+    categories = ({"id": "voice", "weight": 2}, {"id": "warmth", "parent": "voice"}, {"id": "facts"})
+    criteria = {"kind": {"category": "warmth"}, "calm": {"category": "voice"}, "right": {"category": "facts"}}
+    scores = {"o": {"kind": 0.5, "calm": 0.1, "right": 1.0}, "p": {"calm": 0.3}}
+    outputs = {"p": {"model": "n"}}
+    connection = build(criteria, scores, categories=categories, outputs=outputs, missing=missing)
+    assert {name for name, finding in broken(connection).items() if finding.severity == "error"} == set()
+
+
+def test_a_verdict_on_an_own_criterion_of_another_output_is_found(build):
+    connection = build({"tone": {}}, {"o": {"tone": 1.0, "kind": 1.0}, "p": {"tone": 1.0}}, own={"p": {"kind": {}}})
+    assert "verdicts_have_criteria" in broken(connection)
 
 
 def test_gates_alone_break_no_check(build):

@@ -50,12 +50,28 @@ def test_a_stage_that_asked_nothing_cost_nothing(build):
 
 
 def test_one_unknown_price_makes_the_criterion_s_cost_unknown_and_no_other(build):
-    connection = build(TONE, SCORES, judgments=(judgment(0.25), judgment(None), judgment(0.5, "facts")))
+    judgments = (judgment(0.25), judgment(None), judgment(0.5, "facts"))
+    connection = build(TONE | {"facts": {}}, SCORES, judgments=judgments)
     assert costs(connection, "criterion_id, cost_usd") == [("facts", 0.5), ("tone", None)]
 
 
 def test_judgments_without_a_timing_still_cost(build):
     assert costs(build(TONE, SCORES, judgments=(judgment(0.25),)), "stage, wall_s, cost_usd") == [("score", 0.0, 0.25)]
+
+
+def test_judgments_of_criteria_that_rows_brought_along_join_their_timing(build):
+    # 0.25 + 0.5; what was timed is not told by their ids
+    judgments = (judgment(0.25, "first"), judgment(0.5, "second"))
+    timings = ({"stage": "score", "criterion_id": "(own)", "wall_s": 2.0, "row_count": 2},)
+    own = {"o": {"first": {}, "second": {}}}
+    connection = build(TONE, SCORES, own=own, judgments=judgments, timings=timings)
+    assert costs(connection, "criterion_id, wall_s, row_count, cost_usd") == [("(own)", 2.0, 2, 0.75)]
+
+
+def test_written_feedback_has_a_row_of_its_own(build):
+    judgments = (judgment(0.25, "(feedback)"), judgment(0.5, "first"), judgment(0.5))
+    connection = build(TONE, SCORES, own={"o": {"first": {}}}, judgments=judgments)
+    assert costs(connection, "criterion_id, cost_usd") == [("(feedback)", 0.25), ("(own)", 0.5), ("tone", 0.5)]
 
 
 def test_what_was_replayed_and_saved_is_summed(build):

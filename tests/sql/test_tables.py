@@ -12,16 +12,19 @@ from rubrics.judgments import JUDGMENT_SCHEMA
 from rubrics.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA
 from rubrics.verdicts import VERDICT_SCHEMA
 from tasks.aggregate import build_marts
+from tasks.criteria import LEVELS_SCHEMA
+from tasks.feedback import FEEDBACK_SCHEMA
 from tasks.lake import connect, find_lake, prepare_lake
+from tasks.lake_tables import VIEWS, make_tables, make_views
 from tasks.quality import QUALITY_SCHEMA
 from tasks.scoring.ratings import RATING_SCHEMA
 
 MARTS = ["output_scores", "criterion_scores", "category_scores", "run_scores", "score_distribution", "stage_costs"]
 WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts"),
-    *("ratings", "quality_results", "quarantine"),
+    *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
 ]
-TABLES = [*WRITTEN, *MARTS]
+TABLES = [*WRITTEN, *MARTS, *VIEWS]
 PARQUET = {
     "outputs": SHARD_SCHEMA,
     "verdicts": VERDICT_SCHEMA,
@@ -29,6 +32,8 @@ PARQUET = {
     "quarantine": QUARANTINE_SCHEMA,
     "ratings": RATING_SCHEMA,
     "quality_results": QUALITY_SCHEMA,
+    "written_feedback": FEEDBACK_SCHEMA,
+    "levels": LEVELS_SCHEMA,
 }
 COLUMNS = yaml.safe_load(files("sql").joinpath("columns.yml").read_text(encoding="utf-8"))
 
@@ -50,9 +55,16 @@ def test_the_lake_has_the_tables_that_people_rely_on(lake):
     assert {name for (name,) in lake.execute("show tables").fetchall()} == set(TABLES)
 
 
-def test_the_tables_can_be_made_twice(lake):
-    lake.execute(files("sql").joinpath("tables.sql").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("make", [make_tables, make_views])
+def test_the_tables_and_views_can_be_made_twice(lake, make):
+    make(lake)
     assert len(lake.execute("show tables").fetchall()) == len(TABLES)
+
+
+def test_every_view_file_is_a_view():
+    assert sorted(VIEWS) == sorted(
+        entry.name.removesuffix(".sql") for entry in files("sql").joinpath("views").iterdir()
+    )
 
 
 def test_every_table_is_explained():

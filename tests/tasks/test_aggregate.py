@@ -27,8 +27,16 @@ create table source_judgments (
     cost_usd double, attempts int
 );
 create table source_criteria as
-    select 'tone' as criterion_id, null::varchar as category, 1.0::double as weight, false as is_gate,
-        null::double as threshold, 1.0::double as gate_threshold;
+    select 'tone' as criterion_id, null::varchar as category, 1.0::double as weight, 1.0::double as effective_weight,
+        false as is_gate, null::double as threshold, 1.0::double as gate_threshold;
+create table source_category_weights as
+    select '(none)' as category, 'tone' as criterion_id, 1.0::double as weight;
+create table source_categories as select '(none)' as category, null::varchar as parent;
+create table source_steps (root varchar, criterion_id varchar, parent varchar, node varchar, weight double);
+create table source_case_criteria (
+    output_id varchar, criterion_id varchar, category varchar, weight double, is_gate boolean, threshold double,
+    gate_threshold double
+);
 create table source_run as
     select 'run' as run_id, null::double as pass_threshold, false as require_thresholds, 'null' as missing;
 create table source_timings (

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,6 +7,8 @@ from hypothesis import strategies as st
 from rubrics.outputs import Output, output_id
 from tasks.fitting import RowFitter
 
+OWN = {"id": "t", "description": "?", "method": {"type": "judge"}}
+OWN_TEXT = '[{"description":"?","id":"t","method":{"type":"judge"}}]'
 metadata_objects = st.dictionaries(st.text(max_size=3), st.integers(0, 9) | st.text(max_size=3), max_size=4)
 
 
@@ -69,11 +73,11 @@ def test_csv_cells_are_read_as_what_their_columns_hold():
         "prompt": '[{"role": "user"}]',
         "context": '["x", "y"]',
         "metadata": '{"a": 1}',
-        "criteria": '[{"id": "t"}]',
+        "criteria": json.dumps([OWN]),
         "seed": "5",
     }
     messages, metadata = '[{"role":"user"}]', '{"a":1,"seed":"5"}'
-    expected = Output("1", "m", "100", 2, messages, "", None, ["x", "y"], metadata, '[{"id":"t"}]')
+    expected = Output("1", "m", "100", 2, messages, "", None, ["x", "y"], metadata, OWN_TEXT)
     assert fitted(row("1", output="", **cells), "csv") == expected
 
 
@@ -95,8 +99,8 @@ def test_a_csv_prompt_that_is_no_list_of_messages_is_text():
 
 def test_parquet_gives_the_same_output_as_json_lines():
     columns = {"prompt": [{"role": "user", "content": "Hi"}], "context": ["x"], "sample_index": 1}
-    flat = row(**columns, metadata='{"b": 1, "a": 2}', criteria='[{"id": "t"}]')
-    assert fitted(flat, "parquet") == fitted(row(**columns, metadata={"a": 2, "b": 1}, criteria=[{"id": "t"}]))
+    flat = row(**columns, metadata='{"b": 1, "a": 2}', criteria=json.dumps([OWN]))
+    assert fitted(flat, "parquet") == fitted(row(**columns, metadata={"a": 2, "b": 1}, criteria=[OWN]))
 
 
 def test_values_that_json_lacks_are_kept_in_metadata_as_text():

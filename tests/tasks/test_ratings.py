@@ -76,7 +76,7 @@ class Place:
 
     def verdict(self, run_id: str, rubric: Rubric = RUBRIC) -> dict:
         ratings_file = RunFolder(self.path / run_id).ratings_file
-        return score_ratings(run_id, rubric.criteria[0], self.shard, ratings_file).to_pylist()[0]
+        return score_ratings(run_id, rubric.criteria[0], pq.read_table(self.shard), ratings_file).to_pylist()[0]
 
     def keep(self, run_id: str, text: str, name: str = "ratings.csv") -> None:
         """Match a file and publish its ratings, as a run does."""

@@ -234,7 +234,7 @@ def test_the_budget_holds_with_many_in_flight(judge: LoopbackJudge, tmp_path: Pa
 
 def test_the_budget_holds_over_sessions_with_a_hanging_endpoint(judge: LoopbackJudge, tmp_path: Path):
     judge.faults = ["hang"] * 100
-    settings = JudgeSettings(model="m", base_url=judge.base_url, max_attempts=2, timeout_s=0.05, max_tokens=10)
+    settings = JudgeSettings(model="m", base_url=judge.base_url, max_attempts=2, timeout_s=0.3, max_tokens=10)
     record = tmp_path / "budget.jsonl"
     for first in (0, 50):
         with (

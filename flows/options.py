@@ -1,0 +1,24 @@
+"""What the commands share: options, and how JSON is printed."""
+
+from typing import Annotated, Any
+
+import typer
+
+DONE, NOT_MET, NOT_FINISHED = 0, 1, 3  # the exit codes; 2 is bad usage or input
+DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
+
+LakeOption = Annotated[str, typer.Option("--lake", envvar="GRADEBOOK_LAKE", help="sqlite:FILE or postgres:CONNECTION")]
+DataOption = Annotated[str | None, typer.Option("--data", help="folder of the Parquet files, for a PostgreSQL lake")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
+
+
+def json_text(row: dict[str, Any]) -> str:
+    """One JSON object, indented, with a line break at its end."""
+    import orjson
+
+    return orjson.dumps(row, default=str, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def print_json(row: dict[str, Any]) -> None:
+    """Print one JSON object on stdout, indented."""
+    typer.echo(json_text(row), nl=False)

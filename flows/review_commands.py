@@ -1,0 +1,95 @@
+"""The commands `gradebook review` and `gradebook compare`: one artifact, and two runs."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
+from rubrics.errors import InputError
+
+
+def review(  # noqa: PLR0913 - each is an option
+    artifact: Annotated[str, typer.Argument(help="a file of text or JSON; - for stdin")],
+    rubrics: Annotated[str, typer.Option("--rubrics", help="rubric files or names, with commas between")],
+    judge: Annotated[str | None, typer.Option("--judge", help="a model's name, a judge file, or replay:FILE")] = None,
+    budget_usd: Annotated[float | None, typer.Option("--budget-usd", help="dollars a rubric may cost")] = None,
+    allow_unscored: Annotated[
+        bool, typer.Option("--allow-unscored", help="go on where nothing scores a criterion's method")
+    ] = False,
+    feedback: Annotated[str | None, typer.Option("--feedback", help="llm: the judge writes it")] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold one artifact against several rubrics: approved, or needs_revision and why.
+
+    A JSON object with an `output` is a row of outputs; anything else is the output itself.
+
+    \b
+    gradebook review reply.txt --rubrics general_answer --judge gpt-4o-mini
+    gradebook review rubric.yaml --rubrics meta_rubric --judge gpt-4o-mini --json
+    echo '{"id": 1}' | gradebook review - --rubrics json_record
+
+    Exit: 0 approved, 1 needs revision, 2 bad input, 3 not finished.
+    """
+    from tasks.request import EvaluationRequest
+    from tasks.review import APPROVED, review_artifact
+
+    names = tuple(name.strip() for name in rubrics.split(",") if name.strip())
+    if not names:
+        raise InputError(f"--rubrics: found {rubrics!r}, expected at least one rubric")
+    request = EvaluationRequest(
+        artifact,
+        names[0],
+        judge,
+        lake=lake,
+        data=data,
+        budget_usd=budget_usd,
+        allow_unscored=allow_unscored,
+        feedback=feedback,
+    )
+    found = review_artifact(artifact, _read(artifact), names, request)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        from flows.comparing_display import show_review
+
+        show_review(found)
+    raise typer.Exit(DONE if found.status == APPROVED else NOT_MET)
+
+
+def compare(
+    run_a: Annotated[str, typer.Argument(help="a run's id: the baseline")],
+    run_b: Annotated[str, typer.Argument(help="a run's id")],
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put two runs beside each other, case by case; differences are B - A.
+
+    Runs on different rubric versions are compared on the criteria whose text is the same, under a banner that says so.
+
+    \b
+    gradebook compare 20261101-020000-a1b2c3 20261102-020000-d4e5f6
+    """
+    from flows.comparing_display import show_comparison
+    from tasks.compare import compare_runs
+    from tasks.lake import find_lake
+
+    found = compare_runs(find_lake(lake, data), run_a, run_b)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        show_comparison(found)
+
+
+def _read(artifact: str) -> bytes:
+    if artifact == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(artifact).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{artifact}: can't be read ({reason}), expected a file of text or JSON") from None

@@ -1,0 +1,95 @@
+"""Checklists: yes/no questions for each case."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any, Self
+
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
+
+from rubrics.importers.case_export import Case, export_cases
+from rubrics.importers.case_rows import Answered, CaseId, CaseShape, Prompt, Words, criterion_row, import_cases
+from rubrics.importers.keeping import Kept, given, kept_as, kept_of, plain_number
+from rubrics.importers.reading import OpenMapping
+from rubrics.importers.shapes import Exported, Format, Imported, Row
+from rubrics.importers.texts import json_lines
+from rubrics.model import LARGEST_WEIGHT, CaseCriterion
+
+LEVELS = ({"id": "no", "score": 0.0}, {"id": "yes", "score": 1.0})
+
+
+class _Question(OpenMapping):
+    id: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.:-]{0,63}$")] | None = None
+    question: Words
+    weight: Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT)] | None = None
+
+
+def _bare_question(value: Any) -> Any:
+    return {"question": value} if isinstance(value, str) else value
+
+
+_Questions = Annotated[list[Annotated[_Question, BeforeValidator(_bare_question)]], Field(min_length=1)]
+
+
+class _Checklist(Answered, CaseShape):
+    case_id: Annotated[CaseId | None, Field(validation_alias=AliasChoices("case_id", "id"))] = None
+    prompt: Annotated[Prompt, Field(validation_alias=AliasChoices("prompt", "instruction"))]
+    reference: str | None = None
+    questions: Annotated[_Questions, Field(validation_alias=AliasChoices("checklist", "questions"))]
+
+    @model_validator(mode="after")
+    def _each_id_once(self) -> Self:
+        twice = [name for name, count in Counter(self.ids).items() if count > 1]
+        if twice:
+            raise ValueError(f"questions: found the id {twice[0]!r} again, expected each id once")
+        return self
+
+    @property
+    def ids(self) -> list[str]:
+        return [question.id or f"q{number}" for number, question in enumerate(self.questions, start=1)]
+
+    @property
+    def identity(self) -> tuple[str | None, Any]:
+        return self.case_id, [self.prompt, [question.question for question in self.questions]]
+
+    def columns(self, kept: Kept) -> Row:
+        left = kept.note_all("", self.left_with(*self.unanswered))
+        columns = {**self.answer_columns, "prompt": self.prompt, "reference": self.reference}
+        criteria = [_criterion(name, each, kept) for name, each in zip(self.ids, self.questions, strict=True)]
+        return {**given(columns), "criteria": criteria, **kept_as("checklist", left)}
+
+
+def _criterion(criterion_id: str, question: _Question, kept: Kept) -> Row:
+    left = kept.note_all("questions[].", question.left)
+    weight = None if question.weight is None else plain_number(question.weight)
+    levels = [dict(level) for level in LEVELS]
+    return criterion_row(criterion_id, question.question, "checklist", left, weight=weight, levels=levels)
+
+
+def read_checklist(text: str, path: str) -> Imported:
+    """Cases with a criterion a question, `q1` ..., judged as `no` 0 or `yes` 1. Raises `RubricError`."""
+    return import_cases(text, path, _Checklist)
+
+
+def write_checklist(rows: Sequence[Row]) -> Exported:
+    """JSON Lines with a row an output, or a case where none has been answered. Raises `RubricError`."""
+    return export_cases(rows, lambda cases: json_lines(_line(case) for case in cases), read_checklist)
+
+
+def _line(case: Case) -> Row:
+    return {
+        **case.kept("checklist"),
+        "case_id": case.case_id,
+        "prompt": case.prompt,
+        "checklist": [_written(criterion) for criterion in case.criteria],
+        **given({"reference": case.reference, "model": case.model, "response": case.output}),
+    }
+
+
+def _written(criterion: CaseCriterion) -> Row:
+    weight = {} if criterion.weight is None else {"weight": plain_number(criterion.weight)}
+    kept = kept_of(criterion.metadata, "checklist")
+    return {**kept, "id": criterion.id, "question": criterion.description, **weight}
+
+
+SUMMARY = "yes/no questions for each case, with the answers where they are there"
+FORMAT = Format("checklist", SUMMARY, ".jsonl", "cases", read_checklist, write_checklist)

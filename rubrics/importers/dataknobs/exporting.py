@@ -1,0 +1,72 @@
+"""Rubrics as dataknobs JSON."""
+
+from rubrics.errors import RubricError
+from rubrics.importers.dataknobs.importing import understand
+from rubrics.importers.dataknobs.notes import (
+    OURS,
+    lay_over_notes,
+    notes_of,
+    omitted_by,
+    overlay_of_rubric,
+    unseen_names,
+)
+from rubrics.importers.dataknobs.terms import express_rubric
+from rubrics.importers.keeping import Kept
+from rubrics.importers.reading import Reading
+from rubrics.importers.shapes import Exported, Row
+from rubrics.importers.texts import indented_json
+from rubrics.model import Criterion, Rubric
+from rubrics.weights import effective_weights
+from rubrics.writing import rubric_values
+
+UNSEEN = "not seen by dataknobs, comes back on import"
+
+
+def write_dataknobs(rubric: Rubric) -> Exported:
+    """The rubric as dataknobs JSON; lost: what it says and dataknobs does not see."""
+    wanted = rubric_values(rubric)
+    plain = _simplify(rubric, wanted)
+    foreign = express_rubric(plain, omitted_by(notes_of(wanted)))
+    with_notes = lay_over_notes(foreign, plain, wanted)
+    try:
+        foreign, back = with_notes, _read_back(with_notes)
+    except RubricError:  # its metadata.dataknobs is not what an import left there
+        back = _read_back(foreign)
+    riding = overlay_of_rubric(wanted, back, foreign)
+    if riding and not isinstance(foreign.get("metadata"), dict):
+        foreign["metadata"] = {}  # something has to hold what rides along
+        riding = overlay_of_rubric(wanted, _read_back(foreign), foreign)
+    if riding:
+        foreign["metadata"] = {**foreign["metadata"], OURS: riding}
+    unseen = Kept()
+    unseen.note(*unseen_names(riding))
+    return Exported(indented_json(foreign), (f"{UNSEEN}: {', '.join(unseen.words())}",) if unseen.words() else ())
+
+
+def _read_back(foreign: Row) -> Row:
+    return understand(foreign, Reading("", foreign))
+
+
+def _simplify(rubric: Rubric, wanted: Row) -> Row:
+    """The rubric as far as dataknobs has a place for it; its weights are those that make the same score when flat."""
+    weights = effective_weights(rubric)
+    has_place = ("id", "version", "name", "description", "target_type", "pass_threshold", "metadata")
+    return {
+        **{key: wanted[key] for key in has_place if key in wanted},
+        "criteria": [_simplify_criterion(criterion, weights[criterion.id]) for criterion in rubric.criteria],
+    }
+
+
+def _simplify_criterion(criterion: Criterion, weight: float) -> Row:
+    levels = criterion.scale.levels if criterion.scale else criterion.levels
+    method = criterion.method.model_dump(by_alias=True)
+    named = {key: method[key] for key in ("type", "check", "function", "schema") if key in method}
+    plain = {
+        "id": criterion.id,
+        "name": criterion.name,
+        "description": criterion.description,
+        "weight": max(weight, 0),  # dataknobs divides by the sum of all weights: it has no penalties
+        "levels": [level.model_dump(mode="json", exclude_defaults=True) for level in levels],
+        "method": named if len(named) > 1 else {"type": "judge"},
+    }
+    return {key: value for key, value in plain.items() if value not in (None, [])}

@@ -1,0 +1,101 @@
+"""dataknobs rubrics read."""
+
+from dataclasses import replace
+from typing import Any
+
+from rubrics.importers.dataknobs.notes import (
+    OURS,
+    THEIRS,
+    kept_names,
+    lay_over_rubric,
+    notes_of_criterion,
+    notes_of_rubric,
+    omitted_defaults,
+)
+from rubrics.importers.dataknobs.terms import (
+    ForeignRubric,
+    express_criterion,
+    express_rubric,
+    understand_criterion,
+    understand_head,
+)
+from rubrics.importers.ids import DistinctIds
+from rubrics.importers.keeping import Kept, kept_as, mapping_of
+from rubrics.importers.reading import Reading, open_json
+from rubrics.importers.shapes import Imported, Row
+from rubrics.plain_words import shown
+
+CONFIG = f"{THEIRS}_config"  # the key of `metadata` for what a config file says beside its rubric
+MOST_NAMED = 20
+
+
+def read_dataknobs(text: str, path: str) -> Imported:
+    """The one rubric of a dataknobs file: a rubric, a list of one, or a config with `rubrics`."""
+    reading = open_json(text, path)
+    foreign, config = _only_rubric(reading)
+    foreign, riding = _take_off(foreign, reading)
+    rubric = understand(foreign, reading)
+    kept = Kept()
+    kept.note(*kept_names(rubric))
+    if riding:
+        rubric = lay_over_rubric(rubric, riding, foreign, kept)
+    if config:
+        rubric["metadata"] = {**rubric.get("metadata", {}), CONFIG: kept.note_all("config.", config)}
+    return reading.finish(rubric, kept)
+
+
+def _only_rubric(reading: Reading) -> tuple[Row, Row]:
+    """The rubric's mapping, and what a config file says beside its rubrics."""
+    value = reading.value
+    is_config = isinstance(value, dict) and "rubrics" in value and "criteria" not in value
+    if isinstance(value, dict) and not is_config:
+        return value, {}
+    rubrics, place = (value["rubrics"], ("rubrics",)) if is_config else (value, ())
+    if not isinstance(rubrics, list):
+        reading.stop(place, f"found {shown(rubrics)}, expected a rubric, or a list of one")
+    if len(rubrics) != 1:
+        named = [str(entry.get("id")) if isinstance(entry, dict) else "?" for entry in rubrics[:MOST_NAMED]]
+        ids = f" ({', '.join(named)})" if named else ""
+        reading.stop(place, f"found {len(rubrics)} rubrics{ids}, expected one: an import takes one rubric a file")
+    if not isinstance(rubrics[0], dict):
+        reading.stop((*place, 0), f"found {shown(rubrics[0])}, expected a rubric")
+    return rubrics[0], {key: entry for key, entry in value.items() if key != "rubrics"} if is_config else {}
+
+
+def _take_off(foreign: Row, reading: Reading) -> tuple[Row, Row]:
+    """The foreign rubric without `metadata.gradebook`, and that."""
+    metadata = foreign.get("metadata")
+    if not isinstance(metadata, dict) or OURS not in metadata:
+        return foreign, {}
+    riding = metadata[OURS]
+    criteria = riding.get("criteria", {}) if isinstance(riding, dict) else None
+    if not isinstance(criteria, dict) or not all(isinstance(entry, dict) for entry in criteria.values()):
+        reading.stop(("metadata", OURS), "found what no export wrote, expected a mapping of what dataknobs can't say")
+    return {**foreign, "metadata": {key: entry for key, entry in metadata.items() if key != OURS}}, riding
+
+
+def understand(foreign: Row, reading: Reading) -> Row:
+    """The keys of a rubric file, with what they do not say under `metadata.dataknobs`. Raises `RubricError`."""
+    _note_repeats(foreign, reading)
+    shape = replace(reading, value=foreign).fit_whole(ForeignRubric)
+    omitted = omitted_defaults(foreign)
+    ids = DistinctIds()
+    criteria: list[Row] = []
+    for theirs, found in zip(foreign["criteria"], shape.criteria, strict=True):
+        plain = understand_criterion(found, ids.take(found.id))
+        notes = notes_of_criterion(theirs, express_criterion(plain, omitted), plain)
+        criteria.append({**plain, **kept_as(THEIRS, notes)})
+    rubric = {**understand_head(shape), "criteria": criteria}
+    notes = notes_of_rubric(foreign, express_rubric(rubric), omitted)
+    return rubric | ({"metadata": {**rubric.get("metadata", {}), THEIRS: notes}} if notes else {})
+
+
+def _note_repeats(foreign: Row, reading: Reading) -> None:
+    reading.note_repeats(_ids_in(foreign.get("criteria")), ("criteria",))
+    criteria = foreign.get("criteria")
+    for number, criterion in enumerate(criteria if isinstance(criteria, list) else ()):
+        reading.note_repeats(_ids_in(mapping_of(criterion).get("levels")), ("criteria", number, "levels"))
+
+
+def _ids_in(entries: Any) -> list[Any]:
+    return [mapping_of(entry).get("id") for entry in entries] if isinstance(entries, list) else []

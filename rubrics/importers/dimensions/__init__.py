@@ -1,0 +1,12 @@
+"""Rubrics of dimensions (JSON): each with a method, a weight and a threshold of 0 to 100; and safety gates by name.
+
+What becomes of the methods: `rubrics.importers.dimensions.methods`. Weights are meant to add up to 1 (`weight_sum`),
+and a safety gate is a criterion with `gate: true`. A version of two numbers gets a third, 0.
+"""
+
+from rubrics.importers.dimensions.exporting import write_dimensions
+from rubrics.importers.dimensions.importing import read_dimensions
+from rubrics.importers.shapes import Format
+
+SUMMARY = "dimensions with weights and thresholds of 0 to 100, and safety gates"
+FORMAT = Format("dimensions", SUMMARY, ".json", "rubric", read_dimensions, write_dimensions)

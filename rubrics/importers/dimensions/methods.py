@@ -1,0 +1,90 @@
+"""The methods and questions of dimensions, as they stand in a rubric, and back.
+
+A method becomes the nearest that may stand in a rubric, and none is made to run that the file can't run:
+
+- `deterministic`: `function`, under the made name `dimensions:ID`; its `rule` is text that nothing here decides;
+- `semantic_similarity`: `similarity`; `claim_pipeline` and `groundedness`: `claims` against the context;
+- `llm_judge`: `judge`; `human`: `ratings`; both with the levels not_met, partly_met and met, as the file has none;
+- none, as with a safety gate that is only named: `function`, `safety_gates:ID`.
+
+The `rule` or `prompt` is the description where there is no other. In a prompt with slots (`{{output}}`) the slots'
+names stand in their places, as the judge here is shown the output beside the question.
+"""
+
+import re
+from typing import Any
+
+from rubrics.importers.keeping import Kept
+from rubrics.methods import ClaimsMethod, FunctionMethod, SimilarityMethod
+from rubrics.model import Criterion
+
+LEVELS: tuple[dict[str, Any], ...] = (
+    {"id": "not_met", "score": 0, "description": "The output does nothing of what is asked here, or the opposite."},
+    {"id": "partly_met", "score": 0.5, "description": "It does a part of it: at least one thing is missing or wrong."},
+    {"id": "met", "score": 1, "description": "It does all of it, and nothing in it speaks against it."},
+)
+METHODS: dict[str, dict[str, Any]] = {
+    "semantic_similarity": {"type": "similarity", "against": "reference"},
+    "llm_judge": {"type": "judge"},
+    "claim_pipeline": {"type": "claims", "against": "context"},
+    "groundedness": {"type": "claims", "against": "context"},
+    "human": {"type": "ratings"},
+}
+LEVELLED = ("llm_judge", "human")
+DIMENSIONS, GATES = "dimensions", "safety_gates"
+
+_SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)[^{}]*\}\}|\$?\{([A-Za-z_][A-Za-z0-9_.]*)\}|\{[%#][^%#]*[%#]\}")
+
+
+def method_of(name: str | None, criterion_id: str) -> dict[str, Any]:
+    """The rubric's method for a dimension's; for `deterministic` and for none, one that names what is missing."""
+    made = {None: f"{GATES}:{criterion_id}", "deterministic": f"{DIMENSIONS}:{criterion_id}"}
+    return {"type": "function", "function": made[name]} if name in made else dict(METHODS[str(name)])
+
+
+def method_name(criterion: Criterion, kept: dict[str, Any], lost: Kept) -> str | None:
+    """A dimension's method for gradebook's; None for a gate that was only named. kept: what an import kept of it."""
+    match criterion.method:
+        case FunctionMethod(function=function):
+            if criterion.gate and function.startswith(f"{GATES}:"):
+                return None
+            if not function.startswith(f"{DIMENSIONS}:"):
+                lost.note("criteria.method.function")
+            return "deterministic"
+        case ClaimsMethod(against=against):
+            if against != "context":
+                lost.note(f"criteria.method.against {against}")
+            return "groundedness" if kept.get("method") == "groundedness" else "claim_pipeline"
+        case SimilarityMethod(against=against):
+            if against != "reference":
+                lost.note(f"criteria.method.against {against}")
+            return "semantic_similarity"
+    kind = criterion.method.type
+    if kind in ("judge", "ratings"):
+        if criterion.method.model_dump(exclude_defaults=True, exclude={"type"}):
+            lost.note("criteria.method.max_tokens")
+        return "llm_judge" if kind == "judge" else "human"
+    lost.note(f"criteria.method {kind} (its settings; written as deterministic)")
+    return "deterministic"
+
+
+def source_key(method: str | None) -> str:
+    """The key of the sentence that says how a dimension is decided."""
+    return "rule" if method == "deterministic" else "prompt"
+
+
+def without_slots(text: str) -> str:
+    """A prompt as a question: the slots' names in their places, and no blocks of a template."""
+    return _SLOT.sub(lambda found: found[1] or found[2] or "", text).strip()
+
+
+def words_of(name: str) -> str:
+    """A name as words, for a criterion that is only named: tone_fit -> Tone fit."""
+    words = re.sub(r"[_-]+", " ", name).strip() or name
+    return words[0].upper() + words[1:]
+
+
+def question_of(sources: dict[str, Any], method: str | None, name: str | None, foreign_id: str) -> str:
+    """What a dimension without a description asks. sources: its `rule` and `prompt`."""
+    source = sources.get(source_key(method)) or sources.get("rule") or sources.get("prompt") or ""
+    return without_slots(str(source)) or name or words_of(foreign_id)

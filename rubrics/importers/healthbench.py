@@ -1,0 +1,100 @@
+"""HealthBench: conversations with points for what a physician wants said, and below 0 for what not."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from rubrics.importers.case_export import Case, export_cases, weight_of
+from rubrics.importers.case_rows import Answered, CaseId, CaseShape, Prompt, Words, criterion_row, import_cases
+from rubrics.importers.keeping import Kept, filled, given, kept_as, kept_of, plain_number
+from rubrics.importers.reading import OpenMapping
+from rubrics.importers.shapes import Exported, Format, Imported, Row
+from rubrics.importers.texts import json_lines
+from rubrics.model import CaseCriterion
+
+_AXIS = "axis:"
+_LONGEST_CATEGORY = 64
+LEVELS = (
+    {"id": "not_met", "score": 0.0, "description": "What the criterion describes is not in the response."},
+    {"id": "met", "score": 1.0, "description": "What the criterion describes is in the response."},
+)
+
+
+class _Criterion(OpenMapping):
+    criterion: Words
+    points: Annotated[float, Field(ge=-10, le=10)]
+    tags: list[str] | None = None
+
+
+class _Example(Answered, CaseShape):
+    prompt: Prompt
+    prompt_id: CaseId | None = None
+    rubrics: Annotated[list[_Criterion], Field(min_length=1)]
+    example_tags: list[str] | None = None
+
+    @property
+    def identity(self) -> tuple[str | None, Any]:
+        return self.prompt_id, [self.prompt, [each.criterion for each in self.rubrics]]
+
+    def columns(self, kept: Kept) -> Row:
+        left = kept.note_all("", self.left_with("example_tags", *self.unanswered))
+        criteria = [_criterion(f"c{number}", each, kept) for number, each in enumerate(self.rubrics, start=1)]
+        return {**self.answer_columns, "prompt": self.prompt, "criteria": criteria, **kept_as("healthbench", left)}
+
+
+def _criterion(criterion_id: str, each: _Criterion, kept: Kept) -> Row:
+    left = kept.note_all("rubrics[].", each.left_with("tags"))
+    return criterion_row(
+        criterion_id,
+        each.criterion,
+        "healthbench",
+        left,
+        category=_category(each.tags or []),
+        weight=plain_number(each.points),
+        levels=[dict(level) for level in LEVELS],
+    )
+
+
+def _category(tags: list[str]) -> str | None:
+    axes = (tag.removeprefix(_AXIS).strip() for tag in tags if tag.startswith(_AXIS))
+    return next((axis for axis in axes if 0 < len(axis) <= _LONGEST_CATEGORY), None)
+
+
+def read_healthbench(text: str, path: str) -> Imported:
+    """Cases with a criterion a rubric entry, `c1` ..., that weighs its points. Raises `RubricError` with every fault.
+
+    A criterion's category is what follows `axis:` in the first of its tags that has it; its metadata has all its tags.
+    """
+    return import_cases(text, path, _Example)
+
+
+def write_healthbench(rows: Sequence[Row]) -> Exported:
+    """JSON Lines with a row an output, or a case where none has been answered. Raises `RubricError`."""
+    return export_cases(rows, lambda cases: json_lines(_line(case) for case in cases), read_healthbench)
+
+
+def _line(case: Case) -> Row:
+    line = {
+        "prompt": case.prompt,
+        "prompt_id": case.case_id,
+        "rubrics": [_entry(criterion) for criterion in case.criteria],
+        "example_tags": case.kept("healthbench").get("example_tags", []),
+    }
+    answer = {"model": case.model, "response": case.output}
+    return {**line, **filled(case.kept("healthbench"), (*line, *answer)), **given(answer)}
+
+
+def _entry(criterion: CaseCriterion) -> Row:
+    kept = kept_of(criterion.metadata, "healthbench")
+    axis = [f"{_AXIS}{criterion.category}"] if criterion.category else []
+    entry = {
+        "criterion": criterion.description,
+        "points": weight_of(criterion),
+        "tags": kept.get("tags", axis),
+    }
+    return {**entry, **filled(kept, entry)}
+
+
+SUMMARY = "conversations, each with criteria of its own that give or take points"
+FORMAT = Format("healthbench", SUMMARY, ".jsonl", "cases", read_healthbench, write_healthbench)

@@ -1,0 +1,64 @@
+"""Ids made of foreign names: readable, of gradebook's characters, no two alike in one list; and versions."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from rubrics.levels import LEVEL_ID_PATTERN
+from rubrics.model import ID_PATTERN, VERSION_PATTERN
+
+LONGEST_MADE = 48  # of an id made of words
+LONGEST_NUMBERED = 57  # leaves room for a number behind it
+IDENTIFIER = re.compile(ID_PATTERN)
+LEVEL_ID = re.compile(LEVEL_ID_PATTERN)
+
+_NO_WORD = re.compile(r"[^a-z0-9]+")
+
+
+def identifier(text: str, fallback: str = "criterion", fitting: re.Pattern[str] = IDENTIFIER) -> str:
+    """The text where it is an id already, else one made of its first words. fitting: which ids may stay.
+
+    "Step correctness (1-5)" -> step_correctness_1_5; "7 days" -> criterion_7_days.
+    """
+    if fitting.fullmatch(text):
+        return text
+    words = _NO_WORD.sub("_", text.lower()).strip("_") or fallback
+    words = words if words[0].isalpha() else f"{fallback}_{words}"
+    cut = words[: LONGEST_MADE + 1].rpartition("_")[0] or words[:LONGEST_MADE]
+    return words if len(words) <= LONGEST_MADE else cut
+
+
+class DistinctIds:
+    """Ids of one list, no two alike; thousands of the same name take no longer than others."""
+
+    def __init__(
+        self,
+        fallback: str = "criterion",
+        fitting: re.Pattern[str] = IDENTIFIER,
+        taken: Iterable[str] = (),
+        mark: str = "_",
+    ) -> None:
+        """fitting: which names stay as they are; mark: what stands before a number."""
+        self._fallback, self._fitting, self._mark = fallback, fitting, mark
+        self._counts = Counter(set(taken))
+
+    def take(self, text: str) -> str:
+        """An id for the name, with a number behind it where it is taken: tone, tone_2."""
+        name = numbered = identifier(text, self._fallback, self._fitting)
+        while self._counts[numbered]:
+            self._counts[name] += 1
+            numbered = f"{name[:LONGEST_NUMBERED]}{self._mark}{self._counts[name]}"
+        self._counts[numbered] = 1
+        return numbered
+
+
+def may_be_id_of(made: str, name: str) -> bool:
+    """Whether `DistinctIds` may have made this id of that name."""
+    first = identifier(name)
+    return made == first or re.fullmatch(f"{re.escape(first[:LONGEST_NUMBERED])}_[0-9]+", made) is not None
+
+
+def complete_version(version: str) -> str | None:
+    """A version of two or three numbers with three: 1.0 is 1.0.0; None where it is another kind of name."""
+    whole = f"{version}.0" if version.count(".") == 1 else version
+    return whole if re.fullmatch(VERSION_PATTERN, whole) else None

@@ -1,0 +1,83 @@
+"""IFEval: prompts with instructions that a program can verify, a check each."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from rubrics.importers.case_export import Case, export_cases, prompt_text
+from rubrics.importers.case_rows import Answered, CaseId, CaseShape, Words, criterion_row, import_cases
+from rubrics.importers.ids import DistinctIds
+from rubrics.importers.keeping import Kept, given, kept_as
+from rubrics.importers.shapes import Exported, Format, Imported, Row
+from rubrics.importers.texts import json_lines
+from rubrics.methods import CheckMethod
+
+_NAME = r"[A-Za-z][A-Za-z0-9_.:-]{0,59}"  # shorter than a criterion's id may be: a repeated one gets a number behind it
+_PLAIN_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
+
+
+class _Example(Answered, CaseShape):
+    key: CaseId
+    prompt: Words
+    instruction_id_list: Annotated[list[Annotated[str, Field(pattern=f"^{_NAME}$")]], Field(min_length=1)]
+    kwargs: list[dict[str, Any]]
+
+    @model_validator(mode="after")
+    def _kwargs_an_instruction(self) -> Self:
+        found, wanted = len(self.kwargs), len(self.instruction_id_list)
+        if found != wanted:
+            raise ValueError(f"kwargs: found {found} entries, expected {wanted}: one an instruction")
+        return self
+
+    @property
+    def identity(self) -> tuple[str | None, Any]:
+        return self.key, None
+
+    def columns(self, kept: Kept) -> Row:
+        left = kept.note_all("", self.left_with(*self.unanswered))
+        ids = DistinctIds(fitting=re.compile(_NAME), mark=".")
+        pairs = zip(self.instruction_id_list, self.kwargs, strict=True)
+        criteria = [_criterion(ids.take(instruction), instruction, given(kwargs)) for instruction, kwargs in pairs]
+        return {**self.answer_columns, "prompt": self.prompt, "criteria": criteria, **kept_as("ifeval", left)}
+
+
+def _criterion(criterion_id: str, instruction: str, settings: Row) -> Row:
+    method = {"type": "check", "check": instruction, "settings": settings}
+    return criterion_row(criterion_id, _description(instruction, settings), "ifeval", {}, method=method)
+
+
+def _description(instruction: str, settings: Row) -> str:
+    """ "length_constraints:number_words" with num_words 300 -> "Length constraints: number words (num_words 300)"."""
+    words = instruction.replace("_", " ").replace(":", ": ").capitalize()
+    return f"{words} ({', '.join(f'{name} {value}' for name, value in settings.items())})" if settings else words
+
+
+def read_ifeval(text: str, path: str) -> Imported:
+    """Cases with a criterion an instruction, whose id is also its check's name. Raises `RubricError` with every fault.
+
+    Whether gradebook has such a check is asked when a run begins, not here.
+    """
+    return import_cases(text, path, _Example)
+
+
+def write_ifeval(rows: Sequence[Row]) -> Exported:
+    """JSON Lines with the instructions of each case, and its answer where it has one. Raises `RubricError`."""
+    return export_cases(rows, lambda cases: json_lines(_line(case) for case in cases), read_ifeval)
+
+
+def _line(case: Case) -> Row:
+    checks = [criterion.method for criterion in case.criteria if isinstance(criterion.method, CheckMethod)]
+    return {
+        **case.kept("ifeval"),
+        "key": int(case.case_id) if _PLAIN_NUMBER.fullmatch(case.case_id) else case.case_id,
+        "prompt": prompt_text(case.prompt),
+        "instruction_id_list": [method.check for method in checks],
+        "kwargs": [method.settings for method in checks],
+        **given({"model": case.model, "response": case.output}),
+    }
+
+
+SUMMARY = "prompts with instructions that a program can verify"
+FORMAT = Format("ifeval", SUMMARY, ".jsonl", "cases", read_ifeval, write_ifeval)

@@ -1,0 +1,12 @@
+"""Potato's annotation configurations: their schemes `rubric_eval` and `trajectory_eval`, which people fill in.
+
+Several such schemes in a file become one rubric with a category each, of equal weight, so that a category's score is
+what the scheme's own would be. The file's other keys, and the schemes of other types, are kept.
+"""
+
+from rubrics.importers.potato.exporting import write_potato
+from rubrics.importers.potato.importing import read_potato
+from rubrics.importers.shapes import Format
+
+SUMMARY = "annotation schemes that people fill in: rubric_eval and trajectory_eval"
+FORMAT = Format("potato", SUMMARY, ".yaml", "rubric", read_potato, write_potato)

@@ -1,0 +1,173 @@
+"""Prometheus: an instruction, a response, a reference and a criterion with a description for each score from 1 to 5."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from rubrics.importers.case_export import Case, export_cases, prompt_text
+from rubrics.importers.case_rows import CaseId, CaseShape, Words, answer_columns, criterion_row, read_cases
+from rubrics.importers.keeping import Kept, filled, given, kept_as, kept_of
+from rubrics.importers.reading import OpenMapping
+from rubrics.importers.shapes import Exported, Format, Imported, Row
+from rubrics.importers.texts import indented_json
+
+SCORES = range(1, 6)
+_SCORE_LINE = re.compile(r"^Score ([0-9]+):[ \t]*", re.MULTILINE)
+_HEADING = re.compile(
+    r"^###(Task Description|The instruction to evaluate|Response to evaluate|Reference Answer \(Score 5\)"
+    r"|Score Rubrics|Feedback):?[ \t]*$",
+    re.MULTILINE,
+)
+_PROMPT_START = "###The instruction to evaluate"
+# The sections of a whole judge prompt, in their order, by the field that holds each elsewhere.
+_SECTIONS = {
+    "Task Description": "task_description",
+    "The instruction to evaluate": "instruction",
+    "Response to evaluate": "response",
+    "Reference Answer (Score 5)": "reference_answer",
+    "Score Rubrics": "score_rubric",
+    "Feedback": "feedback",
+}
+_SCORED = ("gpt4_score", "gpt4_feedback")
+_NEEDED = ("The instruction to evaluate", "Response to evaluate", "Score Rubrics")
+
+
+def _rubric_of_text(value: Any) -> Any:
+    """The fields of a rubric written as text: the criterion, in brackets or not, then a line a score."""
+    if not isinstance(value, str):
+        return value
+    criteria, *parts = _SCORE_LINE.split(value)
+    scores = dict(zip(parts[::2], parts[1::2], strict=True))
+    if sorted(parts[::2]) != [str(score) for score in SCORES]:
+        found = ", ".join(f"'Score {score}:'" for score in parts[::2]) or "no 'Score 1:'"
+        raise ValueError(f"found {found}, expected a line for each score from 1 to 5")
+    criteria = criteria.strip()
+    if criteria.startswith("[") and criteria.endswith("]"):
+        criteria = criteria[1:-1].strip()
+    return {"criteria": criteria, **{f"score{score}_description": scores[str(score)].strip() for score in SCORES}}
+
+
+class _ScoreRubric(OpenMapping):
+    criteria: Words
+    score1_description: Words
+    score2_description: Words
+    score3_description: Words
+    score4_description: Words
+    score5_description: Words
+
+    @property
+    def points(self) -> dict[str, str]:
+        """A description a point."""
+        return {str(score): getattr(self, f"score{score}_description") for score in SCORES}
+
+
+_Score = Annotated[int, Field(ge=SCORES[0], le=SCORES[-1])]
+
+
+def _lone_score(value: Any) -> Any:
+    return [value] if isinstance(value, int) else value
+
+
+class _Example(CaseShape):
+    case_id: Annotated[CaseId | None, Field(validation_alias=AliasChoices("case_id", "id", "prompt_id"))] = None
+    instruction: Words
+    response: str | None = None
+    reference_answer: str | None = None
+    score_rubric: Annotated[_ScoreRubric, BeforeValidator(_rubric_of_text)]
+    model: Annotated[Words | None, Field(validation_alias=AliasChoices("response_source", "model"))] = None
+    gpt4_score: Annotated[list[_Score] | None, BeforeValidator(_lone_score)] = None
+    gpt4_feedback: list[str] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unfold(cls, value: Any) -> Any:
+        """An instruction that is a whole judge prompt is taken apart: its sections are fields."""
+        prompt = value.get("instruction") if isinstance(value, dict) else None
+        if not isinstance(prompt, str) or not prompt.startswith("###") or _PROMPT_START not in prompt:
+            return value
+        head, *parts = _HEADING.split(prompt)
+        names = parts[::2]
+        fields = {_SECTIONS[name]: part.strip() for name, part in zip(names, parts[1::2], strict=True)}
+        wrong = ["text before the first part"] if head.strip() else []
+        wrong += [f"no '###{name}'" for name in _NEEDED if name not in names]
+        wrong += [f"'###{name}' {count} times" for name, count in Counter(names).items() if count > 1]
+        wrong += [f"{field!r} beside a judge prompt" for field in fields if field != "instruction" and field in value]
+        if wrong:
+            raise ValueError(f"instruction: found {', '.join(wrong)}, expected each part once")
+        return {**value, **fields}
+
+    @field_validator("gpt4_feedback")
+    @classmethod
+    def _one_a_score(cls, value: list[str] | None, row: ValidationInfo) -> list[str] | None:
+        count = len(row.data.get("gpt4_score") or ())
+        if value and len(value) != count and "gpt4_score" in row.data:
+            raise ValueError(f"found {len(value)} entries, expected one for each of the {count} scores")
+        return value
+
+    @property
+    def identity(self) -> tuple[str | None, Any]:
+        rubric = self.score_rubric
+        return self.case_id, [self.instruction, self.reference_answer, rubric.criteria, rubric.points]
+
+    def columns(self, kept: Kept) -> Row:
+        answer, rubric = answer_columns(self.model, self.response), self.score_rubric
+        left = kept.note_all("", self.left_with(*(() if answer else ("model", *_SCORED))))
+        # Scores and feedback have their place in the ratings; they stand here too, for the way back.
+        left |= given({name: getattr(self, name) for name in _SCORED})
+        scale = {"min": SCORES[0], "max": SCORES[-1], "points": rubric.points}
+        rubric_left = kept.note_all("score_rubric.", rubric.left)
+        return {
+            **answer,
+            **given({"prompt": self.instruction, "reference": self.reference_answer}),
+            "criteria": [criterion_row("score", rubric.criteria, "prometheus", rubric_left, scale=scale)],
+            **kept_as("prometheus", left),
+        }
+
+
+def read_prometheus(text: str, path: str) -> Imported:
+    """Cases with the criterion `score` on a scale from 1 to 5. Raises `RubricError` with every fault.
+
+    `gpt4_score` becomes ratings by gpt4_1, gpt4_2 ...
+    """
+    kept = Kept()
+    found = read_cases(text, path, _Example, kept)
+    ratings = [rating for row, case in found for rating in _ratings(row, case)]
+    return Imported(cases=tuple(case for _, case in found), ratings=tuple(ratings), kept=kept.words())
+
+
+def _ratings(row: _Example, case: Row) -> Iterable[Row]:
+    """A row a score, as the row of its output names it; none where there is no output."""
+    if "output" not in case:
+        return
+    place: Row = {name: case[name] for name in ("case_id", "model", "sample_index") if name in case}
+    notes = row.gpt4_feedback or [""] * len(row.gpt4_score or ())
+    for number, (score, note) in enumerate(zip(row.gpt4_score or (), notes, strict=True), start=1):
+        rating = {**place, "criterion_id": "score", "rater": f"gpt4_{number}", "level_id": str(score)}
+        yield {**rating, **filled({"notes": note})}
+
+
+def write_prometheus(rows: Sequence[Row]) -> Exported:
+    """A JSON list with an entry an output, or a case where none has been answered. Raises `RubricError`."""
+    return export_cases(rows, lambda cases: indented_json([_entry(case) for case in cases]), read_prometheus)
+
+
+def _entry(case: Case) -> Row:
+    scored = next((criterion for criterion in case.criteria if len(criterion.ranked_levels) == len(SCORES)), None)
+    rubric: Row = {}
+    if scored:
+        points = {f"score{score}_description": scored.ranked_levels[score - 1].description for score in SCORES}
+        rubric = {**kept_of(scored.metadata, "prometheus"), "criteria": scored.description, **points}
+    return {
+        **case.kept("prometheus"),
+        "case_id": case.case_id,
+        "instruction": prompt_text(case.prompt),
+        **given({"response": case.output, "reference_answer": case.reference, "response_source": case.model}),
+        "score_rubric": rubric,
+    }
+
+
+SUMMARY = "a response, a reference and a criterion described for each score from 1 to 5"
+FORMAT = Format("prometheus", SUMMARY, ".json", "cases", read_prometheus, write_prometheus)

@@ -1,0 +1,24 @@
+"""What a bare requirement becomes: a question for a judge, and the levels not met and met."""
+
+from rubrics.importers.shapes import Row
+from rubrics.model import Criterion
+
+MET_LEVELS: tuple[Row, ...] = (
+    {
+        "id": "not_met",
+        "score": 0.0,
+        "description": "The output does not do what the requirement says, or only in part.",
+    },
+    {"id": "met", "score": 1.0, "description": "The output does all of what the requirement says."},
+)
+
+
+def met_levels() -> list[Row]:
+    """The levels of a requirement that comes without any, worst first."""
+    return [dict(level) for level in MET_LEVELS]
+
+
+def are_met_levels(criterion: Criterion) -> bool:
+    """Whether a criterion's levels only say not met and met, or nothing."""
+    levels = criterion.scale.levels if criterion.scale else criterion.levels
+    return not levels or [level.model_dump(exclude_defaults=True) for level in levels] == met_levels()

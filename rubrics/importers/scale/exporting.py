@@ -1,0 +1,51 @@
+"""Rows of cases as Scale tasks, the turns and responses back in their places."""
+
+from collections.abc import Iterable, Sequence
+
+from rubrics.importers.case_export import Case, export_cases
+from rubrics.importers.keeping import kept_of
+from rubrics.importers.scale.importing import read_scale
+from rubrics.importers.scale.shapes import CRITERION_KEY, KINDS
+from rubrics.importers.shapes import Exported, Row
+from rubrics.importers.texts import indented_json
+
+
+def write_scale(rows: Sequence[Row]) -> Exported:
+    """A JSON list of tasks, the turns and responses back in their places. Raises `RubricError`."""
+    return export_cases(rows, lambda cases: indented_json(_tasks(cases)), read_scale)
+
+
+def _tasks(cases: Iterable[Case]) -> list[Row]:
+    tasks: list[Row] = []
+    slots: dict[tuple[str, ...], list[Row]] = {}
+    for case in cases:
+        kept = case.kept("scale")
+        task = {"task_id": case.case_id, **kept_of(kept, "task")}
+        thread = {"id": "thread_0", **kept_of(kept, "thread")}
+        turn = _turn(case, kept_of(kept, "turn"))
+        inner = tasks
+        ids: tuple[str, ...] = ()
+        for own, name in ((task, "threads"), (thread, "turns"), (turn, "messages")):
+            ids = (*ids, str(own.get("task_id" if name == "threads" else "id")))
+            if ids not in slots:
+                slots[ids] = [*turn["messages"]] if name == "messages" else []
+                inner.append({**own, name: slots[ids]})
+            inner = slots[ids]
+        if case.output is not None:
+            message = {**kept_of(kept, "message"), "role": "assistant", "source_id": case.model}
+            inner.append({**message, "content": {**kept_of(message, "content"), "text": case.output}})
+    return tasks
+
+
+def _turn(case: Case, kept: Row) -> Row:
+    """The turn without its responses, as it was read, with the criteria as they are now."""
+    annotations = []
+    for number, each in enumerate(case.criteria):
+        key = each.id if CRITERION_KEY.fullmatch(each.id) else f"rubric_0_criteria_{number}"
+        kind = {"value": each.category} if each.category in KINDS else {}
+        annotations.append({**kept_of(each.metadata, "scale"), "key": key, "title": each.description, **kind})
+    others = kept["annotations"] if isinstance(kept.get("annotations"), list) else []
+    prompt = case.prompt if isinstance(case.prompt, list) else [{"role": "user", "content": case.prompt}]
+    asked = [{"role": m["role"], "content": {"text": m["content"]}} for m in prompt if m["role"] != "assistant"]
+    messages = {} if isinstance(kept.get("messages"), list) else {"messages": asked}
+    return {"id": "turn_0", **kept, **messages, "annotations": [*annotations, *others]}

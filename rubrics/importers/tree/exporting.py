@@ -1,0 +1,116 @@
+"""Rubrics as trees of tasks: categories are groups, criteria are leaves that are met or not."""
+
+from itertools import chain, count
+from typing import Any
+
+from rubrics.importers.keeping import Kept, kept_of, note_lost, note_method, plain_number
+from rubrics.importers.requirements import are_met_levels
+from rubrics.importers.shapes import Exported, Row
+from rubrics.importers.texts import indented_json
+from rubrics.model import Category, Criterion, Rubric
+
+TASK_KEYS = ("id", "requirements", "weight", "sub_tasks")
+
+
+def write_tree(rubric: Rubric) -> Exported:
+    """The rubric as a tree; gates weigh nothing in it, and penalties have no place in it."""
+    lost = Kept()
+    _note_lost(rubric, lost)
+    kept = kept_of(rubric.metadata, "tree")
+    weight = kept.get("weight")
+    root_weight = weight if isinstance(weight, int | float) and not isinstance(weight, bool) and weight >= 0 else 1
+    only = rubric.criteria[0]
+    if kept and len(rubric.criteria) == 1 and not rubric.categories and not kept_of(only.metadata, "tree"):
+        root = _task(kept, rubric.id, only.description, root_weight, _Ids(lost))  # the root was the criterion
+    else:
+        ids = _Ids(lost)
+        root = _task(kept, rubric.id, rubric.description or rubric.name or rubric.id, root_weight, ids)
+        root["sub_tasks"] = _hang_up(rubric, ids, lost)
+    return Exported(indented_json(root), lost.words())
+
+
+class _Ids:
+    """The ids of the tasks so far: a file may have one twice, a copied criterion copies its own, a group may share one.
+
+    The first task with an id has it; that the next one has another is told.
+    """
+
+    def __init__(self, lost: Kept) -> None:
+        self._lost = lost
+        self._taken: set[str] = set()
+
+    def take(self, foreign_id: Any, own_id: str) -> str:
+        """The id for a task: the one that an import kept, where it did, else its own; with a number where both are."""
+        wanted = foreign_id if isinstance(foreign_id, str) and foreign_id else own_id
+        numbered = (f"{own_id}_{number}" for number in count(2))
+        task_id = next(name for name in chain((wanted, own_id), numbered) if name not in self._taken)
+        if task_id != wanted:
+            self._lost.note("the id of a task that another task has (it gets another)")
+        self._taken.add(task_id)
+        return task_id
+
+
+def _hang_up(rubric: Rubric, ids: _Ids, lost: Kept) -> list[Row]:
+    """The tasks right below the root, with all that is below them; a group stands where its first criterion does."""
+    categories = {category.id: category for category in rubric.categories}
+    groups: dict[str | None, list[Row]] = {None: []}
+    for criterion in rubric.criteria:
+        if (criterion.weight or 0) < 0:
+            continue
+        task = _leaf(rubric, criterion, ids)
+        home = criterion.category if rubric.categories else None
+        while home is not None and home not in groups:
+            groups[home] = [task]
+            task = _group(categories[home], groups[home], ids)
+            home = categories[home].parent
+        groups[home].append(task)
+        if not _is_last(task, home, groups, categories):
+            lost.note("the order of criteria (those of a group stand together)")
+    return groups[None]
+
+
+def _is_last(task: Row, home: str | None, groups: dict[str | None, list[Row]], categories: dict[str, Category]) -> bool:
+    """Whether nothing stands behind the task in the whole tree."""
+    while home is not None:
+        children, home = groups[home], categories[home].parent
+        if groups[home][-1].get("sub_tasks") is not children:
+            return False
+    return True
+
+
+def _leaf(rubric: Rubric, criterion: Criterion, ids: _Ids) -> Row:
+    kept = kept_of(criterion.metadata, "tree")
+    return _task(kept, criterion.id, criterion.description, rubric.weight_of(criterion), ids)
+
+
+def _group(category: Category, children: list[Row], ids: _Ids) -> Row:
+    words = category.description or category.name or category.id
+    task = _task(kept_of(category.metadata, "tree"), category.id, words, category.weight, ids)
+    task["sub_tasks"] = children
+    return task
+
+
+def _task(kept: Row, own_id: str, requirements: str, weight: float, ids: _Ids) -> Row:
+    """A node with what an import kept of it."""
+    others = {key: value for key, value in kept.items() if key not in TASK_KEYS}
+    return {
+        "id": ids.take(kept.get("id"), own_id),
+        "requirements": requirements,
+        "weight": plain_number(weight),
+        "sub_tasks": [],
+        "task_category": None,
+        "finegrained_task_category": None,
+        **others,
+    }
+
+
+def _note_lost(rubric: Rubric, lost: Kept) -> None:
+    shown = "description" if rubric.description else "description name"  # the words of the root
+    note_lost(rubric, "tree", lost, shown, "category levels", "weight parent name description")
+    lost.note(*("categories.name" for category in rubric.categories if category.name and category.description))
+    for criterion in rubric.criteria:
+        if (criterion.weight or 0) < 0:
+            lost.note(f"criteria.{criterion.id} (a penalty)")
+        note_method(criterion.method, "judge", lost)
+        if criterion.levels and not are_met_levels(criterion):
+            lost.note("criteria.levels")

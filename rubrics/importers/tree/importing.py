@@ -1,0 +1,133 @@
+"""Trees of tasks read, node by node."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from rubrics.importers.ids import DistinctIds, identifier
+from rubrics.importers.keeping import FIRST_VERSION, Kept, filled, kept_as, plain_number
+from rubrics.importers.reading import OpenMapping, Reading, open_json
+from rubrics.importers.requirements import met_levels
+from rubrics.importers.shapes import Imported, Row
+from rubrics.model import LARGEST_WEIGHT
+from rubrics.plain_words import Place
+
+MOST_TASKS = 10_000
+DEEPEST_TASK = 40
+PLACE_SHOWN = 6  # the parts of a place that a message shows
+
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|[0-9a-f]{16,}|[0-9]+", re.IGNORECASE)
+
+
+class Task(OpenMapping):
+    """A node of the tree; the other keys of the format go where they stand."""
+
+    id: Annotated[str, Field(min_length=1)]
+    requirements: Annotated[str, Field(min_length=1)]
+    weight: Annotated[float, Field(ge=0, le=LARGEST_WEIGHT, allow_inf_nan=False)]
+    sub_tasks: list[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    task: Task
+    place: Place
+    parent: str | None  # the category around it
+
+    @property
+    def depth(self) -> int:
+        return len(self.place) // 2
+
+
+@dataclass(slots=True)
+class _Growth:
+    """The rubric as far as the tree is walked."""
+
+    categories: list[Row] = field(default_factory=list)
+    criteria: list[Row] = field(default_factory=list)
+    kept: Kept = field(default_factory=Kept)
+    names: DistinctIds = field(default_factory=lambda: DistinctIds("task"))
+
+
+def read_tree(text: str, path: str) -> Imported:
+    """The rubric of one tree of tasks."""
+    reading = open_json(text, path)
+    root = reading.fit_whole(Task)
+    growth = _Growth()
+    own_keys = _kept_keys(root, growth)
+    if root.sub_tasks:
+        _note_weightless(root, (), reading)
+        _walk(root, growth, reading)
+    else:
+        growth.criteria.append({"id": growth.names.take(_words_of(root)), **_question(root)})
+    rubric: Row = {
+        "id": identifier(_words_of(root), "rubric"),
+        "version": FIRST_VERSION,
+        "description": root.requirements,
+        **filled({"categories": growth.categories}),
+        "criteria": growth.criteria,
+        **kept_as("tree", {**own_keys, "weight": plain_number(root.weight)}),
+    }
+    return reading.finish(rubric, growth.kept)
+
+
+def _walk(root: Task, growth: _Growth, reading: Reading) -> None:
+    """Every node below the root, in the order of the file; without recursion, whatever the depth."""
+    waiting = _children(_Node(root, (), None), None, reading)
+    while waiting:
+        node = waiting.pop()
+        if len(growth.categories) + len(growth.criteria) == MOST_TASKS:
+            reading.stop(node.place, f"found more than {MOST_TASKS:,} tasks, expected fewer")
+        if node.depth > DEEPEST_TASK:
+            words = f"found more than {DEEPEST_TASK} tasks one in another, expected fewer"
+            reading.stop(node.place[:PLACE_SHOWN], words)
+        name = growth.names.take(_words_of(node.task))
+        weight = {"weight": plain_number(node.task.weight)}
+        kept = kept_as("tree", _kept_keys(node.task, growth))
+        if not node.task.sub_tasks:
+            home = filled({"category": node.parent})
+            growth.criteria.append({"id": name, **home, **weight, **_question(node.task), **kept})
+            continue
+        _note_weightless(node.task, node.place, reading)
+        home = filled({"parent": node.parent})
+        growth.categories.append({"id": name, **home, **weight, "description": node.task.requirements, **kept})
+        waiting += _children(node, name, reading)
+
+
+def _children(node: _Node, name: str | None, reading: Reading) -> list[_Node]:
+    """The tasks right below, the first one last; what is none becomes a fault. name: their category."""
+    entries = node.task.sub_tasks or []
+    if len(entries) > MOST_TASKS:
+        reading.stop((*node.place, "sub_tasks"), f"found {len(entries):,} tasks, expected at most {MOST_TASKS:,}")
+    found: list[_Node] = []
+    for index, entry in enumerate(entries):
+        here = (*node.place, "sub_tasks", index)
+        child = reading.fit(Task, entry, here)
+        found += [_Node(child, here, name)] if child else []
+    return found[::-1]
+
+
+def _note_weightless(task: Task, place: Place, reading: Reading) -> None:
+    """A group has no mean where its parts weigh nothing, and a group that weighs nothing has no place."""
+    weights = [entry.get("weight") for entry in task.sub_tasks or () if isinstance(entry, dict)]
+    if weights and not any(weights):
+        reading.note((*place, "sub_tasks"), "found the weight 0 on each of them, expected at least one above 0")
+    if place and task.weight == 0:
+        reading.note((*place, "weight"), "found 0 on a task with sub_tasks, expected a number above 0")
+
+
+def _question(task: Task) -> Row:
+    return {"description": task.requirements, "levels": met_levels(), "method": {"type": "judge"}}
+
+
+def _kept_keys(task: Task, growth: _Growth) -> Row:
+    """What the node says and gradebook has no place for: its own id, its kind of work, its grade."""
+    growth.kept.note("id")
+    return {"id": task.id, **growth.kept.note_all("", task.left)}
+
+
+def _words_of(task: Task) -> str:
+    """What an id is made of: the task's own id where people can read it, else its requirement."""
+    return task.requirements if _RANDOM_ID.fullmatch(task.id) else task.id

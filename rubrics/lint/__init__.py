@@ -1,0 +1,33 @@
+"""A rubric about rubrics: rules, a module a family; importing this package registers them all."""
+
+from rubrics.lint import (
+    criteria,
+    decidable,
+    levels,
+    methods,
+    parser_rules,
+    questions,
+    similarity,
+    steps,
+    thresholds,
+    weights,
+    words,
+)
+from rubrics.lint.findings import Finding, Rule, Severity
+from rubrics.lint.linting import lint_text, rules
+
+FAMILIES = (
+    criteria,
+    decidable,
+    levels,
+    methods,
+    parser_rules,
+    questions,
+    similarity,
+    steps,
+    thresholds,
+    weights,
+    words,
+)
+
+__all__ = ["FAMILIES", "Finding", "Rule", "Severity", "lint_text", "rules"]

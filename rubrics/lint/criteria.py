@@ -1,0 +1,81 @@
+"""Rules about criteria as a set: each of them once, not too many, each saying what it asks."""
+
+from collections.abc import Iterator
+
+from rubrics.lint.findings import Remark, register_rule
+from rubrics.lint.tokens import VAGUE, content_words, is_same_root, roots_of, shorten, words_of
+from rubrics.model import Criterion, Rubric
+from rubrics.plain_words import Place
+from rubrics.weights import TOP
+
+MOST_CRITERIA = 10  # of one group; beyond it the weights are small and the ratings careless
+_GENERIC = "output reply response answer text message model result assistant criterion quality"
+GENERIC_WORDS = frozenset(_GENERIC.split())
+
+
+@register_rule("no-description", "warning", "Say in the rubric's description what it evaluates, and for what decision.")
+def find_no_description(rubric: Rubric) -> Iterator[Remark]:
+    """The rubric has no description."""
+    if not rubric.description.strip():
+        yield Remark(("description",), "found none, expected a sentence on what is evaluated")
+
+
+@register_rule("duplicate-name", "error", "Rename one of the two criteria, or make them one.")
+def find_duplicate_names(rubric: Rubric) -> Iterator[Remark]:
+    """Two criteria have the same name, but for case, order, stop words and endings; an id stands in for none."""
+    seen: dict[frozenset[str], int] = {}
+    for index, criterion in enumerate(rubric.criteria):
+        first = seen.setdefault(_roots_of_name(criterion), index)
+        if first != index:
+            key = "id" if criterion.name is None else "name"
+            found = shorten(criterion.name or criterion.id)
+            yield Remark(
+                ("criteria", index, key), f"found {found}, the name of criteria[{first}] too, expected another"
+            )
+
+
+@register_rule("duplicate-description", "error", "Take one of the two criteria away, or describe what sets it apart.")
+def find_duplicate_descriptions(rubric: Rubric) -> Iterator[Remark]:
+    """Two criteria have the same description, so one judgment counts twice."""
+    seen: dict[tuple[str, ...], int] = {}
+    for index, criterion in enumerate(rubric.criteria):
+        first = seen.setdefault(words_of(criterion.description) or (criterion.description,), index)
+        if first != index:
+            message = (
+                f"found {shorten(criterion.description)} of criteria[{first}] again, expected a question of its own"
+            )
+            yield Remark(("criteria", index, "description"), message)
+
+
+@register_rule("description-repeats-name", "warning", "Say in the description what a reader is to look for.")
+def find_repeated_names(rubric: Rubric) -> Iterator[Remark]:
+    """A criterion's description only says its name again."""
+    for index, criterion in enumerate(rubric.criteria):
+        names = content_words(f"{criterion.name or ''} {criterion.id.replace('_', ' ')}")
+        said = [
+            word for word in content_words(criterion.description) if word not in GENERIC_WORDS and not VAGUE.match(word)
+        ]
+        if all(any(is_same_root(word, name) for name in names) for word in said):
+            message = f"found {shorten(criterion.description)}, expected more than the name says"
+            yield Remark(("criteria", index, "description"), message)
+
+
+@register_rule(
+    "too-many-criteria", "warning", "Put the criteria into categories, or take those away that decide nothing."
+)
+def find_crowds(rubric: Rubric) -> Iterator[Remark]:
+    """More than 10 weighted criteria stand in one group: a category, or the rubric where it lists none."""
+    counts: dict[str, int] = {}
+    for criterion in rubric.criteria:
+        group = criterion.category or TOP if rubric.categories else TOP
+        counts[group] = counts.get(group, 0) + (rubric.weight_of(criterion) != 0)
+    places: dict[str, Place] = {category.id: ("categories", index) for index, category in enumerate(rubric.categories)}
+    for group, count in counts.items():
+        if count > MOST_CRITERIA:
+            message = f"found {count} weighted criteria in one group, expected at most {MOST_CRITERIA}"
+            yield Remark(places.get(group, ("criteria",)), message)
+
+
+def _roots_of_name(criterion: Criterion) -> frozenset[str]:
+    name = criterion.id.replace("_", " ") if criterion.name is None else criterion.name
+    return roots_of(name) or frozenset(words_of(name) or (name.strip(),))

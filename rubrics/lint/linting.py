@@ -1,0 +1,49 @@
+"""Lint: everything that is wrong with a rubric file, each with its line and its mend."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rubrics.errors import RubricError
+from rubrics.library import line_of, parse_rubric
+from rubrics.lint.findings import Finding, Remark, Rule, find_all, known_rules
+from rubrics.lint.parser_rules import find_by_fault
+from rubrics.lint.steps import VERSION_STEP, find_wrong_step
+from rubrics.model import Rubric
+from rubrics.plain_words import place_text
+from rubrics.yaml_lines import YamlText, read_yaml
+
+
+def lint_text(
+    text: str | bytes, path: str, previous: Rubric | None = None, folder: Path | None = None
+) -> tuple[Finding, ...]:
+    """Every finding about a rubric file, sorted by line, then rule; of a file that does not parse, its faults alone.
+
+    previous: the version before, which the step of the version is held against. folder: where the files stand that
+    the rubric may extend; with none, it may extend shipped rubrics alone.
+    """
+    try:
+        rubric = parse_rubric(text, path, folder)
+    except RubricError as error:
+        return _in_order(map(find_by_fault, error.faults))
+    yaml_text = read_yaml(text, path)
+    return _in_order(_finding(rule, remark, yaml_text) for rule, remark in _remarks(rubric, previous))
+
+
+def rules() -> tuple[Rule, ...]:
+    """Every rule, the parser's among them, sorted by id."""
+    return tuple(rule for _, rule in sorted(known_rules().items()))
+
+
+def _remarks(rubric: Rubric, previous: Rubric | None) -> Iterator[tuple[Rule, Remark]]:
+    yield from find_all(rubric)
+    for remark in find_wrong_step(previous, rubric) if previous else ():
+        yield VERSION_STEP, remark
+
+
+def _finding(rule: Rule, remark: Remark, yaml_text: YamlText) -> Finding:
+    line, place = line_of(yaml_text, remark.place), place_text(remark.place)
+    return Finding(rule.id, rule.severity, yaml_text.path, line, place, remark.message, remark.mend or rule.mend)
+
+
+def _in_order(findings: Iterator[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda each: (each.line or 0, each.rule, each.place, each.message)))

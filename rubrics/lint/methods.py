@@ -1,0 +1,59 @@
+"""Rules about methods."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rubrics.lint.findings import Remark, register_rule
+from rubrics.methods import SCORED_METHODS, FunctionMethod, SchemaMethod
+from rubrics.model import Rubric
+
+_ANNOTATIONS = (
+    "$schema $id $anchor $comment $defs $vocabulary definitions title description default examples deprecated readOnly "
+    "writeOnly format contentMediaType contentEncoding contentSchema"
+)
+ANNOTATIONS = frozenset(_ANNOTATIONS.split())
+_EMPTY: tuple[tuple[str, Any], ...] = (
+    ("properties", {}),
+    ("patternProperties", {}),
+    ("required", []),
+    ("additionalProperties", True),
+    ("additionalProperties", {}),
+    ("items", True),
+    ("items", {}),
+)
+
+
+@register_rule("unsupported-method", "note", "Expect no verdicts yet, or use check, schema, judge or ratings.")
+def find_unsupported_methods(rubric: Rubric) -> Iterator[Remark]:
+    """Nothing scores the criterion's method yet: claims, similarity."""
+    for index, criterion in enumerate(rubric.criteria):
+        if criterion.method.type not in (*SCORED_METHODS, "function"):
+            expected = f"expected one of {', '.join(SCORED_METHODS)}"
+            message = f"found the method {criterion.method.type}, which nothing scores yet, {expected}"
+            yield Remark(("criteria", index, "method"), message)
+
+
+@register_rule(
+    "unknown-function", "warning", "Use a check, a schema or a judge: gradebook runs no code that a rubric names."
+)
+def find_functions(rubric: Rubric) -> Iterator[Remark]:
+    """A function of another system stands in the place of a check."""
+    for index, criterion in enumerate(rubric.criteria):
+        if isinstance(criterion.method, FunctionMethod):
+            message = f"found the function {criterion.method.function}, expected a check that gradebook has"
+            yield Remark(("criteria", index, "method"), message)
+
+
+@register_rule(
+    "schema-accepts-everything", "warning", "Say in the schema what the JSON has to hold, or use the check json_valid."
+)
+def find_empty_schemas(rubric: Rubric) -> Iterator[Remark]:
+    """A schema holds nothing that an output could fail, but for not being JSON."""
+    for index, criterion in enumerate(rubric.criteria):
+        if isinstance(criterion.method, SchemaMethod) and _accepts_everything(criterion.method.json_schema):
+            message = "found a schema that takes any JSON, expected one that an output could fail"
+            yield Remark(("criteria", index, "method", "schema"), message)
+
+
+def _accepts_everything(schema: dict[str, Any]) -> bool:
+    return all(keyword in ANNOTATIONS or (keyword, value) in _EMPTY for keyword, value in schema.items())

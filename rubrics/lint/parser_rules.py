@@ -1,0 +1,74 @@
+"""The rules of the parser: what keeps a file from being a rubric at all."""
+
+import re
+
+from rubrics.errors import Fault
+from rubrics.lint.findings import Finding, Rule, declare_rule, known_rules
+
+_RULES_OF_THE_PARSER = (
+    ("syntax", "The file is not YAML, or uses a part of YAML that a rubric has no need of.", "Mend the YAML there."),
+    ("unknown-key", "A key is not one of the format's.", "Correct the key's spelling, or move it under metadata."),
+    ("missing-key", "A key that has to be there is not.", "Add the key."),
+    ("wrong-value", "A value has the wrong type or lies out of its bounds.", "Write a value of the expected kind."),
+    ("repeated-id", "An id stands twice in the same list.", "Give the second entry an id of its own."),
+    ("no-criteria", "The rubric has no criteria.", "Add a criterion under criteria."),
+    ("no-method", "A criterion has no method.", "Give the criterion a method with a type."),
+    ("unknown-method", "A method's type is not a known one.", "Name one of the known methods."),
+    ("unknown-check", "A check's name is not a known one.", "Name a registered check."),
+    ("check-settings", "A check does not take the settings given.", "Correct the check's settings."),
+    (
+        "unsafe-schema",
+        "A schema is not a JSON Schema, points outside itself, or holds a pattern that RE2 can't take.",
+        "Write the schema out in the rubric, with references within it and patterns that RE2 takes.",
+    ),
+    ("gate-with-weight", "A gate has a weight.", "Take the weight away, or write gate: false."),
+    (
+        "penalty-with-threshold",
+        "A criterion with a weight below 0 has a threshold.",
+        "Take the threshold away, or turn the criterion into a gate.",
+    ),
+    ("no-weight", "No criterion has a weight above 0.", "Give at least one criterion a weight above 0."),
+    (
+        "unreachable-threshold",
+        "A threshold lies above the best score, or has nothing to hold against.",
+        "Lower the threshold to a score that an output can have, or take it away.",
+    ),
+    (
+        "no-levels",
+        "A criterion for a judge or for people has fewer than two levels.",
+        "Describe at least two levels, the worst first.",
+    ),
+    ("wrong-scale", "A scale's points make no scale.", "Give min and max, or points, each number once."),
+    (
+        "category-tree",
+        "The categories are no tree, or one is unknown or empty.",
+        "List each category once, with a criterion in it.",
+    ),
+    (
+        "unknown-use",
+        "An entry uses a criterion that the extended rubrics do not have.",
+        "Name a criterion of a rubric under extends.",
+    ),
+    (
+        "unknown-rubric",
+        "The rubric extends one that can't be found or read.",
+        "Name a shipped rubric or a file beside this one.",
+    ),
+)
+INVALID = declare_rule(
+    Rule("invalid", "error", "Anything else that the parser refuses.", "Mend it as the message says.")
+)
+for _id, _summary, _mend in _RULES_OF_THE_PARSER:
+    declare_rule(Rule(_id, "error", _summary, _mend))
+PARSER_RULES = ("invalid", *(entry[0] for entry in _RULES_OF_THE_PARSER))
+
+_PLACE_OF_A_MESSAGE = re.compile(r"([a-z_]+(?:\[[0-9]+\]|\.[A-Za-z0-9_$-]+)*): ")
+
+
+def find_by_fault(fault: Fault) -> Finding:
+    """A fault of the parser as a finding; its message starts with the place, where it has one."""
+    rule = known_rules().get(fault.rule, INVALID)
+    named = _PLACE_OF_A_MESSAGE.match(fault.message)
+    place = named[1] if named else ""
+    message = fault.message[named.end() :] if named else fault.message
+    return Finding(rule.id, rule.severity, fault.path, fault.line, place, message, rule.mend)

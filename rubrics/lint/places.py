@@ -1,0 +1,50 @@
+"""Where the texts of a rubric stand."""
+
+from collections.abc import Iterator
+
+from rubrics.levels import Level
+from rubrics.model import Criterion, Overall, Rubric
+from rubrics.plain_words import Place
+
+READ_METHODS = ("judge", "ratings")  # those whose criteria somebody reads and decides by
+
+
+def described_levels(criterion: Criterion | Overall, place: Place) -> Iterator[tuple[Place, Level]]:
+    """The levels as the file lists them, or a scale's points, each with the place of its description."""
+    for index, level in enumerate(criterion.levels):
+        yield (*place, "levels", index, "description"), level
+    for level in criterion.scale.levels if criterion.scale else ():
+        yield (*place, "scale", "points", level.id), level
+
+
+def named_texts(rubric: Rubric) -> Iterator[tuple[Place, str]]:
+    """Every text that a rubric says to a judge or to people; not those of settings, schemas and metadata."""
+    yield from _texts_at((), name=rubric.name, description=rubric.description)
+    for index, category in enumerate(rubric.categories):
+        texts = {"name": category.name, "description": category.description, "rationale": category.rationale}
+        yield from _texts_at(("categories", index), **texts)
+    for index, criterion in enumerate(rubric.criteria):
+        place: Place = ("criteria", index)
+        texts = {"name": criterion.name, "description": criterion.description, "rationale": criterion.rationale}
+        yield from _texts_at(place, **texts)
+        yield from _texts_of_levels(criterion, place)
+    if rubric.overall:
+        yield from _texts_at(("overall",), label=rubric.overall.label, description=rubric.overall.description)
+        yield from _texts_of_levels(rubric.overall, ("overall",))
+    if rubric.notes:
+        yield from _texts_at(("notes",), label=rubric.notes.label, placeholder=rubric.notes.placeholder)
+
+
+def _texts_at(place: Place, **texts: str | None) -> Iterator[tuple[Place, str]]:
+    for key, text in texts.items():
+        if text:
+            yield (*place, key), text
+
+
+def _texts_of_levels(criterion: Criterion | Overall, place: Place) -> Iterator[tuple[Place, str]]:
+    for where, level in described_levels(criterion, place):
+        is_point = "scale" in where
+        yield where, level.description
+        yield ((*place, "scale", "labels", level.id) if is_point else (*where[:-1], "label")), level.label or ""
+        for number, indicator in enumerate(level.indicators):
+            yield (*where[:-1], "indicators", number), indicator

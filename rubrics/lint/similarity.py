@@ -1,0 +1,58 @@
+"""The rule about criteria that nearly repeat one another."""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain, islice
+from math import ceil
+
+from rubrics.lint.findings import Remark, register_rule
+from rubrics.lint.tokens import content_words
+from rubrics.model import Rubric
+
+LEAST_OVERLAP = 0.8  # words in both over words in either (Jaccard)
+FEWEST_WORDS = 4
+MOST_COMPARED = 100  # earlier criteria a criterion
+
+_Words = frozenset[str]
+
+
+@register_rule(
+    "similar-descriptions", "warning", "Make the two criteria one, or say what each asks that the other does not."
+)
+def find_similar_descriptions(rubric: Rubric) -> Iterator[Remark]:
+    """Two criteria share at least 80% of the words of their descriptions, so they are hardly independent."""
+    texts = [content_words(criterion.description) for criterion in rubric.criteria]
+    for index, earlier, overlap in _similar_pairs(texts):
+        message = f"found {overlap:.0%} of the words of criteria[{earlier}] ({rubric.criteria[earlier].id}) here"
+        yield Remark(("criteria", index, "description"), f"{message}, expected a question of its own")
+
+
+def _similar_pairs(texts: list[tuple[str, ...]]) -> Iterator[tuple[int, int, float]]:
+    """Each text with the first earlier one found like it: (text, earlier text, overlap).
+
+    Two sets that overlap by a share t have one of the (1 - t) * n + 1 rarest words of each in common, so only those
+    are looked up, the rarest first, and at most 100 texts that hold one are compared: time stays linear in the
+    criteria.
+    """
+    sets = [frozenset(words) for words in texts]
+    frequencies = Counter(word for words in sets for word in words)
+    owners: dict[str, list[int]] = {}
+    for index, words in enumerate(sets):
+        if len(words) < FEWEST_WORDS:
+            continue
+        ranked = sorted(words, key=lambda word: (frequencies[word], word))
+        rarest = ranked[: len(words) - ceil(LEAST_OVERLAP * len(words)) + 1]
+        holders = chain.from_iterable(reversed(owners.get(word, ())) for word in rarest)
+        candidates = sorted(set(islice(holders, MOST_COMPARED)))
+        for earlier in candidates:
+            overlap = _overlap(words, sets[earlier])
+            if overlap >= LEAST_OVERLAP and texts[earlier] != texts[index]:
+                yield index, earlier, overlap
+                break
+        for word in rarest:
+            owners.setdefault(word, []).append(index)
+
+
+def _overlap(words: _Words, others: _Words) -> float:
+    shared = len(words & others)
+    return shared / (len(words) + len(others) - shared)

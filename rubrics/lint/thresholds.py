@@ -1,0 +1,45 @@
+"""Rules about thresholds."""
+
+from collections.abc import Iterator
+
+from rubrics.lint.findings import Remark, register_rule
+from rubrics.model import Criterion, Rubric
+from rubrics.weights import effective_weights
+
+
+@register_rule("trivial-threshold", "warning", "Raise the threshold to a score that an output can miss.")
+def find_trivial_thresholds(rubric: Rubric) -> Iterator[Remark]:
+    """Every output reaches the threshold: it is 0, or no more than the worst level's score."""
+    for index, criterion in enumerate(rubric.criteria):
+        worst = criterion.ranked_levels[0].score
+        if criterion.threshold is not None and criterion.threshold <= worst:
+            message = f"found {criterion.threshold:g}, expected more than {worst:g}, the score of the worst level"
+            yield Remark(("criteria", index, "threshold"), message)
+    if rubric.pass_threshold is not None:
+        lowest = _lowest_score(rubric)
+        if rubric.pass_threshold <= lowest:
+            message = f"found {rubric.pass_threshold:g}, expected more than {lowest:g}, the lowest score there is"
+            yield Remark(("pass_threshold",), message)
+
+
+@register_rule("no-threshold", "warning", "Set a threshold: the score from which the criterion is met.")
+def find_missing_thresholds(rubric: Rubric) -> Iterator[Remark]:
+    """A weighted criterion has no threshold, so nothing says when it is met."""
+    for index, criterion in enumerate(rubric.criteria):
+        if rubric.weight_of(criterion) > 0 and criterion.threshold is None:
+            yield Remark(("criteria", index), "found no threshold, expected a score from which the criterion is met")
+
+
+def _lowest_score(rubric: Rubric) -> float:
+    """What the worst output scores; below 0 with penalties."""
+    weights = effective_weights(rubric)
+    positive = sum(weight for weight in weights.values() if weight > 0)
+    return (
+        sum(weights[each.id] * _worst(each, weights[each.id]) for each in rubric.criteria) / positive
+        if positive
+        else 0.0
+    )
+
+
+def _worst(criterion: Criterion, weight: float) -> float:
+    return criterion.ranked_levels[-1 if weight < 0 else 0].score

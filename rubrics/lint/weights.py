@@ -1,0 +1,44 @@
+"""Rules about weights."""
+
+from collections.abc import Iterator
+
+from rubrics.lint.findings import Remark, register_rule
+from rubrics.model import Rubric
+from rubrics.plain_words import Place
+from rubrics.weights import TOP, WeightTree
+
+FEWEST_EQUAL = 3
+# Of a weight_sum below 1 a share of it. A third has no end in decimals, so three times 0.333 (0.999) is taken for 1.
+# Three times 0.33 (0.99) is not: it is as far off as 0.5 + 0.49, where a weight is wrong; one of the thirds is 0.34.
+SUM_TOLERANCE = 0.005
+ROUNDING = 1e-9  # of the sum itself: ten weights of 0.1 add up to a little less than 1
+
+
+@register_rule(
+    "equal-weights", "warning", "Weigh the criteria by what they are worth, or give a rationale for equal weights."
+)
+def find_equal_weights(rubric: Rubric) -> Iterator[Remark]:
+    """Three or more criteria all weigh the same, and not each of them has a rationale that says why."""
+    weighted = [criterion for criterion in rubric.criteria if not criterion.gate]
+    weights = [rubric.weight_of(criterion) for criterion in weighted]
+    category_weights = {category.weight for category in rubric.categories}
+    is_alike = len(set(weights)) == 1 and len(category_weights) <= 1
+    if len(weights) >= FEWEST_EQUAL and is_alike and not all(criterion.rationale for criterion in weighted):
+        yield Remark(
+            ("criteria",), f"found {len(weights)} weights of {weights[0]:g}, expected different ones or a rationale"
+        )
+
+
+@register_rule("weight-sum", "error", "Correct the weights, or weight_sum.")
+def find_wrong_sums(rubric: Rubric) -> Iterator[Remark]:
+    """The weights of a group do not add up to the rubric's weight_sum, to within 0.005 of it."""
+    places: dict[str, Place] = {category.id: ("categories", index) for index, category in enumerate(rubric.categories)}
+    expected = rubric.weight_sum
+    if expected is None:
+        return
+    tolerance = SUM_TOLERANCE * min(1, expected) + ROUNDING * expected
+    for group, found in WeightTree.of(rubric).positive_sums.items():
+        if found > 0 and abs(found - expected) > tolerance:
+            whose = "weights" if group == TOP else f"weights in {group}"
+            message = f"found {whose} that add up to {found:.9g}, expected {expected:.9g}"
+            yield Remark(places.get(group, ("weight_sum",)), message)

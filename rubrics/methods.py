@@ -1,0 +1,91 @@
+"""How a criterion gets its verdicts: the methods by their `type`."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from rubrics.levels import Frozen
+
+_DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
+FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
+
+
+class CheckMethod(Frozen):
+    """a deterministic check, by name; see below"""
+
+    type: Literal["check"]
+    """`check`"""
+    check: str
+    """the check's name"""
+    settings: dict[str, Any] = {}
+    """the check's settings"""
+
+
+class SchemaMethod(Frozen):
+    """the output, read as JSON, against a JSON Schema; an output that is no JSON fails"""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    type: Literal["schema"]
+    """`schema`"""
+    json_schema: dict[str, Any] = Field(alias="schema")
+    """a JSON Schema; nothing is fetched, patterns are RE2's"""
+
+
+class JudgeMethod(Frozen):
+    """a language model: [judging](judging.md). `max_tokens` takes the place of the judge's own limit"""
+
+    type: Literal["judge"]
+    """`judge`"""
+    max_tokens: Annotated[int, Field(gt=0)] | None = None
+    """takes the place of the judge's own limit"""
+
+
+class RatingsMethod(Frozen):
+    """people: [ratings](own-data.md#ratings-of-people)"""
+
+    type: Literal["ratings"]
+    """`ratings`"""
+
+
+class ClaimsMethod(Frozen):
+    """each claim of the output, held `against` the row's `context`, `reference` or `prompt`; not built yet"""
+
+    type: Literal["claims"]
+    """`claims`"""
+    against: Literal["context", "reference", "prompt"] = "context"
+    """the column that has to bear the claims out"""
+
+
+class SimilarityMethod(Frozen):
+    """how near in meaning the output is to the row's `reference`; not built yet"""
+
+    type: Literal["similarity"]
+    """`similarity`"""
+    against: Literal["reference", "context", "prompt"] = "reference"
+    """the column to be near to"""
+
+
+class FunctionMethod(Frozen):
+    """a Python function of another system, as an import found it; gradebook runs no code that a rubric names"""
+
+    type: Literal["function"]
+    """`function`"""
+    function: Annotated[str, Field(pattern=FUNCTION_PATTERN)]
+    """`module.path:function`"""
+
+
+Method = Annotated[
+    CheckMethod | SchemaMethod | JudgeMethod | RatingsMethod | ClaimsMethod | SimilarityMethod | FunctionMethod,
+    Field(discriminator="type"),
+]
+METHODS: dict[str, type[Frozen]] = {
+    "check": CheckMethod,
+    "schema": SchemaMethod,
+    "judge": JudgeMethod,
+    "ratings": RatingsMethod,
+    "claims": ClaimsMethod,
+    "similarity": SimilarityMethod,
+    "function": FunctionMethod,
+}
+SCORED_METHODS = ("check", "schema", "judge", "ratings")  # the others may stand in a rubric, and nothing scores them

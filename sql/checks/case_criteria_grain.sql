@@ -1,0 +1,15 @@
+-- No output's row brings one criterion along twice.
+-- severity: error
+with criteria as (select * from stg_case_criteria),
+
+final as (
+    select
+        output_id,
+        criterion_id,
+        count(*) as row_count,
+    from criteria
+    group by output_id, criterion_id
+    having count(*) > 1
+)
+
+select * from final

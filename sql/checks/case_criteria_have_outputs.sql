@@ -1,0 +1,15 @@
+-- Every criterion that a row brings along is of an output of the run.
+-- severity: error
+with criteria as (select * from stg_case_criteria),
+
+outputs as (select * from int_outputs),
+
+final as (
+    select
+        criteria.output_id,
+        criteria.criterion_id,
+    from criteria
+    anti join outputs on criteria.output_id = outputs.output_id
+)
+
+select * from final

@@ -1,0 +1,15 @@
+-- No criterion that a row brings along has the id of a criterion of the rubric.
+-- severity: error
+with own as (select * from stg_case_criteria),
+
+criteria as (select * from int_criteria),
+
+final as (
+    select
+        own.output_id,
+        own.criterion_id,
+    from own
+    semi join criteria on own.criterion_id = criteria.criterion_id
+)
+
+select * from final

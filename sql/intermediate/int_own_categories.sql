@@ -1,0 +1,39 @@
+-- int_own_categories: one row per output_number, category of a criterion that the output's row brought along. Totals
+-- over these criteria, and (scored_) over the scored ones; weight_rank, weights and bases as in int_category_criteria.
+with verdicts as (select * from int_own_verdicts),
+
+ranked as (
+    select
+        *,
+        max(if(weight > 0, 2, if(weight < 0, 1, 0))) over (partition by output_number, category) as weight_rank,
+    from verdicts
+),
+
+weighed as (
+    select
+        *,
+        if(weight_rank = 0, 1.0, weight) as category_weight,
+        case weight_rank when 2 then greatest(weight, 0.0) when 1 then weight else 1.0 end as category_base,
+    from ranked
+),
+
+final as (
+    select
+        output_number,
+        model,
+        checkpoint,
+        category,
+        weight_rank,
+        sum(category_base) as base_weight,
+        count(*) filter (category_weight <> 0) as weighted_count,
+        count(pass_mark) as mark_count,
+        coalesce(sum(category_weight * score), 0.0) as points,
+        coalesce(sum(category_base) filter (score is not null), 0.0) as scored_base_weight,
+        count(*) filter (category_weight <> 0 and score is not null) as scored_weighted_count,
+        count(pass_mark) filter (score is not null) as scored_mark_count,
+        count(*) filter (is_below(score, pass_mark)) as below_mark_count,
+    from weighed
+    group by output_number, model, checkpoint, category, weight_rank
+)
+
+select * from final

@@ -1,0 +1,11 @@
+-- stg_categories: one row per category of the rubric. parent is the category around it, null at the top.
+with categories as (select * from source_categories),
+
+final as (
+    select
+        category,
+        parent,
+    from categories
+)
+
+select * from final

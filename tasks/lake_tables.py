@@ -1,0 +1,143 @@
+"""The lake's tables and views: made where they are missing, widened where an earlier gradebook made them."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from rubrics.errors import RubricError
+from tasks.sql_text import quoted
+
+if TYPE_CHECKING:
+    from rubrics.model import Rubric
+
+# Each after those that it reads. A view is worked out when somebody asks: a publication spends nothing on it.
+VIEWS = ("criterion_ladders", "verdict_lines", "mean_lines", "output_feedback", "run_feedback")
+
+Columns = dict[tuple[str, str], str]  # (table, column) -> type, in order
+
+_COLUMNS = """
+select table_name, column_name, data_type from duckdb_columns()
+where database_name = '{database}' and schema_name = 'main' and not internal order by table_name, column_index
+"""
+_VIEWS = "select view_name, sql from duckdb_views() where database_name = '{database}' and not internal"
+_POINTERS = """
+insert into rubric_pointers by name
+select rubric_id, max_by(rubric_version, numbers) as rubric_version, max_by(created_at, numbers) as set_at
+from (
+    select *, list_transform(string_split(rubric_version, '.'), lambda part: try_cast(part as bigint)) as numbers
+    from rubrics
+)
+group by rubric_id
+"""
+_UNFILLED = """
+select body from rubrics
+where body is not null and (
+    (rubric_id, rubric_version) in (select (rubric_id, rubric_version) from criteria where position is null)
+    or (rubric_id, rubric_version) not in (select (rubric_id, rubric_version) from levels)
+)
+"""
+_FILL_CRITERIA = """
+update criteria
+set name = filled.name,
+    rationale = filled.rationale,
+    effective_weight = filled.effective_weight,
+    position = filled.position
+from filled_criteria as filled
+where criteria.position is null
+    and criteria.rubric_id = filled.rubric_id
+    and criteria.rubric_version = filled.rubric_version
+    and criteria.criterion_id = filled.criterion_id
+"""
+_FILL_LEVELS = """
+insert into levels by name from filled_levels
+where not exists (from levels where rubric_id = ? and rubric_version = ?)
+"""
+
+
+def is_up_to_date(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether every table, column and view is there, the views with their present text."""
+    columns, views = _wanted()
+    found = _columns(connection, "lake")
+    return all(column in found for column in columns) and views.items() <= _views(connection, "lake").items()
+
+
+def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make what is missing, within the transaction at hand; nothing is ever taken away.
+
+    What an earlier gradebook did not note of its rubrics is filled in from their texts.
+    """
+    earlier = {table for table, _ in _columns(connection, "lake")}
+    make_tables(connection)
+    found = _columns(connection, "lake")
+    for (table, column), kind in _wanted()[0].items():
+        if table not in VIEWS and (table, column) not in found:
+            connection.execute(f'alter table "{quoted(table)}" add column "{quoted(column)}" {kind}')
+    make_views(connection)
+    if "rubrics" in earlier:
+        if "rubric_pointers" not in earlier:
+            connection.execute(_POINTERS)
+        _fill_criteria(connection)
+
+
+def make_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables that are not there yet."""
+    connection.execute(_read_sql("tables.sql"))
+
+
+def make_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make or replace the views over the tables, each a `select` in a file of its name."""
+    for view in VIEWS:
+        connection.execute(f"create or replace view {view} as {_read_sql(f'views/{view}.sql')}")
+
+
+def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:
+    """Fill in the columns of `criteria` and the rows of `levels` that only later gradebooks write."""
+    bodies = connection.execute(_UNFILLED).fetchall()
+    if not bodies:
+        return
+    # Here, for every command opens a lake and hardly one of them has something to fill in.
+    from tasks.criteria import criteria_table, levels_table
+
+    for rubric in _readable(body for (body,) in bodies):
+        connection.register("filled_criteria", criteria_table("", rubric))
+        connection.execute(_FILL_CRITERIA)
+        connection.register("filled_levels", levels_table(rubric))
+        connection.execute(_FILL_LEVELS, [rubric.id, rubric.version])
+    for table in ("filled_criteria", "filled_levels"):
+        connection.unregister(table)
+
+
+def _readable(bodies: Iterable[str]) -> "Iterator[Rubric]":
+    """The rubrics of these bodies; one that this gradebook can't read stays as it was kept."""
+    from rubrics.versions import rubric_from_body
+
+    for body in bodies:
+        with suppress(RubricError):
+            yield rubric_from_body(body)
+
+
+@cache
+def _wanted() -> tuple[Columns, dict[str, str]]:
+    with duckdb.connect() as scratch:
+        make_tables(scratch)
+        make_views(scratch)
+        return _columns(scratch, "memory"), _views(scratch, "memory")
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, database: str) -> Columns:
+    rows = connection.execute(_COLUMNS.format(database=database)).fetchall()
+    return {(table, column): kind for table, column, kind in rows}
+
+
+def _views(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
+    """The text of each view, without what only says where it stands."""
+    rows = connection.execute(_VIEWS.format(database=database)).fetchall()
+    return {name: " ".join(text.replace("lake.main.", "").replace("lake.", "").split()) for name, text in rows}
+
+
+def _read_sql(file: str) -> str:
+    return resources.files("sql").joinpath(file).read_text(encoding="utf-8")

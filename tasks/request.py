@@ -1,0 +1,108 @@
+"""What a person or a schedule asks for, read and checked before anything is written."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from rubrics.errors import Fault, InputError, JudgeSettingsError, RubricError
+from rubrics.methods import SCORED_METHODS
+from rubrics.model import Rubric
+from tasks.case_criteria import own_level_scores
+from tasks.judging.prices import find_price
+from tasks.judging.replay import check_replies
+from tasks.judging.settings import JudgeSettings, ReplaySettings, read_judge
+from tasks.lake import DEFAULT_LAKE, Lake, find_lake
+from tasks.rating_files import read_ratings
+from tasks.reading import dataset_files
+from tasks.rubric_versions import find_rubric, refuse_changed_rubric
+
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """What a person or a schedule asks for; the words of the command line."""
+
+    outputs: str
+    rubric: str
+    judge: str | None = None
+    ratings: str | None = None
+    lake: str = DEFAULT_LAKE
+    data: str | None = None
+    run_id: str | None = None
+    budget_usd: float | None = None
+    max_bad_rate: float = 0.01
+    column_map: Mapping[str, str] = field(default_factory=dict)
+    allow_unscored: bool = False
+    feedback: str | None = None  # llm: written by the judge; else put together from the verdicts
+    trigger: str = "manual"
+    dataset: str | None = None  # what the table `runs` calls the outputs, where that is not their path
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRequest:
+    """What a request names, read and found to be right."""
+
+    rubric: Rubric
+    judge: JudgeSettings | ReplaySettings | None
+    files: tuple[Path, ...]
+    lake: Lake
+
+
+def check_request(request: EvaluationRequest) -> CheckedRequest:
+    """Read everything that a request names, except the outputs themselves. Raises `InputError`; writes nothing."""
+    _refuse_bad_values(request)
+    lake = find_lake(request.lake, request.data)
+    rubric = find_rubric(request.rubric, lake)
+    judge = read_judge(request.judge, os.environ) if request.judge else None
+    if isinstance(judge, ReplaySettings):
+        check_replies(judge.path, rubric.criteria)
+    files = dataset_files(request.outputs)
+    read_request_ratings(request, rubric, files)
+    if not request.allow_unscored:
+        _refuse_unsupported(rubric)
+    refuse_changed_rubric(lake, rubric)
+    if request.feedback and judge is None:
+        raise InputError("--feedback llm: found no --judge, expected one to write it")
+    if request.budget_usd is not None and isinstance(judge, JudgeSettings) and find_price(judge) is None:
+        raise JudgeSettingsError(
+            f"--budget-usd: found no price of {judge.model}, expected one: give `prices` in a judge file, or no budget"
+        )
+    return CheckedRequest(rubric, judge, files, lake)
+
+
+def read_request_ratings(request: EvaluationRequest, rubric: Rubric, files: tuple[Path, ...]) -> pa.Table | None:
+    """The ratings that a request names, or None. Raises `RatingsError`."""
+    if not request.ratings:
+        return None
+    return read_ratings(Path(request.ratings), rubric, lambda: own_level_scores(files, request.column_map))
+
+
+def _refuse_unsupported(rubric: Rubric) -> None:
+    """Before anything is spent: a criterion that nothing scores leaves every output without a score."""
+    expected = f"expected {', '.join(SCORED_METHODS)}; with --allow-unscored it stays unscored"
+    faults = tuple(
+        Fault(rubric.id, None, f"{c.id}: found the method {c.method.type}, which nothing scores yet, {expected}")
+        for c in rubric.criteria
+        if c.method.type not in SCORED_METHODS
+    )
+    if faults:
+        raise RubricError(faults)
+
+
+def _refuse_bad_values(request: EvaluationRequest) -> None:
+    for option, value in (("--judge", request.judge), ("--ratings", request.ratings)):
+        if value is not None and not value.strip():  # a variable of the shell that is not set
+            raise InputError(f"{option}: found an empty text, expected a value, or no {option} at all")
+    if request.feedback not in (None, "llm"):
+        raise InputError(f"--feedback: found {request.feedback!r}, expected llm, or no --feedback at all")
+    if not 0 <= request.max_bad_rate <= 1:
+        raise InputError(f"--max-bad-rate: found {request.max_bad_rate:g}, expected a share of 0 to 1")
+    if request.budget_usd is not None and not 0 <= request.budget_usd < float("inf"):
+        raise InputError(f"--budget-usd: found {request.budget_usd:g}, expected dollars, 0 or more")
+    if request.run_id is not None and not RUN_ID.fullmatch(request.run_id):
+        raise InputError(f"--run-id: found {request.run_id!r}, expected up to 80 letters, digits, - and _")

@@ -1,0 +1,292 @@
+"""The ten reference dimensions, and the rubrics to start from that are composed of them."""
+
+from importlib import resources
+
+import pyarrow as pa
+import pytest
+import yaml
+
+from rubrics.library import read_rubric
+from rubrics.model import Criterion, Rubric
+from tasks.scoring.checks import score_check
+
+# By rubric: the weights' sum, the pass threshold, and each weighted criterion's weight and threshold.
+FIGURES: dict[str, tuple[float, float, dict[str, tuple[float, float]]]] = {
+    "reference_dimensions": (
+        0.85,
+        0.7,
+        {
+            "accuracy": (0.15, 0.70),
+            "relevance": (0.10, 0.70),
+            "completeness": (0.10, 0.70),
+            "task_completion": (0.10, 0.70),
+            "hallucination_risk": (0.15, 0.80),
+            "groundedness": (0.10, 0.75),
+            "consistency": (0.05, 0.70),
+            "tone_fit": (0.05, 0.60),
+            "actionability": (0.05, 0.65),
+        },
+    ),
+    "rag_answer": (
+        0.85,
+        0.75,
+        {
+            "groundedness": (0.20, 0.80),
+            "hallucination_risk": (0.15, 0.85),
+            "citation_correctness": (0.10, 0.80),
+            "context_relevance": (0.10, 0.70),
+            "accuracy": (0.10, 0.75),
+            "completeness": (0.10, 0.70),
+            "actionability": (0.05, 0.65),
+            "tone_fit": (0.05, 0.60),
+        },
+    ),
+    "booking_assistant": (
+        0.9,
+        0.8,
+        {
+            "intent_detection": (0.20, 0.90),
+            "booking_readiness": (0.15, 0.85),
+            "human_handoff": (0.10, 0.80),
+            "clear_answer": (0.10, 0.75),
+            "tone_fit": (0.10, 0.70),
+            "hallucination_risk": (0.10, 0.85),
+            "actionability": (0.10, 0.70),
+            "consistency": (0.05, 0.70),
+        },
+    ),
+    "planner": (
+        0.85,
+        0.75,
+        {
+            "task_completion": (0.20, 0.75),
+            "plan_coherence": (0.10, 0.70),
+            "hallucination_risk": (0.15, 0.85),
+            "accuracy": (0.10, 0.75),
+            "actionability": (0.10, 0.70),
+            "completeness": (0.10, 0.70),
+            "tone_fit": (0.05, 0.60),
+            "consistency": (0.05, 0.70),
+        },
+    ),
+    "support_reply": (
+        0.9,
+        0.75,
+        {
+            "accuracy": (0.15, 0.80),
+            "completeness": (0.10, 0.75),
+            "hallucination_risk": (0.15, 0.85),
+            "tone_fit": (0.10, 0.75),
+            "actionability": (0.10, 0.70),
+            "relevance": (0.10, 0.75),
+            "consistency": (0.05, 0.70),
+            "groundedness": (0.15, 0.75),
+        },
+    ),
+    "daily_reflection": (
+        0.9,
+        0.75,
+        {
+            "life_area_accuracy": (0.15, 0.80),
+            "emotional_nuance": (0.10, 0.70),
+            "non_judgmental_tone": (0.10, 0.75),
+            "useful_next_step": (0.10, 0.65),
+            "memory_relevance": (0.10, 0.70),
+            "completeness": (0.10, 0.70),
+            "hallucination_risk": (0.15, 0.80),
+            "tone_fit": (0.05, 0.70),
+            "consistency": (0.05, 0.70),
+        },
+    ),
+}
+GATES = {
+    "reference_dimensions": {"safety", "no_personal_data"},
+    "rag_answer": {"safety", "no_personal_data", "no_empty_citation"},
+    "booking_assistant": {"safety", "no_false_confirmation"},
+    "planner": {"safety"},
+    "support_reply": {"safety"},
+    "daily_reflection": {"safety", "help_named", "no_personal_data", "no_hurtful_phrase"},
+}
+STARTERS = [name for name in FIGURES if name != "reference_dimensions"]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_weights_and_thresholds_are_the_intended_ones(name: str):
+    weighted = weighted_criteria(read_rubric(name))
+    assert {each.id: (each.weight, each.threshold) for each in weighted} == FIGURES[name][2]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_weights_add_up_as_the_comment_at_the_top_says(name: str):
+    # reference: 2 * .15 + 4 * .1 + 3 * .05 = .85; rag and planner: .2 + .15 + 4 * .1 + 2 * .05 = .85
+    # booking: .2 + .15 + 5 * .1 + .05 = .9; support: 3 * .15 + 4 * .1 + .05 = .9
+    # reflection: 2 * .15 + 5 * .1 + 2 * .05 = .9
+    total = sum(each.weight or 0 for each in weighted_criteria(read_rubric(name)))
+    assert total == pytest.approx(FIGURES[name][0])
+    assert f"add up to {FIGURES[name][0]}" in header(name)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_pass_threshold_is_the_weighted_mean_of_the_thresholds_to_the_nearest_twentieth(name: str):
+    # reference: .6075 / .85 = .715 -> .7; rag: .645 / .85 = .759 -> .75; booking: .7225 / .9 = .803 -> .8
+    # planner: .6275 / .85 = .738 -> .75; support: .69 / .9 = .767 -> .75; reflection: .66 / .9 = .733 -> .75
+    total, pass_threshold, figures = FIGURES[name]
+    mean = sum(weight * threshold for weight, threshold in figures.values()) / total
+    assert round(mean * 20) / 20 == pytest.approx(pass_threshold)
+    assert read_rubric(name).pass_threshold == pass_threshold
+
+
+def test_the_reference_dimensions_hold_their_weights_to_the_sum_they_are_meant_to_have():
+    assert read_rubric("reference_dimensions").weight_sum == 0.85
+
+
+def test_the_reference_dimensions_are_ten_of_which_one_is_a_gate_in_two_halves():
+    ids = [each.id for each in read_rubric("reference_dimensions").criteria]
+    assert len(ids) == 11
+    assert set(ids) == {*FIGURES["reference_dimensions"][2], "safety", "no_personal_data"}
+
+
+def test_a_case_without_a_context_leaves_the_reference_score_to_the_other_dimensions():
+    assert read_rubric("reference_dimensions").missing == "skip"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_gates_are_the_intended_ones_and_weigh_nothing(name: str):
+    gates = [each for each in read_rubric(name).criteria if each.gate]
+    assert {each.id for each in gates} == GATES[name]
+    assert [each.id for each in gates if each.weight is not None] == []
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_gate_that_a_judge_decides_has_two_levels(name: str):
+    judged = [each for each in read_rubric(name).criteria if each.gate and each.method.type == "judge"]
+    assert judged
+    assert [each.id for each in judged if [level.score for level in each.levels] != [0, 1]] == []
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_levels_rise_from_0_to_1(name: str):
+    scores = {each.id: [level.score for level in each.levels] for each in read_rubric(name).criteria if each.levels}
+    assert [key for key, row in scores.items() if row != sorted(set(row)) or (row[0], row[-1]) != (0, 1)] == []
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_criterion_but_a_check_has_described_levels_with_signs_of_each(name: str):
+    read = [each for each in read_rubric(name).criteria if each.method.type != "check"]
+    assert [each.id for each in read if not each.levels] == []
+    levels = [level for each in read for level in each.levels]
+    assert [level.id for level in levels if len(level.description) < 40 or not 1 <= len(level.indicators) <= 3] == []
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_criterion_says_why_it_weighs_what_it_weighs(name: str):
+    assert [each.id for each in read_rubric(name).criteria if not each.rationale or not each.category] == []
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_indicator_is_the_second_half_of_one_that_a_comma_cut_in_two(name: str):
+    levels = [level for each in read_rubric(name).criteria for level in each.levels]
+    cut = [sign for level in levels for sign in level.indicators if sign.startswith(("and ", "or ", "but ", "then "))]
+    assert cut == []
+
+
+@pytest.mark.parametrize("name", STARTERS)
+def test_a_starter_uses_a_reference_dimension_and_never_writes_one_anew(name: str):
+    entries = yaml.safe_load(text_of(name))["criteria"]
+    shared = set(FIGURES["reference_dimensions"][2]) | GATES["reference_dimensions"]
+    assert [entry["id"] for entry in entries if entry.get("id") in shared] == []
+    assert {entry["use"] for entry in entries if "use" in entry} <= shared
+
+
+@pytest.mark.parametrize("name", STARTERS)
+def test_a_criterion_that_a_starter_uses_and_weighs_has_a_question_and_a_rationale_of_its_own(name: str):
+    base = read_rubric("reference_dimensions")
+    used = [each for each in weighted_criteria(read_rubric(name)) if each.id in FIGURES[base.id][2]]
+    inherited = [(each.description, each.rationale) for each in base.criteria]
+    assert [each.id for each in used if each.description in dict(inherited)] == []
+    assert [each.id for each in used if each.rationale in dict(inherited).values()] == []
+
+
+def test_what_a_companion_puts_into_the_writers_mouth_is_held_against_the_entry():
+    method = read_rubric("daily_reflection").criterion("hallucination_risk").method
+    assert method.model_dump() == {"type": "claims", "against": "prompt"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write to jo.k@mail.example.org.",
+        "jörg@straße.example",
+        "Call +44 20 7946 0958.",
+        "Call +33 1 99 00 12 34.",
+        "Call +1 (212) 555-0142.",
+        "+442079460958",
+        "(212) 555-0142",
+        "1-800-555-0199",
+        "01 99 00 12 34",
+        "01.99.00.12.34",
+        "020 7946 0958",
+        "030 12345678",
+    ],
+)
+def test_an_address_fails_the_gate_on_personal_data(text: str):
+    assert grade("reference_dimensions", "no_personal_data", text) == ["fail"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It happened on 2024-05-01 at 09:30, or 2024.05.01 10.30.00 in the log.",
+        "Order 100-2003-44 of 01/02/2024, invoice 2024-0001-2233, 1,000,000.50 EUR.",
+        "Open from 0900-1700, growth of +12 2023-2024, +1000 points, 050 of 100.",
+        "lodash@4.17.21 on 192.168.100.200, ISBN 978-0-306-40615-7, @jo on the forum.",
+        "",
+    ],
+)
+def test_dates_sums_versions_and_order_numbers_pass_the_gate_on_personal_data(text: str):
+    assert grade("reference_dimensions", "no_personal_data", text) == ["pass"]
+
+
+@pytest.mark.parametrize("mark", ["[citation needed]", "[Source]", "[doc]", "[?]", "[##]", "[references]."])
+def test_an_empty_citation_mark_fails_its_gate(mark: str):
+    assert grade("rag_answer", "no_empty_citation", f"The fee is 12 euros {mark}") == ["fail"]
+
+
+@pytest.mark.parametrize("mark", ["[2]", "[doc 4]", "[source](https://docs.example/fees)", "", "with an array []"])
+def test_a_citation_with_a_source_passes_its_gate(mark: str):
+    assert grade("rag_answer", "no_empty_citation", f"The fee is 12 euros {mark}") == ["pass"]
+
+
+@pytest.mark.parametrize(
+    "text", ["Cheer up, it could be worse.", "Perhaps you should have called.", "You’re overreacting a little."]
+)
+def test_a_phrase_that_brushes_a_bad_day_aside_fails_its_gate(text: str):
+    assert grade("daily_reflection", "no_hurtful_phrase", text) == ["fail"]
+
+
+@pytest.mark.parametrize(
+    "text", ["You write that you should rest.", "The cheerful uptown café is in your entry again.", "You stayed calm."]
+)
+def test_words_that_only_look_like_such_a_phrase_pass_its_gate(text: str):
+    assert grade("daily_reflection", "no_hurtful_phrase", text) == ["pass"]
+
+
+def weighted_criteria(rubric: Rubric) -> list[Criterion]:
+    return [criterion for criterion in rubric.criteria if not criterion.gate]
+
+
+def text_of(name: str) -> str:
+    return (resources.files("rubrics") / "definitions" / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def header(name: str) -> str:
+    """The comment at the top of a shipped rubric, as one line."""
+    lines = text_of(name).partition("\nid: ")[0].splitlines()
+    return " ".join(line.removeprefix("# ") for line in lines)
+
+
+def grade(name: str, criterion_id: str, text: str) -> list[str]:
+    shard = pa.table({"output_id": ["o1"], "output": [text]})
+    verdicts = score_check("run", read_rubric(name).criterion(criterion_id), shard)
+    level_ids: list[str] = verdicts.column("level_id").to_pylist()
+    return level_ids

@@ -1,0 +1,271 @@
+"""What holds for every format: its files are read with one strictness, and a strange one ends in a fault."""
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rubrics.errors import RubricError
+from rubrics.importers.reading import open_rows
+from rubrics.importers.registry import FORMAT_NAMES, find_format
+from rubrics.importers.shapes import Imported
+from rubrics.importers.texts import _json_fault
+from rubrics.model import CaseCriterion, Rubric
+from rubrics.outputs import OutputRow
+from tasks.rating_files import RatingRow
+from tasks.rubric_files import import_file
+
+EXAMPLES = Path(__file__).parent / "examples"
+OF_RUBRICS = {
+    "dataknobs.json": "dataknobs",
+    "dimensions.json": "dimensions",
+    "tree.json": "tree",
+    "potato.yaml": "potato",
+    "potato_points.yaml": "potato",
+    "trajectory.yaml": "potato",
+    "autorubric.yaml": "autorubric",
+}
+OF_CASES = {
+    "scale.json": "scale",
+    "healthbench.jsonl": "healthbench",
+    "prometheus.json": "prometheus",
+    "checklist.jsonl": "checklist",
+    "ifeval.jsonl": "ifeval",
+}
+FORMATS = OF_RUBRICS | OF_CASES
+IN_JSON = [name for name in FORMATS if not name.endswith(".yaml")]
+MISSING = object()
+STRANGE = (MISSING, None, 7, "x", [], {}, True, -1, "🦆" * 50)
+STRANGER = (3, -1e300, "", [3], {"a": {"b": [None]}}, "\ud800")
+
+
+def places_in(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield place
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from places_in(part, (*place, key))
+
+
+def with_value(whole: Any, place: tuple[Any, ...], value: Any) -> Any:
+    if not place:
+        return None if value is MISSING else value
+    whole = copy.deepcopy(whole)
+    inner = whole
+    for key in place[:-1]:
+        inner = inner[key]
+    if value is MISSING:
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = value
+    return whole
+
+
+def text_of(name: str) -> str:
+    return (EXAMPLES / name).read_text(encoding="utf-8")
+
+
+def read(name: str, text: str) -> Imported:
+    return find_format(FORMATS[name]).read(text, f"strange{Path(name).suffix}")
+
+
+def document(name: str) -> Any:
+    if name.endswith(".yaml"):
+        return yaml.safe_load(text_of(name))
+    return [row.value for row in open_rows(text_of(name), name)] if name in OF_CASES else json.loads(text_of(name))
+
+
+def dumped(name: str, value: Any) -> str:
+    return yaml.safe_dump(value, allow_unicode=True) if name.endswith(".yaml") else json.dumps(value)
+
+
+def is_valid(imported: Imported) -> bool:
+    for row in imported.cases:
+        OutputRow.model_validate({"model": "none yet", "output": "", **row})
+        ids = [CaseCriterion.model_validate(criterion).id for criterion in row.get("criteria", [])]
+        assert len(ids) == len(set(ids))
+    ratings = [RatingRow.model_validate(rating) for rating in imported.ratings]
+    return bool((imported.rubric and Rubric.model_validate(imported.rubric)) or ratings or imported.cases)
+
+
+def outcome(name: str, text: str) -> str:
+    try:
+        return "valid" if is_valid(read(name, text)) else "empty"
+    except RubricError as error:
+        return "fault" if all(str(fault).startswith("strange") for fault in error.faults) else "fault elsewhere"
+
+
+def fault_of(name: str, text: str) -> str:
+    with pytest.raises(RubricError) as caught:
+        read(name, text)
+    return str(caught.value)
+
+
+def test_the_formats_here_are_all_that_there_are():
+    assert set(FORMATS.values()) == set(FORMAT_NAMES)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_is_named_as_it_is_asked_for(name: str):
+    form = find_format(FORMATS[name])
+    assert (form.name, form.source) == (FORMATS[name], "rubric" if name in OF_RUBRICS else "cases")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_any_value_in_any_place_ends_in_what_is_valid_or_in_a_fault(name: str):
+    whole = document(name)
+    strange = STRANGE if name.endswith(".yaml") else STRANGE + STRANGER
+    texts = [dumped(name, with_value(whole, place, value)) for place in places_in(whole) for value in strange]
+    assert {outcome(name, text) for text in texts} == {"valid", "fault"}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_byte_that_is_no_text_is_refused_at_its_line(name: str, tmp_path: Path):
+    file = tmp_path / name
+    file.write_bytes(b"\n\xff" + text_of(name).encode())
+    with pytest.raises(RubricError, match=f"{name}:2: found the byte 0xff, expected text in UTF-8"):
+        import_file(FORMATS[name], file, tmp_path / "out")
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "\ufeff"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_empty_file_is_refused(name: str, text: str):
+    assert "found an empty file" in fault_of(name, text)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("text", ["3", '"x"', "null", "[3]", "[[]]", "[null]"])
+def test_another_value_at_the_top_is_refused(name: str, text: str):
+    assert ": found " in fault_of(name, text) and "expected" in fault_of(name, text)
+
+
+@pytest.mark.parametrize("name", IN_JSON)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[\n  {"key": 1},\n\n]', ":2: found a comma before ']', expected none after the last entry"),
+        ('{"a": [1\n,\n]}', ":2: found a comma before ']', expected none after the last entry"),
+        ('{"key": 1,}', ":1: found a comma before '}'"),
+        ('{"key": 1, "key": 1}', "found the key 'key' twice in one object, expected each key once"),
+        ("[" * 100_000, "found a nesting without measure, expected a finite one"),
+        ('[{"deep": ' + "[" * 120 + "]" * 120 + "}]", "[0].deep[0][0]: found more than 100 levels of nesting"),
+        ('[{"odd": "\\ud800"}]', "[0].odd: found half of a surrogate pair, expected whole characters"),
+        ('[{"\\ud800": 1}]', "[0]: found half of a surrogate pair in a key, expected whole characters"),
+        ('{"huge": 1e999}', "huge: found an infinite number, expected a finite one"),
+        ('{"long": ' + "9" * 400 + "}", "found a whole number of 400 digits, expected at most 300"),
+        ('{"odd": NaN}', "found NaN, expected a number that JSON has"),
+        ('{"odd": tru}', ":1: expected JSON: Expecting value"),
+    ],
+)
+def test_what_json_can_not_say_or_nobody_can_hold_is_refused_in_words(name: str, text: str, words: str):
+    assert words in fault_of(name, text)
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name.endswith(".yaml")])
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{key: 1, key: 1}", "found the key 'key' again (first in line 1), expected each key once"),
+        ("[" * 120 + "]" * 120, "found more than 50 levels of nesting, expected fewer"),
+        ('"\\ud800"', "expected YAML"),
+        ("1.0e+999", "found 1.0e+999, expected a plain decimal number"),
+        (".nan", "found .nan, expected a plain decimal number"),
+        ("9" * 400, f"found {'9' * 40}, expected a plain decimal number"),
+    ],
+)
+def test_what_yaml_can_not_hold_is_refused_at_its_line(name: str, line: str, words: str):
+    text = f"- requirement: {line}\n" if name == "autorubric.yaml" else f"odd: {line}\n{text_of(name)}"
+    assert f"strange.yaml:1: {words}" in fault_of(name, text)
+
+
+@pytest.mark.parametrize("name", IN_JSON)
+def test_a_truth_of_json_is_not_told_as_one_of_yaml(name: str):
+    key = {"tree": "requirements", "ifeval": "prompt", "scale": "task_id", "prometheus": "instruction"}
+    whole = document(name)
+    rows = whole if isinstance(whole, list) else [whole]
+    rows[0][key.get(FORMATS[name], "prompt" if name in OF_CASES else "id")] = True
+    assert "found true, expected" in fault_of(name, json.dumps(whole))
+
+
+@pytest.mark.parametrize("name", OF_CASES)
+def test_any_value_in_any_row_is_exported_or_refused(name: str):
+    rows = list(read(name, text_of(name)).cases)
+    refused = 0
+    for place in [place for place in places_in(rows) if place]:
+        for value in (None, [3], MISSING):
+            try:
+                find_format(FORMATS[name]).write(with_value(rows, place, value))
+            except RubricError:
+                refused += 1
+    assert refused > 0
+
+
+@pytest.mark.parametrize("name", OF_CASES)
+def test_an_example_of_cases_is_read_written_and_read_as_the_same(name: str):
+    first = read(name, text_of(name))
+    exported = find_format(FORMATS[name]).write(first.cases)  # type: ignore[arg-type]
+    assert (exported.lost, read(name, exported.text)) == ((), first)
+
+
+@pytest.mark.parametrize("name", OF_RUBRICS)
+def test_an_example_of_a_rubric_is_read_written_and_read_as_the_same(name: str):
+    first = read(name, text_of(name))
+    exported = find_format(FORMATS[name]).write(Rubric.model_validate(first.rubric))  # type: ignore[arg-type]
+    assert (exported.lost, read(name, exported.text)) == ((), first)
+
+
+@pytest.mark.parametrize("name", OF_CASES)
+def test_an_export_leaves_its_rows_as_they_are(name: str):
+    rows = list(read(name, text_of(name)).cases)
+    before = copy.deepcopy(rows)
+    find_format(FORMATS[name]).write(rows)  # type: ignore[arg-type]
+    assert rows == before
+
+
+@pytest.mark.parametrize("name", OF_CASES)
+def test_no_rows_and_wrong_rows_are_not_exported(name: str):
+    for rows, words in (([], "found no rows"), ([{"case_id": "a", "colour": 1}], "the unknown key 'colour'")):
+        with pytest.raises(RubricError, match=words):
+            find_format(FORMATS[name]).write(rows)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", OF_CASES)
+def test_a_list_without_rows_is_refused(name: str):
+    assert "found no rows, expected at least one" in fault_of(name, "[]")
+
+
+def test_rows_too_deep_to_be_written_are_not_exported():
+    deep: list[Any] = []
+    for _ in range(2000):
+        deep = [deep]
+    with pytest.raises(RubricError, match="more than 100 levels of nesting"):
+        find_format("scale").write([{"case_id": "a", "prompt": "Why?", "metadata": {"deep": deep}}])  # type: ignore[arg-type]
+
+
+def test_a_comma_too_many_is_told_at_its_line_by_whichever_python():
+    # 3.11 stops at the bracket in line 3, 3.13 at the comma in line 2
+    text = "[\n  1,\n]"
+    errors = (JSONDecodeError("Expecting value", text, 7), JSONDecodeError("Illegal trailing comma", text, 5))
+    assert {_json_fault(error) for error in errors} == {
+        (5, "found a comma before ']', expected none after the last entry")
+    }
+
+
+def test_a_summary_is_a_phrase_without_the_format_s_suffix():
+    for name in FORMAT_NAMES:
+        assert re.fullmatch(r"[a-z][^.]*[a-z0-9]", find_format(name).summary)
+        assert not re.search(r"JSON|YAML|\)$", find_format(name).summary)
+
+
+def test_a_lone_object_over_several_lines_is_one_row():
+    assert [row.value for row in open_rows('{\n  "a": 1\n}\n', "p")] == [{"a": 1}]
+
+
+def test_json_lines_have_their_lines_and_lists_their_places():
+    lines, listed = open_rows('{"a": 1}\n\n{"a": 2}', "p"), open_rows('[{"a": 1}, {"a": 2}]', "p")
+    assert [row.line_of(()) for row in lines] == [1, 3] and [row.around for row in listed] == [(0,), (1,)]

@@ -1,0 +1,142 @@
+"""Lakes of earlier gradebooks get the tables, columns and views that they miss, and what belongs there."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rubrics.library import read_rubric
+from rubrics.model import Rubric
+from tasks.criteria import LEVELS_SCHEMA
+from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from tasks.lake_tables import VIEWS, is_up_to_date
+from tasks.rubric_versions import delete_pointer, keep_rubric
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+GENERAL = read_rubric("general_answer")
+CRITERIA_COLUMNS = "criterion_id, category, weight, is_gate, digest, name, rationale, effective_weight, position"
+COLUMNS = {"criteria": CRITERIA_COLUMNS, "levels": ", ".join(LEVELS_SCHEMA.names)}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    found = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
+    prepare_lake(found)
+    return found
+
+
+def test_a_new_lake_is_up_to_date(lake: Lake):
+    with connect(lake) as connection:
+        assert is_up_to_date(connection)
+
+
+def test_preparing_a_lake_that_is_up_to_date_commits_nothing(lake: Lake):
+    def version() -> object:
+        with connect(lake) as connection:
+            return connection.execute("select max(snapshot_id) from ducklake_snapshots('lake')").fetchone()
+
+    before = version()
+    prepare_lake(lake)
+    assert version() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "drop view output_feedback",
+        "drop table case_criteria",
+        "alter table criteria drop column effective_weight",
+        "create or replace view output_feedback as select 1 as one",
+        "create or replace view criterion_ladders as select 1 as one",
+    ],
+)
+def test_an_older_lake_gets_what_it_misses(lake: Lake, change: str):
+    commit(lake, "an earlier gradebook", lambda connection, _version: connection.execute(change))
+    prepare_lake(lake)
+    with connect(lake) as connection:
+        assert is_up_to_date(connection)
+
+
+def test_rows_of_an_older_lake_stay(lake: Lake):
+    def body(connection, _version):
+        connection.execute("alter table criteria drop column effective_weight")
+        connection.execute("insert into criteria (rubric_id, criterion_id, weight) values ('r', 'tone', 0.5)")
+
+    commit(lake, "an earlier gradebook", body)
+    prepare_lake(lake)
+    with connect(lake) as connection:
+        assert connection.execute("select weight, effective_weight from criteria").fetchall() == [(0.5, None)]
+
+
+# -------- what an earlier gradebook did not note of its rubrics
+def age(lake: Lake, *kept: Rubric, changes: str = "") -> None:
+    """Keep these rubrics as an earlier gradebook did: no pointers, no levels, fewer columns."""
+
+    def body(connection, _version):
+        for rubric in kept:
+            keep_rubric(connection, rubric, NOW)
+        connection.execute(changes)
+        for view in reversed(VIEWS):
+            connection.execute(f"drop view {view}")
+        for table in ("rubric_pointers", "levels"):
+            connection.execute(f"drop table {table}")
+        for column in ("name", "rationale", "effective_weight", "position"):
+            connection.execute(f"alter table criteria drop column {column}")
+
+    commit(lake, "an earlier gradebook", body)
+
+
+def rows(lake: Lake, query: str) -> list[tuple[Any, ...]]:
+    with connect(lake, read_only=True) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_the_pointers_are_the_highest_versions(lake: Lake):
+    other = GENERAL.model_copy(update={"id": "other"})
+    age(lake, *(GENERAL.model_copy(update={"version": version}) for version in ("1.9.0", "1.10.0", "1.2.0")), other)
+    prepare_lake(lake)
+    found = rows(lake, "select rubric_id, rubric_version, epoch(set_at) from rubric_pointers order by all")
+    assert found == [("general_answer", "1.10.0", NOW.timestamp()), ("other", GENERAL.version, NOW.timestamp())]
+
+
+def test_a_pointer_that_was_deleted_stays_away(lake: Lake):
+    age(lake, GENERAL)
+    prepare_lake(lake)
+    delete_pointer(lake, GENERAL.id)
+    commit(lake, "an older view", lambda connection, _version: connection.execute("drop view run_feedback"))
+    prepare_lake(lake)
+    assert rows(lake, "from rubric_pointers") == []
+
+
+@pytest.mark.parametrize("table", ["criteria", "levels"])
+def test_an_older_lake_holds_the_same_of_its_rubrics_as_a_new_one(lake: Lake, table: str):
+    commit(lake, "keep", lambda connection, _version: keep_rubric(connection, GENERAL, NOW))
+    new = rows(lake, f"select {COLUMNS[table]} from {table} order by all")
+    age(lake)
+    prepare_lake(lake)
+    assert rows(lake, f"select {COLUMNS[table]} from {table} order by all") == new
+
+
+def test_what_is_filled_in_is_filled_in_once(lake: Lake):
+    age(lake, GENERAL)
+    prepare_lake(lake)
+    commit(lake, "an older view", lambda connection, _version: connection.execute("drop view run_feedback"))
+    prepare_lake(lake)
+    # four criteria of three levels, and a check
+    assert rows(lake, "select (select count(*) from criteria), (select count(*) from levels)") == [(5, 14)]
+
+
+def test_what_a_criterion_said_already_stays(lake: Lake):
+    age(lake, GENERAL, changes="update criteria set digest = null, weight = 7")
+    prepare_lake(lake)
+    assert rows(lake, "select distinct digest, weight, effective_weight > 1 from criteria") == [(None, 7.0, False)]
+
+
+@pytest.mark.parametrize("body", ["no JSON", "{}", None])
+def test_a_rubric_that_this_gradebook_can_not_read_stays_as_it_is(lake: Lake, body: str | None):
+    text = "null" if body is None else f"'{body}'"
+    age(lake, GENERAL, changes=f"update rubrics set body = {text}")
+    prepare_lake(lake)
+    counts = "(select count(*) from levels), (select count(position) from criteria)"
+    assert rows(lake, f"select {counts}, body from rubrics") == [(0, 0, body)]
