@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rubrics.errors import ModelFault
 from rubrics.levels import Frozen, Level, Scale
-from rubrics.methods import METHODS
+from rubrics.methods import METHODS, CheckMethod
 from rubrics.model import CaseCriterion, Category, Criterion, Notes, Overall, Rubric
 from rubrics.plain_words import Place, describe, keys_of, place_text, shown
 from rubrics.weights import highest_score
@@ -31,7 +31,7 @@ def validate(values: dict[str, Any]) -> tuple[Rubric | None, list[FoundFault]]:
         rubric = Rubric.model_validate(values)
     except ValidationError as error:
         return None, [*found, *_model_faults(error, values, {place[:-2] for place, _, _ in repeated})]
-    return rubric, [*found, *_out_of_reach(rubric)]
+    return rubric, [*found, *_unknown_levels(rubric.criteria), *_out_of_reach(rubric)]
 
 
 def validate_case_criteria(values: list[Any]) -> tuple[tuple[CaseCriterion, ...], list[FoundFault]]:
@@ -45,7 +45,7 @@ def validate_case_criteria(values: list[Any]) -> tuple[tuple[CaseCriterion, ...]
         criteria = CASE_CRITERIA.validate_json(json.dumps(values))
     except ValidationError as error:
         return (), [*found, *_model_faults(error, around, set(), ("criteria",))]
-    return criteria, [*found, *_above_the_best_level(criteria)]
+    return criteria, [*found, *_unknown_levels(criteria), *_above_the_best_level(criteria)]
 
 
 def _model_faults(
@@ -187,6 +187,9 @@ def method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
         match mapping.get("type"), mapping.get("check"), mapping.get("settings", {}), mapping.get("schema"):
             case "check", str(name), dict(settings), _:
                 yield from _check_faults(name, settings, place)
+                if mapping.get("mode") == "loose" and "levels" in settings:
+                    message = "found loose with levels, expected strict: a check that grades has no loose reading"
+                    yield (*place, "mode"), f"{place_text((*place, 'mode'))}: {message}", "check-settings"
             case "schema", _, _, dict(schema):
                 yield from _schema_faults(schema, (*place, "schema"))
 
@@ -210,6 +213,21 @@ def _schema_faults(schema: dict[str, Any], place: Place) -> Iterator[FoundFault]
     fault = check_schema(schema)
     if fault is not None:
         yield place, f"{place_text(place)}: {fault}", "unsafe-schema"
+
+
+def _unknown_levels(criteria: Sequence[Criterion]) -> Iterator[FoundFault]:
+    """Levels that a check is to grade with, and that its criterion does not have."""
+    for index, criterion in enumerate(criteria):
+        if not isinstance(criterion.method, CheckMethod) or not isinstance(
+            criterion.method.settings.get("levels"), dict
+        ):
+            continue
+        known = [level.id for level in criterion.ranked_levels]
+        for level_id in criterion.method.settings["levels"]:
+            if level_id not in known:
+                place = ("criteria", index, "method", "settings", "levels")
+                message = f"found the level {shown(level_id)}, expected one of {', '.join(known)}"
+                yield place, f"{place_text(place)}: {message}", "check-settings"
 
 
 def _out_of_reach(rubric: Rubric) -> Iterator[FoundFault]:

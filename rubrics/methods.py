@@ -11,14 +11,16 @@ FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
 
 
 class CheckMethod(Frozen):
-    """a deterministic check, by name; see below"""
+    """a deterministic check, by name: [checks](checks.md)"""
 
     type: Literal["check"]
     """`check`"""
     check: str
     """the check's name"""
     settings: dict[str, Any] = {}
-    """the check's settings"""
+    """the check's settings: [checks](checks.md)"""
+    mode: Literal["strict", "loose"] = "strict"
+    """`loose` passes too where the output does without its first line, its last line, both, or asterisks"""
 
 
 class SchemaMethod(Frozen):

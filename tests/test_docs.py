@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from flows.cli import app
 from rubrics import checks
+from rubrics.checks.describing import describe_check
 from rubrics.columns import OUTPUT_COLUMNS
 from rubrics.importers.registry import FORMAT_NAMES, find_format
 from rubrics.levels import Level, Scale
@@ -117,19 +118,52 @@ def method_table() -> str:
     return table(("method", "its keys", "what gives the verdict"), *rows)
 
 
+def check_sections() -> str:
+    """A section a family, a part a check: all of it from the registry."""
+    parts = []
+    for title, names in checks.families():
+        parts.append(f"## {title}")
+        parts += [check_part(describe_check(checks.find_check(name))) for name in names]
+    return "\n\n".join(parts)
+
+
+def check_part(check: dict[str, Any]) -> str:
+    """What a check is, its settings and its examples."""
+    parts = [f"### {check['name']}\n{check['summary']}", check["details"]]
+    settings = [
+        (f"`{each['name']}`", f"`{each['default']}`" if each["default"] else "", each["meaning"])
+        for each in check["settings"]
+    ]
+    parts += [table(("setting", "default", "meaning"), *settings)] if settings else ["It has no settings."]
+    parts.append(table(("settings", "row", "verdict"), *map(example_row, check["examples"])))
+    parts.append(f"Reads {', '.join(f'`{column}`' for column in check['columns'])}. Cost: {check['cost']}.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def example_row(example: dict[str, Any]) -> tuple[str, ...]:
+    row = {key: value for key, value in example.items() if key not in ("settings", "is_passed")}
+    verdict = {True: "pass", False: "fail", None: "unscored"}[example["is_passed"]]
+    return code(example["settings"]) if example["settings"] else "", code(row), verdict
+
+
+def code(value: Any) -> str:
+    """JSON in a cell of a table; a backtick in it would end the code."""
+    text = json.dumps(value, ensure_ascii=False)
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
 def check_table() -> str:
-    rows = []
-    for name in checks.check_names():
-        check = checks.find_check(name)
-        settings = [f"`{key}`{default_words(field)}" for key, field in check.settings_model.model_fields.items()]
-        rows.append((f"`{name}`", check.summary, ", ".join(settings)))
-    return table(("check", "passes when", "settings"), *rows)
+    rows = [
+        (f"[`{name}`](#{anchor(name)})", checks.find_check(name).summary)
+        for _, names in checks.families()
+        for name in names
+    ]
+    return table(("check", "passes when"), *rows)
 
 
-def default_words(field: Any) -> str:
-    if field.is_required():
-        return " (required)"
-    return "" if field.default is None else f" ({json.dumps(field.default)})"
+def anchor(heading: str) -> str:
+    """The place that a heading gets on the page."""
+    return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
 
 
 def rule_table() -> str:
@@ -174,7 +208,8 @@ KEYS: dict[str, type[BaseModel]] = {
 GENERATED: dict[str, tuple[str, Callable[[], str]]] = {
     **{mark: ("docs/rubric-format.md", partial(key_table, model)) for mark, model in KEYS.items()},
     "methods": ("docs/rubric-format.md", method_table),
-    "checks": ("docs/rubric-format.md", check_table),
+    "checks": ("docs/checks.md", check_table),
+    "check sections": ("docs/checks.md", check_sections),
     "lint rules": ("docs/rubric-format.md", rule_table),
     "formats": ("docs/importing.md", format_table),
     "shipped rubrics": ("docs/library.md", library_table),
@@ -232,12 +267,12 @@ def test_every_relative_link_leads_somewhere(page):
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
-    name, _, anchor = link.partition("#")
+    name, _, place = link.partition("#")
     target = page.parent / name if name else page
-    if not target.exists() or not anchor:
+    if not target.exists() or not place:
         return target.exists()
     headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
-    return anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    return place in {anchor(heading) for heading in headings}
 
 
 # -------- what is listed

@@ -1,8 +1,28 @@
 """Deterministic checks, a module a family; importing this package registers them all."""
 
+from types import ModuleType
+
 from rubrics.checks import affixes, json_valid, keywords, lengths, patterns, references, rubric_lint, structure
 from rubrics.checks.registry import CheckVerdicts, check_names, find_check, read_settings
 
-FAMILIES = (affixes, json_valid, keywords, lengths, patterns, references, rubric_lint, structure)
+FAMILIES: dict[str, tuple[ModuleType, ...]] = {
+    "Length": (lengths, structure),
+    "Words and patterns": (keywords, affixes, patterns),
+    "JSON": (json_valid,),
+    "Answers": (references,),
+    "Rubrics": (rubric_lint,),
+}
 
-__all__ = ["FAMILIES", "CheckVerdicts", "check_names", "find_check", "read_settings"]
+
+def families() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The title of each family and the names of its checks, in order."""
+    return tuple((title, _names_in(modules)) for title, modules in FAMILIES.items())
+
+
+def _names_in(modules: tuple[ModuleType, ...]) -> tuple[str, ...]:
+    places = [module.__name__ for module in modules]
+    found = [name for name in check_names() if find_check(name).function.__module__ in places]
+    return tuple(sorted(found, key=lambda name: places.index(find_check(name).function.__module__)))
+
+
+__all__ = ["FAMILIES", "CheckVerdicts", "check_names", "families", "find_check", "read_settings"]

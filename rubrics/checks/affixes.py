@@ -11,15 +11,18 @@ from pydantic import model_validator
 from rubrics.checks.columns import text_column
 from rubrics.checks.evidence import EXCERPT_CHARACTERS, evidence_where, join_texts
 from rubrics.checks.keywords import Words
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, register_check
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
 
 
 class AffixSettings(CheckSettings):
     """The texts of which one has to stand there; `strip` leaves out the output's whitespace on that side."""
 
     any: Words
+    """the texts of which one has to stand there"""
     case_sensitive: bool = True
+    """whether "Sure" and "sure" differ"""
     strip: bool = True
+    """leave out the output's whitespace on that side first"""
 
 
 class PrefixSettings(AffixSettings):
@@ -47,7 +50,14 @@ def _refuse_hopeless(settings: AffixSettings, strip: Callable[[str], str]) -> No
             raise ValueError(f"found {text!r} with strip: true, expected no whitespace at its edge, or strip: false")
 
 
-@register_check("starts_with", PrefixSettings)
+@register_check(
+    "starts_with",
+    PrefixSettings,
+    examples=(
+        Example("  Dear Ada, your order is on its way.", True, {"any": ["Dear", "Hello"]}),
+        Example("Sure! Here it is.", False, {"any": ["Dear", "Hello"]}),
+    ),
+)
 def starts_with(shard: pa.Table, settings: PrefixSettings) -> CheckVerdicts:
     """The output starts with one of the texts, after any whitespace unless `strip` is false."""
     texts = text_column(shard, "output")
@@ -57,7 +67,14 @@ def starts_with(shard: pa.Table, settings: PrefixSettings) -> CheckVerdicts:
     return CheckVerdicts(is_passed, _quote_excerpts("starts with '", is_passed, excerpts))
 
 
-@register_check("ends_with", SuffixSettings)
+@register_check(
+    "ends_with",
+    SuffixSettings,
+    examples=(
+        Example("Is there anything else?\n", True, {"any": ["?"]}),
+        Example("Is there anything else? Bye", False, {"any": ["?"]}),
+    ),
+)
 def ends_with(shard: pa.Table, settings: SuffixSettings) -> CheckVerdicts:
     """The output ends with one of the texts, before any whitespace unless `strip` is false."""
     texts = text_column(shard, "output")

@@ -16,7 +16,9 @@ class BoundsSettings(CheckSettings):
     """The least and the most allowed, both inclusive; at least one of them is given."""
 
     min: Count | None = None
+    """the least allowed"""
     max: Count | None = None
+    """the most allowed"""
 
     @model_validator(mode="after")
     def _bounds_leave_room(self) -> Self:

@@ -11,18 +11,23 @@ NO_REASON = "the check can't tell"
 
 
 def grade_outputs(run_id: str, criterion: Criterion, output_ids: pa.Array, found: CheckVerdicts) -> pa.Table:
-    """Build the criterion's verdicts: the highest level for a pass, the lowest for a fail, unscored for neither.
+    """Build the criterion's verdicts: the level that the check named, else the highest for a pass and the lowest for a
+    fail; unscored for neither.
 
     output_ids: (output,). Returns a table of `VERDICT_SCHEMA`, a row an output.
     """
-    lowest, highest = criterion.ranked_levels[0], criterion.ranked_levels[-1]
+    levels = criterion.ranked_levels
+    level_ids = pc.if_else(found.is_passed, levels[-1].id, levels[0].id)
+    if found.level_ids is not None:
+        level_ids = pc.coalesce(found.level_ids, level_ids)
+    places = pc.index_in(level_ids, pa.array([level.id for level in levels]))
     reasons = pa.nulls(len(output_ids), pa.string()) if found.reasons is None else found.reasons
     return verdict_table(
         run_id,
         criterion,
         output_ids,
-        pc.if_else(found.is_passed, highest.id, lowest.id),
-        pc.if_else(found.is_passed, highest.score, lowest.score),
-        reasons=pc.if_else(found.is_passed.is_null(), pc.fill_null(reasons, NO_REASON), pa.scalar(None, pa.string())),
+        level_ids,
+        pa.array([level.score for level in levels], pa.float64()).take(places),
+        reasons=pc.if_else(level_ids.is_null(), pc.fill_null(reasons, NO_REASON), pa.scalar(None, pa.string())),
         evidence=found.evidence,
     )

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from rubrics.checks.columns import text_column
 from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text, cut_texts, evidence_where, join_texts
 from rubrics.checks.json_text import NotJson, parse_json
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, register_check
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
 
 JSON_WHITESPACE = " \t\r\n"
 START_BY_KIND = {"any": r'["{\[\-0-9tfn]', "object": r"\{", "array": r"\["}
@@ -19,9 +19,19 @@ class JsonSettings(CheckSettings):
     """What the JSON has to be."""
 
     kind: Literal["any", "object", "array"] = "any"
+    """what stands at the top"""
 
 
-@register_check("json_valid", JsonSettings)
+@register_check(
+    "json_valid",
+    JsonSettings,
+    cost="rows",
+    examples=(
+        Example('{"ticket": 7}', True, {"kind": "object"}),
+        Example('{"ticket": 7,}', False),
+        Example("[7]", False, {"kind": "object"}),
+    ),
+)
 def json_valid(shard: pa.Table, settings: JsonSettings) -> CheckVerdicts:
     """The whole output is JSON (RFC 8259) of the kind asked for; whitespace may surround it, a code fence may not.
 

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from rubrics.checks.columns import text_column
 from rubrics.checks.evidence import cut_text, evidence_where, join_texts, quote_words
 from rubrics.checks.regexes import WORD_CHARACTER
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, register_check
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
 EDGE = rf"[^{WORD_CHARACTER}]"
@@ -27,9 +27,13 @@ class KeywordSettings(CheckSettings):
     """
 
     any: Words | None = None
+    """the words of which one is enough"""
     all: Words | None = None
+    """the words that count together"""
     case_sensitive: bool = False
+    """whether "Refund" and "refund" differ"""
     whole_word: bool = False
+    """a word inside a longer one does not count: "cat" is not in "concatenate\""""
 
     @model_validator(mode="after")
     def _one_list_of_words(self) -> Self:
@@ -44,7 +48,14 @@ class KeywordSettings(CheckSettings):
         return self.any or self.all or ()
 
 
-@register_check("contains", KeywordSettings)
+@register_check(
+    "contains",
+    KeywordSettings,
+    examples=(
+        Example("Your Refund is on its way.", True, {"any": ["refund", "money back"]}),
+        Example("Your refund is on its way.", False, {"all": ["refund", "money back"]}),
+    ),
+)
 def contains(shard: pa.Table, settings: KeywordSettings) -> CheckVerdicts:
     """The words occur: at least one of `any`, or every one of `all`. The evidence names those found or missing."""
     finds = _find_words(shard, settings)
@@ -56,7 +67,14 @@ def contains(shard: pa.Table, settings: KeywordSettings) -> CheckVerdicts:
     return CheckVerdicts(is_passed, pc.fill_null(found, cut_text(f"found none of {quote_words(settings.words)}")))
 
 
-@register_check("not_contains", KeywordSettings)
+@register_check(
+    "not_contains",
+    KeywordSettings,
+    examples=(
+        Example("We will look into it.", True, {"any": ["guarantee", "promise"]}),
+        Example("We guarantee it.", False, {"any": ["guarantee", "promise"], "whole_word": True}),
+    ),
+)
 def not_contains(shard: pa.Table, settings: KeywordSettings) -> CheckVerdicts:
     """The words do not occur: none of `any`, or not all of `all` together. The evidence names those found."""
     finds = _find_words(shard, settings)

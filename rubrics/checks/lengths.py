@@ -5,11 +5,18 @@ import pyarrow.compute as pc
 
 from rubrics.checks.bounds import BoundsSettings, judge_counts
 from rubrics.checks.columns import text_column
-from rubrics.checks.registry import CheckVerdicts, register_check
+from rubrics.checks.registry import CheckVerdicts, Example, register_check
 from rubrics.checks.words import count_words
 
 
-@register_check("length_words", BoundsSettings)
+@register_check(
+    "length_words",
+    BoundsSettings,
+    examples=(
+        Example("A well-known fact.", True, {"min": 2, "max": 3}),
+        Example("A well-known fact.", False, {"min": 4}),
+    ),
+)
 def length_words(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of words lies within the bounds.
 
@@ -19,7 +26,11 @@ def length_words(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     return judge_counts(count_words(text_column(shard, "output")), settings, "word", "words")
 
 
-@register_check("length_characters", BoundsSettings)
+@register_check(
+    "length_characters",
+    BoundsSettings,
+    examples=(Example("naïve", True, {"max": 5}), Example("naïve!", False, {"max": 5})),
+)
 def length_characters(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of characters lies within the bounds.
 

@@ -7,17 +7,27 @@ import pyarrow.compute as pc
 from rubrics.checks.columns import text_column
 from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
 from rubrics.checks.regexes import Regex
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, register_check
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
 
 
 class RegexSettings(CheckSettings):
     """A pattern in RE2's syntax; `is_negated` turns the verdict round."""
 
     pattern: Regex
+    """a regular expression in RE2's syntax"""
     is_negated: bool = False
+    """the pattern may match nowhere"""
 
 
-@register_check("matches_regex", RegexSettings)
+@register_check(
+    "matches_regex",
+    RegexSettings,
+    examples=(
+        Example("Released in 2.1.0.", True, {"pattern": r"\d+\.\d+\.\d+"}),
+        Example("Released in 2.1.", False, {"pattern": r"\d+\.\d+\.\d+"}),
+        Example("Write to ada@example.org.", False, {"pattern": r"\S+@\S+", "is_negated": True}),
+    ),
+)
 def matches_regex(shard: pa.Table, settings: RegexSettings) -> CheckVerdicts:
     """The pattern matches somewhere in the output, or with `is_negated` nowhere. The evidence is the first match.
 

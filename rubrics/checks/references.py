@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 from rubrics.checks.columns import text_column
 from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
 from rubrics.checks.regexes import OTHER_THAN_SPACE, WHITESPACE
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, register_check
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
 
 NOT_ONE_SPACE = rf"[{WHITESPACE}]{{2,}}|[{OTHER_THAN_SPACE}]"  # a single space is left alone: most need no change
 
@@ -15,10 +15,21 @@ class ReferenceSettings(CheckSettings):
     """`fold_whitespace` reads each run of whitespace as one space, and none at the ends."""
 
     case_sensitive: bool = True
+    """whether "Paris" and "paris" differ"""
     fold_whitespace: bool = True
+    """read each run of whitespace as one space, and none at the ends"""
 
 
-@register_check("matches_reference", ReferenceSettings, columns=("output", "reference"))
+@register_check(
+    "matches_reference",
+    ReferenceSettings,
+    columns=("output", "reference"),
+    examples=(
+        Example("the  Nile\n", True, others={"reference": "the Nile"}),
+        Example("The Nile", False, others={"reference": "the Nile"}),
+        Example("The Nile", None, others={"reference": None}),
+    ),
+)
 def matches_reference(shard: pa.Table, settings: ReferenceSettings) -> CheckVerdicts:
     """The output is the row's reference, character by character. A row without one stays unscored: "no reference".
 

@@ -1,18 +1,29 @@
-"""The checks by name: a vectorised function over a shard's columns, and the settings it takes."""
+"""The checks by name: a vectorised function over a shard's columns, the settings it takes, and how it is shown."""
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+Cost = Literal["columns", "rows", "heavy"]
+COSTS: Mapping[Cost, str] = MappingProxyType(
+    {
+        "columns": "Arrow and numpy over the whole column, at memory speed",
+        "rows": "Python, an output at a time",
+        "heavy": "a parser, a model or a file an output",
+    }
+)
+
 
 class CheckSettings(BaseModel):
-    """The base of every check's settings: frozen, unknown keys refused."""
+    """The base of every check's settings: frozen, unknown keys refused; the text under a field is its meaning."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,39 +31,67 @@ class CheckVerdicts:
     """What a check found. All arrays: (output,).
 
     is_passed: bool, null where the check can't tell (`reasons` says why). evidence: the count against the bound, the
-    missing word, the place; null where there is nothing to add.
+    missing word, the place; null where there is nothing to add. level_ids: the criterion's level where a check grades,
+    null where pass or fail says it: a pass is the highest level and a fail the lowest.
     """
 
     is_passed: pa.BooleanArray
     evidence: pa.StringArray
     reasons: pa.StringArray | None = None
+    level_ids: pa.StringArray | None = None
 
 
 CheckFunction = Callable[[pa.Table, Any], CheckVerdicts]
 
 
 @dataclass(frozen=True, slots=True)
+class Example:
+    """An output that shows what a check does.
+
+    is_passed: None where it can't tell. others: the row's other columns that it reads.
+    """
+
+    output: str
+    is_passed: bool | None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
-    """A registered check. columns: those of the shard that it reads."""
+    """A registered check. columns: those of the shard that it reads. cost: a key of `COSTS`."""
 
     name: str
     summary: str
+    details: str
     settings_model: type[CheckSettings]
     function: CheckFunction
-    columns: tuple[str, ...] = ("output",)
+    columns: tuple[str, ...]
+    cost: Cost
+    examples: tuple[Example, ...]
 
 
 _CHECKS: dict[str, Check] = {}
 
 
 def register_check(
-    name: str, settings_model: type[CheckSettings], columns: tuple[str, ...] = ("output",)
+    name: str,
+    settings_model: type[CheckSettings],
+    columns: tuple[str, ...] = ("output",),
+    *,
+    cost: Cost = "columns",
+    examples: tuple[Example, ...] = (),
 ) -> Callable[[CheckFunction], CheckFunction]:
-    """Register the decorated function under `name`; its docstring's first line is the check's summary."""
+    """Register the decorated function; its docstring's first line is the check's summary, the rest its details.
+
+    Raises `ValueError` where the name is taken.
+    """
 
     def register(function: CheckFunction) -> CheckFunction:
-        summary = (function.__doc__ or "").partition("\n")[0]
-        _CHECKS[name] = Check(name, summary, settings_model, function, columns)
+        if name in _CHECKS:
+            raise ValueError(f"found a second check {name!r}, expected each name once")
+        summary, _, details = inspect.cleandoc(function.__doc__ or "").partition("\n")
+        _CHECKS[name] = Check(name, summary, details.strip(), settings_model, function, columns, cost, examples)
         return function
 
     return register
@@ -67,19 +106,22 @@ def find_check(name: str) -> Check:
     """The check of that name. Raises `KeyError` whose text offers the nearest names."""
     if name in _CHECKS:
         return _CHECKS[name]
-    near = difflib.get_close_matches(name, _CHECKS, n=1) or [", ".join(check_names())]
-    raise KeyError(f"found the check {name!r}, expected a known one: {near[0]}")
+    near = difflib.get_close_matches(name, _CHECKS, n=3)
+    expected = " or ".join(near) if near else "a known one: gradebook checks list shows them"
+    raise KeyError(f"found the check {name!r}, expected {expected}")
 
 
-def read_settings(check: Check, settings: dict[str, Any]) -> CheckSettings:
+def read_settings(check: Check, settings: Mapping[str, Any]) -> CheckSettings:
     """Validate a rubric's settings for a check. Raises `ValidationError` with every fault."""
     return check.settings_model.model_validate(settings)
 
 
 __all__ = [
+    "COSTS",
     "Check",
     "CheckSettings",
     "CheckVerdicts",
+    "Example",
     "ValidationError",
     "check_names",
     "find_check",

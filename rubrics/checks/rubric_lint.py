@@ -1,15 +1,14 @@
 """The check that an output is a rubric without faults, so that a rubric can evaluate rubrics."""
 
 import difflib
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import pyarrow as pa
 from pydantic import Field, field_validator
 
 from rubrics.checks.columns import text_column
-from rubrics.checks.evidence import cut_text
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, register_check
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from rubrics.checks.rows import RowFinding, gather_rows
 from rubrics.lint import Finding, lint_text, rules
 from rubrics.lint.parser_rules import PARSER_RULES
 
@@ -20,7 +19,9 @@ class LintSettings(CheckSettings):
     """The ids of the rules to hold the output to, all where none are given; `severity: error` leaves warnings out."""
 
     rules: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """ids of lint rules; all of them where none are given"""
     severity: Literal["error", "warning"] = "warning"
+    """`error` leaves warnings out"""
 
     @field_validator("rules")
     @classmethod
@@ -33,35 +34,38 @@ class LintSettings(CheckSettings):
         return rule_ids
 
 
-@dataclass(frozen=True, slots=True)
-class _Linted:
-    is_passed: bool | None
-    evidence: str | None = None
-    reason: str | None = None
-
-
-@register_check("rubric_lint", LintSettings)
+@register_check(
+    "rubric_lint",
+    LintSettings,
+    cost="heavy",
+    examples=(
+        Example("id: reply\nversion: 1.0.0\ncriteria: []\n", False, {"severity": "error"}),
+        Example("criteria: []\n", None, {"rules": ["vague-words"]}),
+        Example(
+            "id: reply\nversion: 1.0.0\ndescription: A short reply.\ncriteria:\n"
+            "  - {id: length, description: At most 50 words., threshold: 1,\n"
+            "     method: {type: check, check: length_words, settings: {max: 50}}}\n",
+            True,
+            {"severity": "error"},
+        ),
+    ),
+)
 def rubric_lint(shard: pa.Table, settings: LintSettings) -> CheckVerdicts:
     """The output is a rubric's YAML in which lint finds nothing, or nothing of the rules given.
 
     The evidence gives the first findings with their lines. Where the output is no rubric and the rules given do not
     say so, the check can't tell. The output may extend shipped rubrics; no file is read.
     """
-    linted = [_lint(text, settings) for text in text_column(shard, "output").to_pylist()]
-    return CheckVerdicts(
-        pa.array([each.is_passed for each in linted], pa.bool_()),
-        pa.array([each.evidence for each in linted], pa.string()),
-        pa.array([each.reason for each in linted], pa.string()),
-    )
+    return gather_rows(_lint(text, settings) for text in text_column(shard, "output").to_pylist())
 
 
-def _lint(text: str, settings: LintSettings) -> _Linted:
+def _lint(text: str, settings: LintSettings) -> RowFinding:
     findings = lint_text(text, "output")
     counted = [finding for finding in findings if _counts(finding, settings)]
     if counted:
-        return _Linted(False, _tell(counted))
+        return RowFinding(False, _tell(counted))
     refused = [finding for finding in findings if finding.rule in PARSER_RULES]
-    return _Linted(None, None, _tell(refused)) if refused else _Linted(True)
+    return RowFinding(None, None, _tell(refused)) if refused else RowFinding(True)
 
 
 def _counts(finding: Finding, settings: LintSettings) -> bool:
@@ -72,4 +76,4 @@ def _counts(finding: Finding, settings: LintSettings) -> bool:
 def _tell(findings: list[Finding]) -> str:
     shown = "; ".join(f"line {each.line or 1} {each.rule}: {each.message}" for each in findings[:MOST_FINDINGS_SHOWN])
     hidden_count = len(findings) - MOST_FINDINGS_SHOWN
-    return cut_text(f"{shown}; and {hidden_count} more" if hidden_count > 0 else shown)
+    return f"{shown}; and {hidden_count} more" if hidden_count > 0 else shown

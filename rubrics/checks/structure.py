@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 from rubrics.checks.bounds import BoundsSettings, judge_counts
 from rubrics.checks.columns import text_column
 from rubrics.checks.regexes import WHITESPACE
-from rubrics.checks.registry import CheckVerdicts, register_check
+from rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 # Each pattern goes on to the end of what it counts, so that the next match begins at the next one. Arrow searches the
 # rest of the text as if it were a text of its own, so an anchor alone would match again right after a match.
@@ -19,7 +19,14 @@ def _count_matches(shard: pa.Table, pattern: str) -> pa.Int64Array:
     return pc.count_substring_regex(text_column(shard, "output"), pattern).cast(pa.int64())
 
 
-@register_check("count_sentences", BoundsSettings)
+@register_check(
+    "count_sentences",
+    BoundsSettings,
+    examples=(
+        Example("Wait?! It is late.", True, {"min": 2, "max": 2}),
+        Example("Wait?! It is late.", False, {"max": 1}),
+    ),
+)
 def count_sentences(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of sentences lies within the bounds.
 
@@ -30,7 +37,14 @@ def count_sentences(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     return judge_counts(_count_matches(shard, SENTENCE), settings, "sentence", "sentences")
 
 
-@register_check("count_paragraphs", BoundsSettings)
+@register_check(
+    "count_paragraphs",
+    BoundsSettings,
+    examples=(
+        Example("One.\n\nTwo.", True, {"min": 2, "max": 2}),
+        Example("One.\n\nTwo.", False, {"max": 1}),
+    ),
+)
 def count_paragraphs(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of paragraphs lies within the bounds.
 
@@ -40,7 +54,14 @@ def count_paragraphs(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts
     return judge_counts(_count_matches(shard, PARAGRAPH), settings, "paragraph", "paragraphs")
 
 
-@register_check("count_bullets", BoundsSettings)
+@register_check(
+    "count_bullets",
+    BoundsSettings,
+    examples=(
+        Example("- one\n2) two\n-5 degrees", True, {"min": 2, "max": 2}),
+        Example("- one\n2) two\n-5 degrees", False, {"max": 1}),
+    ),
+)
 def count_bullets(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of bullets lies within the bounds.
 

@@ -5,6 +5,7 @@ import pyarrow as pa
 from rubrics.checks import find_check, read_settings
 from rubrics.checks.columns import text_column
 from rubrics.checks.grading import grade_outputs
+from rubrics.checks.modes import run_check
 from rubrics.methods import CheckMethod
 from rubrics.model import Criterion
 
@@ -19,5 +20,5 @@ def score_check(run_id: str, criterion: Criterion, shard: pa.Table) -> pa.Table:
     if not isinstance(method, CheckMethod):
         raise TypeError(f"{criterion.id}: found the method {method.type}, expected check")
     check = find_check(method.check)
-    found = check.function(shard, read_settings(check, method.settings))
+    found = run_check(check, shard, read_settings(check, method.settings), method.mode)
     return grade_outputs(run_id, criterion, text_column(shard, "output_id"), found)

@@ -2,6 +2,8 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
+from rubrics.checks.grading import grade_outputs
+from rubrics.checks.registry import CheckVerdicts
 from rubrics.model import Criterion
 from rubrics.verdicts import VERDICT_SCHEMA
 from tasks.scoring.checks import score_check
@@ -96,3 +98,18 @@ def test_an_unknown_check_offers_the_nearest():
 def test_unknown_settings_are_refused():
     with pytest.raises(ValidationError, match="most"):
         score_check("run", criterion({**LENGTH, "settings": {"most": 2}}), SHARD)
+
+
+def test_a_check_that_grades_gives_the_level_that_it_names():
+    levels = [{"id": "bad", "score": 0}, {"id": "fair", "score": 0.5}, {"id": "good", "score": 1}]
+    graded = criterion(LENGTH, levels=levels)
+    found = CheckVerdicts(
+        pa.array([True, False, True, None]),
+        pa.nulls(4, pa.string()),
+        pa.array([None, None, None, "no reference"]),
+        pa.array(["fair", None, None, None]),
+    )
+    verdicts = grade_outputs("run", graded, pa.array(["a", "b", "c", "d"]), found)
+    assert verdicts["level_id"].to_pylist() == ["fair", "bad", "good", None]
+    assert verdicts["score"].to_pylist() == [0.5, 0.0, 1.0, None]
+    assert verdicts["reason"].to_pylist() == [None, None, None, "no reference"]

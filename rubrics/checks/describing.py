@@ -1,0 +1,49 @@
+"""What a check is, in plain values: for the commands and the documentation."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from rubrics.checks.registry import COSTS, Check, Example
+
+REQUIRED = "required"
+
+
+def describe_check(check: Check) -> dict[str, Any]:
+    """All there is to say about a check: JSON values.
+
+    settings: a mapping each with `name`, `default` (JSON text, "required", or empty where there is none) and `meaning`.
+    """
+    return {
+        "name": check.name,
+        "summary": check.summary,
+        "details": check.details,
+        "cost": f"{check.cost}: {COSTS[check.cost]}",
+        "columns": list(check.columns),
+        "settings": [_describe_setting(name, field) for name, field in check.settings_model.model_fields.items()],
+        "examples": [_describe_example(example) for example in check.examples],
+    }
+
+
+def _describe_setting(name: str, field: FieldInfo) -> dict[str, str]:
+    meaning = " ".join((field.description or "").split())
+    return {"name": field.alias or name, "default": _default_words(field), "meaning": meaning}
+
+
+def _default_words(field: FieldInfo) -> str:
+    if field.is_required():
+        return REQUIRED
+    default = field.get_default(call_default_factory=True)
+    return "" if default is None else json.dumps(default, ensure_ascii=False, default=list)
+
+
+def _describe_example(example: Example) -> dict[str, Any]:
+    others: Mapping[str, Any] = example.others
+    return {
+        "settings": dict(example.settings),
+        "output": example.output,
+        **{column: value for column, value in others.items() if not isinstance(value, bytes)},
+        "is_passed": example.is_passed,
+    }

@@ -1,0 +1,31 @@
+"""Checks that look at an output at a time: what they find in a row, and the rows put together."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rubrics.checks.evidence import cut_text
+from rubrics.checks.registry import CheckVerdicts
+
+
+class RowFinding(NamedTuple):
+    """What a check found in one output. is_passed: None where it can't tell, and `reason` says why."""
+
+    is_passed: bool | None
+    evidence: str | None = None
+    reason: str | None = None
+
+
+def gather_rows(findings: Iterable[RowFinding]) -> CheckVerdicts:
+    """Put the findings of a shard's rows together, in order; evidence and reasons are cut to their length."""
+    rows = list(findings)
+    return CheckVerdicts(
+        pa.array([row.is_passed for row in rows], pa.bool_()),
+        pa.array([_cut(row.evidence) for row in rows], pa.string()),
+        pa.array([_cut(row.reason) for row in rows], pa.string()),
+    )
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else cut_text(text)

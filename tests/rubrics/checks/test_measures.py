@@ -1,0 +1,37 @@
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from rubrics.checks.measures import MeasureSettings, judge_measures
+
+VALUES = pa.array([0.5, 3 / 7, None, 1.0], pa.float64())
+
+
+def test_bounds_are_inclusive_and_the_evidence_gives_the_number():
+    found = judge_measures(VALUES, MeasureSettings(min=0.5, max=0.9), "token F1")
+    assert found.is_passed.to_pylist() == [True, False, None, False]
+    assert found.evidence.to_pylist() == [
+        "token F1 0.5",
+        "token F1 0.428571, at least 0.5 required",
+        None,
+        "token F1 1, at most 0.9 allowed",
+    ]
+
+
+def test_a_number_becomes_the_highest_level_that_it_reaches():
+    found = judge_measures(VALUES, MeasureSettings(levels={"good": 1, "partial": 0.5}), "token F1")
+    assert found.level_ids.to_pylist() == ["partial", None, None, "good"]
+    assert found.is_passed.to_pylist() == [True, False, None, True]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"levels": {}}, {"min": 1, "levels": {"good": 1}}, {"min": 2, "max": 1}], ids=str
+)
+def test_settings_hold_bounds_or_levels(settings):
+    with pytest.raises(ValidationError):
+        MeasureSettings.model_validate(settings)
+
+
+def test_a_bound_that_is_no_number_is_refused():
+    with pytest.raises(ValidationError):
+        MeasureSettings(min=float("nan"))

@@ -1,0 +1,66 @@
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rubrics.checks import find_check, read_settings
+from rubrics.checks.modes import run_check
+
+
+def judge(output: str, mode: str, name: str = "starts_with", **given_settings: object) -> tuple[bool, str | None]:
+    check = find_check(name)
+    found = run_check(check, pa.table({"output": [output]}), read_settings(check, given_settings), mode)
+    return found.is_passed[0].as_py(), found.evidence[0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("output", "strict", "words"),
+    [
+        ("yes", True, None),
+        ("*yes*", False, "loose: passes without asterisks"),
+        ("Sure:\nyes", False, "loose: passes without its first line"),
+        ("Sure:\n*yes*", False, "loose: passes without its first line and without asterisks"),
+    ],
+)
+def test_a_variant_passes_what_the_output_does_not(output, strict, words):
+    assert judge(output, "strict", any=["yes"])[0] is strict
+    assert judge(output, "loose", any=["yes"]) == (True, words)
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("yes\nBye", "loose: passes without its last line"),
+        ("Hi\nyes\nBye", "loose: passes without its first and last line"),
+        ("Hi\n*yes*\nBye", "loose: passes without its first and last line and without asterisks"),
+        ("yes*\nBye", "loose: passes without its last line and without asterisks"),
+    ],
+)
+def test_the_last_line_may_go(output, words):
+    assert judge(output, "loose", "matches_regex", pattern=r"\Ayes\z") == (True, words)
+
+
+@pytest.mark.parametrize("output", ["bad", "bad\nbad", "*bad*", "", "bad\n\n"])
+def test_a_blank_variant_passes_nothing(output):
+    # without its only line nothing is left, and nothing holds no "bad"
+    assert judge(output, "loose", "not_contains", any=["bad"])[0] is (output == "")
+
+
+def test_the_evidence_of_what_fails_in_every_variant_is_that_of_the_output():
+    assert judge("no", "loose", any=["yes"]) == judge("no", "strict", any=["yes"])
+
+
+def plain_variants(text: str) -> list[str]:
+    lines = text.split("\n")
+    parts = [text, *("\n".join(kept).strip() for kept in (lines[1:], lines[:-1], lines[1:-1]))]
+    return [*parts, *(part.replace("*", "") for part in parts)]
+
+
+@given(st.text(alphabet=["a", "b", "*", "\n", " ", "é"], max_size=14), st.integers(0, 6), st.integers(0, 6))
+@settings(deadline=None, max_examples=300)
+def test_loose_agrees_with_the_eight_variants_written_out(text, least, room):
+    bounds = {"min": least, "max": least + room}
+    expected = least <= len(text) <= least + room or any(
+        variant.strip() and least <= len(variant) <= least + room for variant in plain_variants(text)[1:]
+    )
+    assert judge(text, "loose", "length_characters", **bounds)[0] is expected
