@@ -22,8 +22,8 @@ help:  ## list the targets
 demo: $(STAMP)  ## score the shipped example, no key needed
 	@$(VENV)/bin/gradebook demo $(ARGS)
 
-test: $(STAMP)  ## run all tests (ARGS="-k words" for some of them)
-	@$(RUN) pytest $(ARGS)
+test: $(STAMP)  ## run all tests, as many at once as there are cores (ARGS="-k words" for some of them)
+	@$(RUN) pytest -n auto --dist worksteal $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	@$(RUN) ruff check .

@@ -1,13 +1,18 @@
-"""How many outputs a second each check takes on one core, on 200-word outputs written here from a seed.
+"""How many outputs a second each check takes on one core, on 230-word outputs written here from a seed.
 
-`python bench/checks.py [--n 50000]`. A plain Python loop counts the same words in the same run. The last line is the
-figure for six checks together: outputs that had all six, a second.
+    python bench/checks.py [--n 50000] [--ifeval FOLDER]
+
+A plain Python loop counts the same words in the same run. FOLDER: the published IFEval prompts (input_data.jsonl) and
+responses (input_response_data_*.jsonl): each instruction is held against its own response. The last lines are the
+figure for six checks together: outputs that had all six, a second, on one core and on two.
 """
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +21,27 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from rubrics.checks import find_check, read_settings
+from rubrics.checks import check_names, find_check, read_settings
+from rubrics.checks.registry import Example
+from rubrics.checks.samples import example_shard
 
 SEED = 20261120
-WORD_COUNT = 200
+WORD_COUNT = 230
 LETTERS = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
 ROUNDS = 3
+SHARES = {"columns": 1.0, "rows": 0.1, "heavy": 0.02}  # of the outputs: the slow ones are timed on fewer
 
-CHECKS: dict[str, dict[str, Any]] = {
-    "length_words": {"min": 20, "max": 199},
+# A check that is not named here is timed with the settings of its first example.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "length_words": {"min": 20, "max": 229},
     "length_characters": {"max": 1100},
     "contains": {"any": ["refund", "thank you", "sorry"], "whole_word": True},
     "not_contains": {"any": ["guarantee", "as an ai"]},
     "matches_regex": {"pattern": r"[a-z0-9.]+@[a-z0-9-]+\.[a-z]{2,}"},
     "json_valid": {"kind": "object"},
     "count_sentences": {"max": 10},
-    "count_paragraphs": {"max": 2},
-    "count_bullets": {"min": 1},
-    "starts_with": {"any": ["Sure", "Thank"]},
-    "ends_with": {"any": [".", "!"]},
-    "matches_reference": {"case_sensitive": False},
 }
-SIX = ("length_words", "length_characters", "contains", "not_contains", "matches_regex", "json_valid")
+SIX = ("length_words", "count_sentences", "contains", "not_contains", "json_valid", "matches_regex")
 
 
 def write_outputs(count: int, rng: np.random.Generator) -> list[str]:
@@ -68,29 +72,77 @@ def time_best(run: Callable[[], object]) -> float:
     return min(times_s)
 
 
-def time_check(name: str, shard: pa.Table) -> float:
-    """Seconds for one check over the shard."""
+def time_check(name: str, outputs: pa.Array) -> float:
+    """Outputs a second of one check, beside the other columns of its first example."""
     check = find_check(name)
-    settings = read_settings(check, CHECKS[name])
-    return time_best(lambda: check.function(shard, settings))
+    example = check.examples[0]
+    count = max(1, int(len(outputs) * SHARES[check.cost]))
+    row = example_shard(check, Example("", None, others=example.others))
+    shard = pa.table({key: _repeated(row, key, outputs, count) for key in check.columns})
+    settings = read_settings(check, SETTINGS.get(name, example.settings))
+    return count / time_best(lambda: check.function(shard, settings))
+
+
+def _repeated(row: pa.Table, column: str, outputs: pa.Array, count: int) -> pa.Array:
+    return outputs.slice(0, count) if column == "output" else row.column(column).take(pa.array([0] * count))
+
+
+def run_six(shard: pa.Table) -> None:
+    """All six checks over a shard."""
+    for name in SIX:
+        check = find_check(name)
+        check.function(shard, read_settings(check, SETTINGS[name]))
+
+
+def time_six(shard: pa.Table, core_count: int) -> float:
+    """Outputs a second that had all six checks, a part of the shard a thread."""
+    size = shard.num_rows // core_count
+    parts = [shard.slice(index * size, size) for index in range(core_count)]
+    with ThreadPoolExecutor(core_count) as threads:
+        return size * core_count / time_best(lambda: list(threads.map(run_six, parts)))
+
+
+def time_ifeval(folder: Path) -> tuple[float, float]:
+    """IFEval's instructions: responses a second, each held to its own; and each type over all responses at once."""
+    lines = next(folder.glob("input_response_data_*.jsonl")).read_text(encoding="utf-8").splitlines()
+    responses = {row["prompt"]: row["response"] for row in map(json.loads, lines)}
+    rows = [json.loads(line) for line in (folder / "input_data.jsonl").read_text(encoding="utf-8").splitlines()]
+    tasks = [
+        (find_check(name), {key: value for key, value in kwargs.items() if value is not None}, responses[row["prompt"]])
+        for row in rows
+        for name, kwargs in zip(row["instruction_id_list"], row["kwargs"], strict=True)
+    ]
+    prepared = [
+        (check, read_settings(check, kwargs), pa.table({"output": [response]})) for check, kwargs, response in tasks
+    ]
+    own_s = time_best(lambda: [check.function(shard, settings) for check, settings, shard in prepared])
+    shard = pa.table({"output": [responses[row["prompt"]] for row in rows]})
+    by_type = {check.name: (check, settings) for check, settings, _ in prepared}
+    all_s = time_best(lambda: [check.function(shard, settings) for check, settings in by_type.values()])
+    return len(rows) / own_s, len(rows) / all_s
 
 
 def main() -> None:
-    """Time every check, the plain loop, and six together."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Time every check, the plain loop, IFEval's where its files are, and six together."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=50_000, help="outputs to check")
-    count = parser.parse_args().n
-    outputs = write_outputs(count, np.random.default_rng(SEED))
+    parser.add_argument("--ifeval", type=Path, help="folder of IFEval's prompts and responses")
+    given = parser.parse_args()
+    texts = write_outputs(given.n, np.random.default_rng(SEED))
     pa.set_cpu_count(1)
-    column = pa.array(outputs)
-    shard = pa.table({"output": column, "reference": column.take(pa.array(np.roll(np.arange(count), 1)))})
-    times_s = {name: time_check(name, shard) for name in CHECKS}
-    loop_s = time_best(lambda: [len(output.split()) for output in outputs])
-    for name, time_s in times_s.items():
-        print(f"{name:28}{count / time_s:14,.0f} outputs/s")
-    print(f"{'plain loop of length_words':28}{count / loop_s:14,.0f} outputs/s")
-    print(f"{'length_words over that loop':28}{loop_s / times_s['length_words']:14.1f} times as fast")
-    print(f"{'six checks together':28}{count / sum(times_s[name] for name in SIX):14,.0f} outputs/s")
+    outputs = pa.array(texts)
+    for name in check_names():
+        print(f"{name:48}{time_check(name, outputs):14,.0f} outputs/s  {find_check(name).cost}")
+    loop = given.n / time_best(lambda: [len(text.split()) for text in texts])
+    print(f"{'plain loop of length_words':48}{loop:14,.0f} outputs/s")
+    if given.ifeval:
+        own, every = time_ifeval(given.ifeval)
+        print(f"{'IFEval, each response by its own instructions':48}{own:14,.0f} responses/s")
+        print(f"{'IFEval, each response by all 25 types':48}{every:14,.0f} responses/s")
+    shard = pa.table({"output": outputs})
+    one, two = time_six(shard, 1), time_six(shard, 2)
+    print(f"{'six checks together, one core':48}{one:14,.0f} outputs/s")
+    print(f"{'six checks together, two cores':48}{two:14,.0f} outputs/s, {two / one:.2f} times one core")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
-"""Two public data sets in gradebook's words, as a pattern for converting one's own.
+"""A public data set in gradebook's words, as a pattern for converting one's own.
 
     python -m examples.convert prometheus vicuna_eval.json FOLDER
-    python -m examples.convert ifeval input_data.jsonl responses.jsonl FOLDER
 
-Each writes outputs.jsonl and rubric.yaml into FOLDER; prometheus also ratings.csv.
+It writes outputs.jsonl, rubric.yaml and ratings.csv into FOLDER.
 """
 
 import csv
 import json
 import re
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +34,6 @@ criteria:
       - {id: 5, score: 1.0, description: Meets all of it.}
 """
 
-IFEVAL_RUBRIC = """\
-id: ifeval_shape
-version: 1.0.0
-description: What can be said of any response, before its own instructions are looked at.
-criteria:
-  - id: not_empty
-    description: Has at least one word.
-    gate: true
-    method: {type: check, check: length_words, settings: {min: 1}}
-  - id: length
-    description: At most 600 words.
-    weight: 1
-    method: {type: check, check: length_words, settings: {max: 600}}
-  - id: no_ai_phrase
-    description: Does not speak of itself as a model.
-    weight: 1
-    method: {type: check, check: not_contains, settings: {any: [as an AI, language model]}}
-"""
-
 
 def convert_prometheus(source: Path, folder: Path) -> None:
     """The 320 responses of four models, and the three scores of each as ratings by three raters."""
@@ -75,26 +54,6 @@ def convert_prometheus(source: Path, folder: Path) -> None:
         writer.writerows(ratings)
 
 
-def convert_ifeval(prompts: Path, responses: Path, folder: Path) -> None:
-    """The 541 responses of one model, joined to their prompts by the prompt's text; its instructions as metadata."""
-    by_prompt = {row["prompt"]: row["response"] for row in _read_lines(responses)}
-    outputs = [
-        {
-            "case_id": str(row["key"]),
-            "model": "gpt-4",
-            "prompt": row["prompt"],
-            "output": by_prompt[row["prompt"]],
-            "metadata": {"instructions": row["instruction_id_list"], "kwargs": row["kwargs"]},
-        }
-        for row in _read_lines(prompts)
-    ]
-    _write(folder, outputs, IFEVAL_RUBRIC)
-
-
-def _read_lines(path: Path) -> Iterable[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-
-
 def _write(folder: Path, outputs: list[dict[str, Any]], rubric: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in outputs)
@@ -106,7 +65,5 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["prometheus", source, folder]:
             convert_prometheus(Path(source), Path(folder))
-        case ["ifeval", prompts, responses, folder]:
-            convert_ifeval(Path(prompts), Path(responses), Path(folder))
         case _:
             sys.exit(__doc__)

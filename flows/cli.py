@@ -3,18 +3,20 @@
 import sys
 import tempfile
 import traceback
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows import review_commands, rubric_commands
+from flows import check_commands, review_commands, rubric_commands
 from flows.options import (
     DEFAULT_LAKE,
     DONE,
     NOT_FINISHED,
     NOT_MET,
+    AllowFunctionsOption,
     DataOption,
     JsonOption,
     LakeOption,
@@ -25,6 +27,7 @@ from rubrics.errors import GradebookError, InputError
 if TYPE_CHECKING:
     from tasks.request import EvaluationRequest
 
+INTERRUPTED = 130  # what typer makes of Ctrl-C, without a word
 DEMO_LAKE = "sqlite:demo-lake/catalog.sqlite"
 
 app = typer.Typer(
@@ -41,6 +44,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+app.add_typer(check_commands.app, name="checks")
 app.add_typer(rubric_commands.app, name="rubric")
 app.command()(review_commands.review)
 app.command()(review_commands.compare)
@@ -89,6 +93,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
     feedback: Annotated[
         str | None, typer.Option("--feedback", help="llm: the judge writes a text for each output and model")
     ] = None,
+    allow_functions: AllowFunctionsOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -112,6 +117,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
     request = EvaluationRequest(
         outputs, rubric, judge, ratings, lake, data, run_id, budget_usd, max_bad_rate, mapped, allow_unscored, feedback
     )
+    request = replace(request, allow_functions=tuple(allow_functions or ()))
     if dry_run:
         _print_plan(request, as_json=as_json)
         return
@@ -197,8 +203,10 @@ def main() -> None:
     except GradebookError as error:
         _tell(str(error))
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("gradebook: interrupted; the same command goes on where it stopped", err=True)
+    except SystemExit as end:
+        if end.code != INTERRUPTED:
+            raise
+        _tell("interrupted; the same command goes on where it stopped")
         sys.exit(NOT_FINISHED)
     except BrokenPipeError:
         sys.exit(DONE)

@@ -11,14 +11,13 @@ from prefect.futures import PrefectFuture, wait
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from tasks import stages
-from tasks.asking import judging
 from tasks.ingest import Ingested
 from tasks.lake import DEFAULT_LAKE
 from tasks.progress import reporter
 from tasks.quality import warm_up
 from tasks.request import EvaluationRequest
 from tasks.runs import Run, is_published, opened_run, recorded
-from tasks.scoring.judge import Session
+from tasks.scoring.setup import ScoringSetup, opened_setup
 from tasks.summary import RunSummary
 
 # A task is a criterion and a shard: it computes outside Python's lock, or waits for the judge.
@@ -44,6 +43,7 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
     allow_unscored: bool = False,
     feedback: str | None = None,
     trigger: str = "manual",
+    allow_functions: list[str] | None = None,
 ) -> RunSummary:
     """Score one set of outputs with one rubric version and publish the evaluation tables."""
     warm_up()
@@ -61,6 +61,7 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
         allow_unscored=allow_unscored,
         feedback=feedback,
         trigger=trigger,
+        allow_functions=tuple(allow_functions or ()),
     )
     with opened_run(request, datetime.now(UTC)) as run:
         if not is_published(run):  # by a command that named this run, or was interrupted just after its commit
@@ -78,25 +79,25 @@ def _evaluate(run: Run) -> None:
     checked = [stages.validate_outputs.submit(run, shard, index) for index, shard in enumerate(ingested.shards)]
     if planned.request_count:
         _finish(checked)  # before any money is spent
-    with judging(run, planned) as session:
-        _finish([*checked, *_score(run, ingested, planned.own_count.criterion_count, session)])
+    with opened_setup(run, planned) as setup:
+        _finish([*checked, *_score(run, setup, ingested, planned.own_count.criterion_count)])
         reporter().end("score")
-        feedback_note = stages.write_feedback(run, ingested, session)
+        feedback_note = stages.write_feedback(run, ingested, setup.session)
     stages.validate_judgments(run)
     stages.aggregate(run, ingested)
     stages.publish(run, ingested, planned, feedback_note)
 
 
-def _score(run: Run, ingested: Ingested, own_count: int, session: Session | None) -> list[PrefectFuture[Any]]:
+def _score(run: Run, setup: ScoringSetup, ingested: Ingested, own_count: int) -> list[PrefectFuture[Any]]:
     """Fan out one task a criterion and shard; when a shard has all its verdicts, they are validated together."""
     reporter().begin("score", ingested.output_count * len(run.rubric.criteria) + own_count)
     futures: list[PrefectFuture[Any]] = []
     for index, shard in enumerate(ingested.shards):
         scored = [
-            stages.score_criterion.submit(run, criterion.id, shard, index, session) for criterion in run.rubric.criteria
+            stages.score_criterion.submit(run, setup, criterion.id, shard, index) for criterion in run.rubric.criteria
         ]
         if run.folder.case_criteria_file(index).exists():
-            scored.append(stages.score_case_criteria.submit(run, shard, index, session))
+            scored.append(stages.score_case_criteria.submit(setup, shard, index))
         collected = stages.validate_verdicts.submit(run, index, return_state=False, wait_for=scored)
         futures += [*scored, collected]
     return futures

@@ -2,7 +2,12 @@
 
 import asyncio
 import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from tasks.lake import prepare_lake
 from tasks.quality import warm_up
@@ -29,7 +34,7 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
     for name in PREFECT_LOGS:
         os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")  # a failure is told once, in a sentence
     warm_up()
-    with shown_progress():
+    with shown_progress(), _interruptible():
         from flows.evaluate_outputs import evaluate_outputs
 
         summary = asyncio.run(
@@ -47,6 +52,28 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
                 allow_unscored=request.allow_unscored,
                 feedback=request.feedback,
                 trigger=request.trigger,
+                allow_functions=list(request.allow_functions),
             )
         )
     return summary, RunFolder(checked.lake.root / "runs" / summary.run_id).report_file
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the run where it stands, while the block runs.
+
+    asyncio would take it and only ask the flow to end, which is deaf to that until all shards are scored; it leaves a
+    handler that is not Python's own alone.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no other may set a handler
+        yield
+        return
+    earlier = signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

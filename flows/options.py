@@ -9,6 +9,9 @@ DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 
 LakeOption = Annotated[str, typer.Option("--lake", envvar="GRADEBOOK_LAKE", help="sqlite:FILE or postgres:CONNECTION")]
 DataOption = Annotated[str | None, typer.Option("--data", help="folder of the Parquet files, for a PostgreSQL lake")]
+AllowFunctionsOption = Annotated[
+    list[str] | None, typer.Option("--allow-functions", help="packages whose functions may run; may be repeated")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
 
 

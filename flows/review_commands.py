@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
+from flows.options import (
+    DEFAULT_LAKE,
+    DONE,
+    NOT_MET,
+    AllowFunctionsOption,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    print_json,
+)
 from rubrics.errors import InputError
 
 
@@ -19,6 +28,7 @@ def review(  # noqa: PLR0913 - each is an option
         bool, typer.Option("--allow-unscored", help="go on where nothing scores a criterion's method")
     ] = False,
     feedback: Annotated[str | None, typer.Option("--feedback", help="llm: the judge writes it")] = None,
+    allow_functions: AllowFunctionsOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -49,6 +59,7 @@ def review(  # noqa: PLR0913 - each is an option
         budget_usd=budget_usd,
         allow_unscored=allow_unscored,
         feedback=feedback,
+        allow_functions=tuple(allow_functions or ()),
     )
     found = review_artifact(artifact, _read(artifact), names, request)
     if as_json:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from rubrics.faults import CASE_CRITERIA, validate_case_criteria
 from rubrics.judging.prompt import criterion_digest
-from rubrics.methods import SCORED_METHODS
+from rubrics.methods import ROW_METHODS, SCORED_METHODS
 from rubrics.model import CaseCriterion
 from rubrics.yaml_lines import DEEPEST
 
@@ -45,7 +45,8 @@ Row = dict[str, Any]
 def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_unscored_allowed: bool = False) -> str:
     """What is wrong with a row's criteria, in words; empty where nothing is.
 
-    taken: the ids of the rubric's own criteria. is_unscored_allowed: whether a method may stand that nothing scores.
+    taken: the ids of the rubric's own criteria. is_unscored_allowed: whether a method may stand that nothing scores,
+    or a function, which no row may bring: it then stays unscored.
     """
     deep = [index for index, criterion in enumerate(values) if _is_too_deep(criterion)]
     if deep:  # before anything reads them: what reads JSON stops at some depth
@@ -59,9 +60,10 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
             whose = "the rubric" if criterion.id in taken else "the row"
             found.append(f"criteria[{index}].id: found {criterion.id!r}, which {whose} has already, expected another")
         seen.add(criterion.id)
-        if criterion.method.type not in SCORED_METHODS and not is_unscored_allowed:
-            expected = f"expected {', '.join(SCORED_METHODS)} (or --allow-unscored)"
-            found.append(f"criteria[{index}].method: found {criterion.method.type}, which nothing scores, {expected}")
+        if criterion.method.type not in ROW_METHODS and not is_unscored_allowed:
+            why = "which no row may choose" if criterion.method.type in SCORED_METHODS else "which nothing scores"
+            expected = f"expected {', '.join(ROW_METHODS)} (or --allow-unscored)"
+            found.append(f"criteria[{index}].method: found {criterion.method.type}, {why}, {expected}")
     return _told(found)
 
 

@@ -40,6 +40,7 @@ def compose(values: Values, find_rubric: FindRubric) -> Composed:
             _written_out(entry, ("criteria", index), bases, composed) for index, entry in enumerate(values["criteria"])
         ]
     _take_categories(composed, bases)
+    _take_schemas(composed, bases)
     return composed
 
 
@@ -148,6 +149,27 @@ def _categories_around(wanted: list[Any], have: list[Any], bases: list[Rubric]) 
             added[above] = known[above]
             above = known[above].parent
     return added
+
+
+def _take_schemas(composed: Composed, bases: list[Rubric]) -> None:
+    """Add the bases' schemas, to which the taken criteria may refer; the file's own go before them."""
+    own = composed.values.get("schemas", {})
+    is_needed = any(_is_schema_criterion(entry) for entry in _listed(composed.values, "criteria"))
+    if not is_needed or not isinstance(own, dict):
+        return
+    taken: Values = {}
+    for base in bases:
+        for name, schema in base.schemas.items():
+            if name not in own and taken.setdefault(name, schema) != schema:
+                words = f"extends: found the schema {shown(name)} in {base.id} and before it, each time another"
+                composed.found.append((("extends",), f"{words}, expected it alike, or under schemas", "unsafe-schema"))
+    if taken:
+        composed.values["schemas"] = taken | own
+
+
+def _is_schema_criterion(entry: Any) -> bool:
+    method = entry.get("method") if isinstance(entry, dict) else None
+    return isinstance(method, dict) and method.get("type") == "schema"
 
 
 def _ambiguous_categories(added: dict[str, Category], bases: list[Rubric]) -> Iterator[tuple[Place, str, str]]:

@@ -11,6 +11,7 @@ from rubrics.levels import Frozen, Level, Scale
 from rubrics.methods import METHODS, CheckMethod
 from rubrics.model import CaseCriterion, Category, Criterion, Notes, Overall, Rubric
 from rubrics.plain_words import Place, describe, keys_of, place_text, shown
+from rubrics.schemas.files import schemas_in
 from rubrics.weights import highest_score
 
 NUMBER_KEYS = ("weight", "threshold", "pass_threshold", "weight_sum", "score", "max_tokens", "min", "max")
@@ -27,6 +28,7 @@ def validate(values: dict[str, Any]) -> tuple[Rubric | None, list[FoundFault]]:
     """The rubric, or None, and what is wrong: each part is looked at even where another is broken."""
     repeated = list(_repeated_ids(values))
     found = [*_truths_for_numbers(values), *repeated, *method_faults(values), *_no_criteria(values)]
+    found += _schemas_faults(values)
     try:
         rubric = Rubric.model_validate(values)
     except ValidationError as error:
@@ -181,6 +183,7 @@ def _repeats_in(entries: Any, place: Place) -> Iterator[FoundFault]:
 
 def method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
     """What is wrong with the checks' names and settings and with the schemas, which the model does not look into."""
+    others = schemas_in(values)
     for place, mapping in _mappings(values):
         if place[-1:] != ("method",):
             continue
@@ -191,7 +194,7 @@ def method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
                     message = "found loose with levels, expected strict: a check that grades has no loose reading"
                     yield (*place, "mode"), f"{place_text((*place, 'mode'))}: {message}", "check-settings"
             case "schema", _, _, dict(schema):
-                yield from _schema_faults(schema, (*place, "schema"))
+                yield from _schema_faults(schema, others, (*place, "schema"))
 
 
 def _check_faults(name: str, settings: dict[str, Any], place: Place) -> Iterator[FoundFault]:
@@ -207,10 +210,17 @@ def _check_faults(name: str, settings: dict[str, Any], place: Place) -> Iterator
             yield *describe(fault, (*place, "settings", *fault["loc"]), keys_of(check.settings_model)), "check-settings"
 
 
-def _schema_faults(schema: dict[str, Any], place: Place) -> Iterator[FoundFault]:
-    from rubrics.json_schema import check_schema
+def _schemas_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
+    """What is wrong with the schemas that the others may refer to."""
+    others = schemas_in(values)
+    for name, schema in others.items():
+        yield from _schema_faults(schema, others, ("schemas", name))
 
-    fault = check_schema(schema)
+
+def _schema_faults(schema: dict[str, Any], others: dict[str, Any], place: Place) -> Iterator[FoundFault]:
+    from rubrics.schemas.validating import check_schema  # here: it is slow to import, and few rubrics need it
+
+    fault = check_schema(schema, others)
     if fault is not None:
         yield place, f"{place_text(place)}: {fault}", "unsafe-schema"
 

@@ -1,6 +1,7 @@
 """The steps of a criterion: levels written out, or a numbered scale that stands for them."""
 
 import re
+from functools import cache
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -123,6 +124,7 @@ def _cut(point: str) -> str:
     return point if len(point) <= MOST_SHOWN else f"{point[:MOST_SHOWN]}..."
 
 
+@cache
 def pass_or_fail() -> tuple[Level, ...]:
     """The levels of a criterion that names none."""
     return tuple(Level(id=level_id, score=score) for level_id, score in PASS_OR_FAIL)

@@ -11,11 +11,12 @@ from rubrics.errors import Fault, ModelFault, RubricError
 from rubrics.faults import validate
 from rubrics.model import Rubric
 from rubrics.plain_words import Place, unknown_word
+from rubrics.schemas.files import write_out_schemas
 from rubrics.yaml_lines import YamlText, read_yaml
 
 NO_RUBRIC = "none"  # rows are held to their own criteria alone
 DEEPEST_EXTENSION = 10
-TAKEN_LISTS = ("criteria", "categories")  # what a file may take from another rubric without listing it
+TAKEN_LISTS = ("criteria", "categories", "schemas")  # what a file may take from another rubric without listing it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def shipped_text(name: str) -> tuple[bytes, str]:
 def parse_rubric(text: str | bytes, path: str, folder: Path | None = None) -> Rubric:
     """The rubric that YAML text holds; `path` names the file. Raises `RubricError`: all faults, each with its line.
 
-    folder: where the files stand that it may extend; with none, it may extend shipped rubrics alone.
+    folder: where the files stand that it may extend, and those of its schemas; with none, only what ships.
     """
     return _parse(text, path, folder, _Reading())
 
@@ -76,11 +77,15 @@ def _parse(text: str | bytes, path: str, folder: Path | None, reading: _Reading)
     yaml_text = read_yaml(text, path)
     if yaml_text.values is None:
         raise RubricError(yaml_text.faults)
-    composed = compose(yaml_text.values, lambda name: _extended(name, folder, reading))
+    values, unread = write_out_schemas(yaml_text.values, folder or _definitions())
+    composed = compose(values, lambda name: _extended(name, folder, reading))
     rubric, found = validate(composed.values)
     faults = {
         *yaml_text.faults,
-        *(Fault(path, line_of(yaml_text, place), words, rule) for place, words, rule in [*composed.found, *found]),
+        *(
+            Fault(path, line_of(yaml_text, place), words, rule)
+            for place, words, rule in [*unread, *composed.found, *found]
+        ),
     }
     if faults or rubric is None:
         raise RubricError(tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.message))))

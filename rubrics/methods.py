@@ -31,7 +31,7 @@ class SchemaMethod(Frozen):
     type: Literal["schema"]
     """`schema`"""
     json_schema: dict[str, Any] = Field(alias="schema")
-    """a JSON Schema; nothing is fetched, patterns are RE2's"""
+    """a JSON Schema; a `$ref` leads within it or to one of the rubric's `schemas`, patterns are RE2's"""
 
 
 class JudgeMethod(Frozen):
@@ -69,12 +69,14 @@ class SimilarityMethod(Frozen):
 
 
 class FunctionMethod(Frozen):
-    """a Python function of another system, as an import found it; gradebook runs no code that a rubric names"""
+    """a Python function of your own, in a package that you allow: [functions](functions.md)"""
 
     type: Literal["function"]
     """`function`"""
     function: Annotated[str, Field(pattern=FUNCTION_PATTERN)]
     """`module.path:function`"""
+    settings: dict[str, Any] = {}
+    """its second argument, where there are any"""
 
 
 Method = Annotated[
@@ -90,4 +92,5 @@ METHODS: dict[str, type[Frozen]] = {
     "similarity": SimilarityMethod,
     "function": FunctionMethod,
 }
-SCORED_METHODS = ("check", "schema", "judge", "ratings")  # the others may stand in a rubric, and nothing scores them
+SCORED_METHODS = ("check", "schema", "judge", "ratings", "function")  # nothing scores the others; they may stand there
+ROW_METHODS = tuple(method for method in SCORED_METHODS if method != "function")  # no row of a file chooses code

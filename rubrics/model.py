@@ -1,5 +1,6 @@
 """The rubric: criteria with levels, a method each, and a weight or a gate; categories that hold them in a tree."""
 
+import re
 from collections import Counter
 from typing import Annotated, Any, Literal, Self
 
@@ -15,6 +16,9 @@ ID_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
 OWN_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_.:-]{0,63}$"  # of a criterion that a row brings along
 _NUMBER = "(0|[1-9][0-9]{0,8})"
 VERSION_PATTERN = rf"^{_NUMBER}\.{_NUMBER}\.{_NUMBER}$"
+
+SCHEMA_NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_SCHEMA_OR_FILE: dict[str, Any] = {"additionalProperties": {"type": ["object", "string"]}}
 
 Identifier = Annotated[str, Field(pattern=ID_PATTERN)]
 CategoryName = Annotated[str, Field(min_length=1, max_length=64)]
@@ -176,6 +180,9 @@ class Rubric(Frozen):
     """a free overall row for people"""
     notes: Notes | None = None
     """a free text for people"""
+    schemas: dict[str, dict[str, Any]] = Field(default={}, json_schema_extra=_SCHEMA_OR_FILE)
+    """name: a JSON Schema, or a `.json` or `.yaml` file of one below the rubric's folder; a `$ref` in the method
+    `schema` may name it"""
     metadata: dict[str, Any] = {}
     """any mapping; kept with the version"""
 
@@ -184,6 +191,15 @@ class Rubric(Frozen):
     def _bare_null(cls, value: Any) -> Any:
         """YAML reads a bare `missing: null` as nothing; it means the word."""
         return "null" if value is None else value
+
+    @field_validator("schemas")
+    @classmethod
+    def _schemas_have_plain_names(cls, schemas: dict[str, Any]) -> dict[str, Any]:
+        for name in schemas:
+            if not re.fullmatch(SCHEMA_NAME_PATTERN, name):
+                expected = "letters, digits, _, . and -, a letter or digit first, at most 64"
+                raise ModelFault("unsafe-schema", f"found the name {name[:80]!r}, expected {expected}")
+        return schemas
 
     @model_validator(mode="after")
     def _criteria_are_distinct_and_weighted(self) -> Self:

@@ -57,7 +57,10 @@ def shown(value: Any) -> str:
         return "a mapping" if value else "an empty mapping"
     if isinstance(value, (list, tuple)):
         return "a list" if value else "an empty list"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of more than 4,300 digits"  # Python writes no longer one
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 4]}...{text[-1]}"
 
 

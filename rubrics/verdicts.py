@@ -22,9 +22,23 @@ VERDICT_SCHEMA = pa.schema(
 )
 
 
-def verdict_table(  # noqa: PLR0913 - a column each
+def verdict_table(
     run_id: str,
     criterion: Criterion,
+    output_ids: pa.Array,
+    level_ids: pa.Array,
+    scores: pa.Array,
+    **others: pa.Array | None,
+) -> pa.Table:
+    """Build the verdicts of one criterion over one shard, as `verdict_rows`. others: its columns by name."""
+    criterion_ids, methods = (pa.repeat(name, len(output_ids)) for name in (criterion.id, criterion.method.type))
+    return verdict_rows(run_id, criterion_ids, methods, output_ids, level_ids, scores, **others)
+
+
+def verdict_rows(  # noqa: PLR0913 - a column each
+    run_id: str,
+    criterion_ids: pa.Array,
+    methods: pa.Array,
     output_ids: pa.Array,
     level_ids: pa.Array,
     scores: pa.Array,
@@ -35,7 +49,7 @@ def verdict_table(  # noqa: PLR0913 - a column each
     request_keys: pa.Array | None = None,
     is_replayed: pa.Array | None = None,
 ) -> pa.Table:
-    """Build the verdicts of one criterion over one shard.
+    """Build verdicts from their columns: a table of `VERDICT_SCHEMA`.
 
     All arrays: (output,). scores in 0..1, null where unscored; `status` follows from it. Raises `pa.ArrowInvalid`
     where the lengths differ.
@@ -45,8 +59,8 @@ def verdict_table(  # noqa: PLR0913 - a column each
     columns = {
         "run_id": pa.repeat(run_id, count),
         "output_id": output_ids,
-        "criterion_id": pa.repeat(criterion.id, count),
-        "method": pa.repeat(criterion.method.type, count),
+        "criterion_id": criterion_ids,
+        "method": methods,
         "status": pa.DictionaryArray.from_arrays(is_scored.cast(pa.int8()), pa.array(["unscored", "scored"])).cast(
             pa.string()
         ),

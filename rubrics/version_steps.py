@@ -112,7 +112,8 @@ def _step_of(difference: Difference, old: Rubric, new: Rubric, moved: dict[str, 
         case ("criteria", _, "method", key, *_):
             return "minor" if key in ("settings", "schema", "max_tokens") else "major"
     is_whole_part = len(difference.path) == 2 and difference.path[0] in ("criteria", "categories")
-    return "minor" if is_whole_part or difference.path == ("overall",) else "patch"
+    is_scoring = difference.path == ("overall",) or difference.path[0] == "schemas"
+    return "minor" if is_whole_part or is_scoring else "patch"
 
 
 def _threshold_step(difference: Difference) -> Step:

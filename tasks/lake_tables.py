@@ -1,6 +1,6 @@
 """The lake's tables and views: made where they are missing, widened where an earlier gradebook made them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -14,6 +14,7 @@ from tasks.sql_text import quoted
 if TYPE_CHECKING:
     from rubrics.model import Rubric
 
+NARROWED = ("output_scores", "verdicts", "case_criteria", "written_feedback")
 # Each after those that it reads. A view is worked out when somebody asks: a publication spends nothing on it.
 VIEWS = ("criterion_ladders", "verdict_lines", "mean_lines", "output_feedback", "run_feedback")
 
@@ -92,6 +93,21 @@ def make_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Make or replace the views over the tables, each a `select` in a file of its name."""
     for view in VIEWS:
         connection.execute(f"create or replace view {view} as {_read_sql(f'views/{view}.sql')}")
+
+
+def narrow_to_outputs(connection: duckdb.DuckDBPyConnection, run_id: str, output_ids: Sequence[str]) -> None:
+    """Let this connection see of a run's large tables, and of the views over them, these outputs alone.
+
+    A view puts all outputs of a run together before a join picks some of them, and a run may have millions.
+    """
+    marks = ", ".join("?" for _ in output_ids) or "null"
+    for table in NARROWED:
+        narrowed = f"select * from lake.{table} where run_id = ? and output_id in ({marks})"
+        connection.execute(f"create or replace temp table {table} as {narrowed}", [run_id, *output_ids])
+    narrowed = f"select * from lake.outputs where output_id in ({marks})"
+    connection.execute(f"create or replace temp table outputs as {narrowed}", list(output_ids))
+    for view in ("verdict_lines", "output_feedback"):
+        connection.execute(f"create or replace temp view {view} as {_read_sql(f'views/{view}.sql')}")
 
 
 def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:

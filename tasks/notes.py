@@ -1,6 +1,7 @@
 """What a person should know of a run that is no failure: nothing is left out or taken in silently."""
 
-from rubrics.methods import SCORED_METHODS
+from rubrics.methods import ROW_METHODS, SCORED_METHODS
+from tasks.functions import function_of, runnable_functions
 from tasks.ingest import Ingested
 from tasks.plan import RunPlan
 from tasks.runs import Run
@@ -10,8 +11,10 @@ from tasks.wording import counted
 def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | None = None) -> list[str]:
     """A sentence for each thing that happened to the input on its way, in the order of the stages."""
     own = plan.own_count
-    unsupported = [c.id for c in run.rubric.criteria if c.method.type not in SCORED_METHODS]
-    own_unsupported_count = sum(count for method, count in own.methods.items() if method not in SCORED_METHODS)
+    unsupported = [criterion.id for criterion in run.rubric.criteria if criterion.method.type not in SCORED_METHODS]
+    runnable = runnable_functions(run.rubric, run.functions)
+    barred = [each.id for each in run.rubric.criteria if function_of(each) and each.id not in runnable]
+    own_unsupported_count = sum(count for method, count in own.methods.items() if method not in ROW_METHODS)
     judged = [criterion.id for criterion in run.rubric.criteria if criterion.method.type == "judge"]
     own_judged_count = own.methods.get("judge", 0)
     sentences = {
@@ -23,9 +26,10 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         f"{counted(own.output_count, 'output')} with criteria of their own, {own.criterion_count:,} in all": (
             own.output_count
         ),
-        f"nothing scores their methods yet: {_named(unsupported, own_unsupported_count)} unscored": (
+        f"nothing scores their methods: {_named(unsupported, own_unsupported_count)} unscored": (
             unsupported or own_unsupported_count
         ),
+        f"functions of packages that are not allowed: {', '.join(barred)} unscored": barred,
         f"{counted(plan.unmatched_rating_count, 'rating')} of other outputs left out": plan.unmatched_rating_count,
         f"no --judge: {_named(judged, own_judged_count)} unscored": (
             (judged or own_judged_count) and run.judge is None

@@ -8,28 +8,28 @@ import jinja2
 
 from tasks.files import write_text
 from tasks.lake import Lake, connect
+from tasks.lake_tables import narrow_to_outputs
+from tasks.requirements import read_rows
 from tasks.summary import RunSummary
 from tasks.wording import rate_words, score_words, usd_words
 
 WORST_COUNT = 10
 _WORST = """
-with worst as (
-    select * from output_scores where run_id = $1
-    order by len(failed_gates) desc, score nulls last, output_id limit $2
-),
-
-reasons as (
+select output_id from output_scores where run_id = ?
+order by len(failed_gates) desc, score nulls last, output_id limit ?
+"""
+_WORST_IN_FULL = """
+with reasons as (
     select
         output_id,
         list(struct_pack(criterion_id, level_id, score, reason, evidence, rationale)
             order by score nulls first, criterion_id) as verdicts
     from verdicts
-    where run_id = $1 and output_id in (select output_id from worst)
     group by output_id
 )
 
 select worst.* exclude (run_id), outputs.prompt, outputs.output, reasons.verdicts, told.feedback
-from worst
+from output_scores as worst
     inner join outputs on worst.output_id = outputs.output_id
     inner join reasons on worst.output_id = reasons.output_id
     inner join output_feedback as told on worst.run_id = told.run_id and worst.output_id = told.output_id
@@ -59,9 +59,9 @@ def _template() -> jinja2.Template:
 
 def _worst_outputs(lake: Lake, run_id: str) -> list[dict[str, Any]]:
     with connect(lake, read_only=True) as connection:
-        found = connection.execute(_WORST, [run_id, WORST_COUNT])
-        names = [column[0] for column in found.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        worst = [row["output_id"] for row in read_rows(connection, _WORST, run_id, WORST_COUNT)]
+        narrow_to_outputs(connection, run_id, worst)
+        return list(read_rows(connection, _WORST_IN_FULL))
 
 
 def _by_criterion(summary: RunSummary) -> dict[str, list[dict[str, Any]]]:

@@ -12,6 +12,7 @@ from rubrics.errors import Fault, InputError, JudgeSettingsError, RubricError
 from rubrics.methods import SCORED_METHODS
 from rubrics.model import Rubric
 from tasks.case_criteria import own_level_scores
+from tasks.functions import FunctionSettings, read_function_settings, refuse_other_functions
 from tasks.judging.prices import find_price
 from tasks.judging.replay import check_replies
 from tasks.judging.settings import JudgeSettings, ReplaySettings, read_judge
@@ -19,6 +20,7 @@ from tasks.lake import DEFAULT_LAKE, Lake, find_lake
 from tasks.rating_files import read_ratings
 from tasks.reading import dataset_files
 from tasks.rubric_versions import find_rubric, refuse_changed_rubric
+from tasks.scoring.functions import probe_functions
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
@@ -40,6 +42,7 @@ class EvaluationRequest:
     allow_unscored: bool = False
     feedback: str | None = None  # llm: written by the judge; else put together from the verdicts
     trigger: str = "manual"
+    allow_functions: tuple[str, ...] = ()  # packages whose functions may run, beside those of gradebook.toml
     dataset: str | None = None  # what the table `runs` calls the outputs, where that is not their path
 
 
@@ -51,6 +54,7 @@ class CheckedRequest:
     judge: JudgeSettings | ReplaySettings | None
     files: tuple[Path, ...]
     lake: Lake
+    functions: FunctionSettings
 
 
 def check_request(request: EvaluationRequest) -> CheckedRequest:
@@ -63,8 +67,10 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
         check_replies(judge.path, rubric.criteria)
     files = dataset_files(request.outputs)
     read_request_ratings(request, rubric, files)
+    functions = read_function_settings(Path.cwd(), request.allow_functions)
     if not request.allow_unscored:
         _refuse_unsupported(rubric)
+        refuse_other_functions(rubric, functions)
     refuse_changed_rubric(lake, rubric)
     if request.feedback and judge is None:
         raise InputError("--feedback llm: found no --judge, expected one to write it")
@@ -72,7 +78,8 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
         raise JudgeSettingsError(
             f"--budget-usd: found no price of {judge.model}, expected one: give `prices` in a judge file, or no budget"
         )
-    return CheckedRequest(rubric, judge, files, lake)
+    probe_functions(rubric, functions)
+    return CheckedRequest(rubric, judge, files, lake, functions)
 
 
 def read_request_ratings(request: EvaluationRequest, rubric: Rubric, files: tuple[Path, ...]) -> pa.Table | None:

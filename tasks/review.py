@@ -11,7 +11,6 @@ from typing import Any
 from rubrics.errors import Fault, OutputsError, RubricError
 from rubrics.model import Rubric
 from rubrics.versions import rubric_digest
-from tasks.asking import judging
 from tasks.case_criteria import OwnCount, case_criteria_files, refuse_no_criteria, taken_ids
 from tasks.fitting import RowFitter
 from tasks.lake import connect, find_lake
@@ -21,6 +20,7 @@ from tasks.publish import conclude_run, publish_run
 from tasks.request import EvaluationRequest, check_request
 from tasks.requirements import Row, read_rows
 from tasks.runs import Run, is_published, opened_run, recorded
+from tasks.scoring.setup import opened_setup
 from tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
 from tasks.steps import ingest_run, plan_judgments, write_run_feedback
 from tasks.summary import RunSummary
@@ -137,18 +137,15 @@ def _score_and_publish(run: Run) -> None:
     """The steps of the flow in this process; the suites of great-expectations, slow to start, are left to it."""
     ingested = ingest_run(run)
     planned = plan_judgments(run, ingested)
-    with judging(run, planned) as session, ThreadPoolExecutor(ASKING_THREADS) as threads:
+    with opened_setup(run, planned) as setup, ThreadPoolExecutor(ASKING_THREADS) as threads:
         for index, shard in enumerate(ingested.shards):
-            scored = [
-                threads.submit(score_shard, run.folder, criterion, shard, index, session)
-                for criterion in run.rubric.criteria
-            ]
+            scored = [threads.submit(score_shard, setup, each, shard, index) for each in run.rubric.criteria]
             if case_criteria_files(run.folder):
-                scored.append(threads.submit(score_own_criteria, run.folder, shard, index, session))
+                scored.append(threads.submit(score_own_criteria, setup, shard, index))
             for future in scored:
                 future.result()
             collect_shard(run.folder, run.rubric, index)
-        feedback_note = write_run_feedback(run, ingested, session)
+        feedback_note = write_run_feedback(run, ingested, setup.session)
     with timed(run.folder, "aggregate") as timing:
         aggregate_run(run, ingested.shards)
         timing.row_count = ingested.output_count

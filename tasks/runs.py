@@ -15,6 +15,7 @@ import pyarrow as pa
 from rubrics.errors import GradebookError, InputError
 from rubrics.model import Rubric
 from rubrics.versions import rubric_digest
+from tasks.functions import FunctionSettings, runnable_functions
 from tasks.judging.settings import JudgeSettings, ReplaySettings
 from tasks.lake import Lake, commit, connect, prepare_lake
 from tasks.quality import read_findings
@@ -34,6 +35,7 @@ class Run:
     rubric_digest: str
     judge: JudgeSettings | ReplaySettings | None
     files: tuple[Path, ...]
+    functions: FunctionSettings
     dataset_digest: str
     created_at: datetime
 
@@ -63,6 +65,7 @@ def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
             rubric_digest=rubric_digest(checked.rubric),
             judge=checked.judge,
             files=checked.files,
+            functions=checked.functions,
             dataset_digest=dataset_digest,
             created_at=created_at(claim.folder),
         )
@@ -104,6 +107,7 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "allow_unscored": request.allow_unscored,
         "feedback": request.feedback,
         "ratings": request.ratings,
+        "functions": sorted(set(runnable_functions(run.rubric, run.functions).values())),
     }
     return {
         "run_id": run.run_id,
@@ -178,6 +182,7 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
         "max_bad_rate": request.max_bad_rate,
         "allow_unscored": request.allow_unscored,
         "feedback": request.feedback,
+        "functions": runnable_functions(checked.rubric, checked.functions),
         "code_version": code_version(),
     }
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -1,5 +1,7 @@
 """The stages as Prefect tasks: a name for the UI around the functions that do the work."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 from prefect import task
@@ -16,10 +18,12 @@ from tasks.publish import conclude_run, publish_run
 from tasks.quality import validate
 from tasks.runs import Run
 from tasks.scoring.judge import Session
+from tasks.scoring.setup import ScoringSetup
 from tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
 from tasks.steps import ingest_run, plan_judgments, write_run_feedback
 from tasks.summary import RunSummary
 from tasks.timings import timed
+from tasks.workspace import RunFolder
 
 BATCH_ROWS = 250_000
 # The columns that the suites look at; what spans batches, such as the grain, is held by sql/checks.
@@ -28,6 +32,7 @@ MARTS_WITH_A_SUITE = {
     "criterion_scores": ["model", "checkpoint", "criterion_id", "mean"],
     "run_scores": ["model", "checkpoint", "mean"],
 }
+VERDICT_COLUMNS = ["output_id", "criterion_id", "status", "score", "reason"]
 
 
 @task(task_run_name="ingest", cache_policy=NO_CACHE)
@@ -52,24 +57,24 @@ def plan(run: Run, ingested: Ingested) -> RunPlan:
 
 
 @task(task_run_name="{criterion_id} · shard {shard_index}", cache_policy=NO_CACHE)
-def score_criterion(run: Run, criterion_id: str, shard: str, shard_index: int, session: Session | None) -> str:
+def score_criterion(run: Run, setup: ScoringSetup, criterion_id: str, shard: str, shard_index: int) -> str:
     """Score one criterion over one shard; returns the verdict file's path."""
-    return str(score_shard(run.folder, run.rubric.criterion(criterion_id), shard, shard_index, session))
+    return str(score_shard(setup, run.rubric.criterion(criterion_id), shard, shard_index))
 
 
 @task(task_run_name="own criteria · shard {shard_index}", cache_policy=NO_CACHE)
-def score_case_criteria(run: Run, shard: str, shard_index: int, session: Session | None) -> str:
+def score_case_criteria(setup: ScoringSetup, shard: str, shard_index: int) -> str:
     """Score the criteria that the rows of one shard bring along; returns the verdict file's path."""
-    return str(score_own_criteria(run.folder, shard, shard_index, session))
+    return str(score_own_criteria(setup, shard, shard_index))
 
 
 @task(task_run_name="quality of verdicts · shard {shard_index}", cache_policy=NO_CACHE)
 def validate_verdicts(run: Run, shard_index: int) -> None:
     """Put the verdicts of one shard together and hold them against their suite."""
     with COMPUTING, timed(run.folder, "quality") as timing:
-        verdicts = collect_shard(run.folder, run.rubric, shard_index)
-        validate(run.folder, "verdicts", f"shard {shard_index}", verdicts)
-        timing.row_count = verdicts.num_rows
+        timing.row_count = collect_shard(run.folder, run.rubric, shard_index)
+        path = run.folder.collected_file(shard_index)
+        _validate_file(run.folder, "verdicts", f"shard {shard_index}", path, VERDICT_COLUMNS)
 
 
 @task(task_run_name="feedback", cache_policy=NO_CACHE)
@@ -96,10 +101,7 @@ def aggregate(run: Run, ingested: Ingested) -> tuple[str, ...]:
         timing.row_count = ingested.output_count * len(run.rubric.criteria)
     with timed(run.folder, "quality"):
         for mart, columns in MARTS_WITH_A_SUITE.items():
-            with pq.ParquetFile(run.folder.mart_file(mart)) as file:
-                for index, batch in enumerate(file.iter_batches(BATCH_ROWS, columns=columns)):
-                    subject = f"{mart} · batch {index}" if index else mart
-                    validate(run.folder, "marts", subject, pa.Table.from_batches([batch]), f"marts.{mart}")
+            _validate_file(run.folder, "marts", mart, run.folder.mart_file(mart), columns, f"marts.{mart}")
     reporter().end("aggregate")
     return marts
 
@@ -117,3 +119,13 @@ def publish(run: Run, ingested: Ingested, planned: RunPlan, feedback_note: str |
 def conclude(run: Run) -> RunSummary:
     """Read the published run's summary back, write its report and tidy its folder."""
     return conclude_run(run)
+
+
+def _validate_file(
+    folder: RunFolder, stage: str, subject: str, path: Path, columns: list[str], suite: str | None = None
+) -> None:
+    """Hold a file against a suite, some rows at a time: pandas takes many times the space of Arrow."""
+    with pq.ParquetFile(path) as file:
+        for index, batch in enumerate(file.iter_batches(BATCH_ROWS, columns=columns)):
+            name = f"{subject} · batch {index}" if index else subject
+            validate(folder, stage, name, pa.Table.from_batches([batch]), suite)

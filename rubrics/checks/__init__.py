@@ -1,15 +1,37 @@
-"""Deterministic checks, a module a family; importing this package registers them all."""
+"""Deterministic checks, a package a family; importing this package registers them all."""
 
 from types import ModuleType
 
-from rubrics.checks import affixes, json_valid, keywords, lengths, patterns, references, rubric_lint, structure
+from rubrics.checks import (
+    answers,
+    audio,
+    dialogue,
+    grounding,
+    ifeval,
+    language,
+    length,
+    manner,
+    markdown,
+    privacy,
+    rubric_lint,
+    structured,
+    wording,
+)
 from rubrics.checks.registry import CheckVerdicts, check_names, find_check, read_settings
 
 FAMILIES: dict[str, tuple[ModuleType, ...]] = {
-    "Length": (lengths, structure),
-    "Words and patterns": (keywords, affixes, patterns),
-    "JSON": (json_valid,),
-    "Answers": (references,),
+    "Length": length.MODULES,
+    "Words and patterns": wording.MODULES,
+    "Markdown": markdown.MODULES,
+    "Structured text": structured.MODULES,
+    "Answers": answers.MODULES,
+    "Manner": manner.MODULES,
+    "Language": language.MODULES,
+    "Grounding": grounding.MODULES,
+    "Privacy": privacy.MODULES,
+    "Dialogue": dialogue.MODULES,
+    "Audio": audio.MODULES,
+    "IFEval": ifeval.MODULES,
     "Rubrics": (rubric_lint,),
 }
 

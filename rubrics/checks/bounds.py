@@ -2,11 +2,11 @@
 
 from typing import Annotated, Self
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from rubrics.checks.evidence import evidence_where, join_texts
+from rubrics.checks.evidence import cut_text
 from rubrics.checks.registry import CheckSettings, CheckVerdicts
 
 Count = Annotated[int, Field(ge=0, strict=True)]
@@ -30,14 +30,22 @@ class BoundsSettings(CheckSettings):
 
 
 def judge_counts(counts: pa.Int64Array, settings: BoundsSettings, unit: str, units: str) -> CheckVerdicts:
-    """Hold each count against the bounds. counts: (output,). A miss says "231 words, at most 200 allowed"."""
-    is_few = pc.less(counts, 0 if settings.min is None else settings.min)
-    is_many = pc.greater(counts, settings.max) if settings.max is not None else pa.repeat(False, len(counts))
-    is_missed = pc.or_(is_few, is_many)
-    limits = pc.if_else(
-        is_many.filter(is_missed), f", at most {settings.max} allowed", f", at least {settings.min} required"
-    )
-    missed_counts = counts.filter(is_missed)
-    names = pc.if_else(pc.equal(missed_counts, 1), f" {unit}", f" {units}")
-    evidence = evidence_where(is_missed, join_texts(missed_counts.cast(pa.string()), names, limits))
-    return CheckVerdicts(pc.invert(is_missed), evidence)
+    """Hold each count against the bounds. counts: (output,), no nulls. A miss says "231 words, at most 200 allowed"."""
+    values = counts.to_numpy()
+    is_missed = np.zeros(len(values), np.bool_)
+    if settings.min is not None:
+        is_missed |= values < settings.min
+    if settings.max is not None:
+        is_missed |= values > settings.max
+    evidence = pa.nulls(len(values), pa.string())
+    if is_missed.any():
+        missed = set(values[is_missed].tolist())  # the same few counts come again and again
+        told = {count: _describe_miss(count, settings, unit if count == 1 else units) for count in missed}
+        evidence = pa.array([told.get(count) for count in values.tolist()], pa.string())
+    return CheckVerdicts(pa.array(~is_missed), evidence)
+
+
+def _describe_miss(count: int, settings: BoundsSettings, units: str) -> str:
+    is_many = settings.max is not None and count > settings.max
+    limit = f"at most {settings.max} allowed" if is_many else f"at least {settings.min} required"
+    return cut_text(f"{count} {units}, {limit}")

@@ -1,6 +1,10 @@
-"""Reading a shard's text column as one array."""
+"""A shard's columns as arrays, of Arrow and of numpy."""
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+
+Mask = NDArray[np.bool_]
 
 
 def text_column(shard: pa.Table, name: str) -> pa.StringArray:
@@ -9,3 +13,9 @@ def text_column(shard: pa.Table, name: str) -> pa.StringArray:
     Raises `KeyError` where the shard has no such column.
     """
     return shard.column(name).combine_chunks()
+
+
+def to_mask(values: pa.BooleanArray) -> Mask:
+    """The values, none of them null, as an array of numpy."""
+    mask: Mask = values.to_numpy(zero_copy_only=False).astype(np.bool_)
+    return mask

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -29,7 +29,17 @@ def describe_check(check: Check) -> dict[str, Any]:
 
 def _describe_setting(name: str, field: FieldInfo) -> dict[str, str]:
     meaning = " ".join((field.description or "").split())
+    choices = _choices(field.annotation)
+    if any(choice not in meaning and choice not in str(field.default) for choice in choices):
+        meaning += f"; one of {', '.join(f'`{choice}`' for choice in choices)}"
     return {"name": field.alias or name, "default": _default_words(field), "meaning": meaning}
+
+
+def _choices(annotation: Any) -> list[str]:
+    """The values of a `Literal`, wherever it stands in an annotation."""
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    return [choice for part in get_args(annotation) for choice in _choices(part)]
 
 
 def _default_words(field: FieldInfo) -> str:

@@ -33,10 +33,13 @@ def cut_text(text: str, limit: int = MOST_EVIDENCE_CHARACTERS) -> str:
 
 def cut_texts(texts: pa.Array, limit: int) -> pa.StringArray:
     """As `cut_text`, for an array: (output,)."""
-    starts = pc.utf8_slice_codeunits(texts, 0, limit - 1)
-    marked = pc.binary_join_element_wise(starts.cast(pa.string()), "…", "")
-    is_long = pc.greater(pc.utf8_length(texts), limit)
-    return pc.if_else(is_long, marked, pc.utf8_slice_codeunits(texts, 0, limit).cast(pa.string()))
+    sizes = pc.binary_length(texts)
+    if (pc.max(sizes).as_py() or 0) <= limit:
+        return texts.cast(pa.string())
+    shown = pc.utf8_slice_codeunits(texts, 0, limit)
+    marked = pc.binary_join_element_wise(pc.utf8_slice_codeunits(shown, 0, limit - 1).cast(pa.string()), "…", "")
+    is_long = pc.greater(sizes, pc.binary_length(shown))
+    return pc.if_else(is_long, marked, shown.cast(pa.string()))
 
 
 def join_texts(*parts: pa.Array | str) -> pa.StringArray:

@@ -1,33 +1,87 @@
-"""From what a check found to a criterion's verdicts."""
+"""From what checks found to the verdicts of their criteria."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rubrics.checks.registry import CheckVerdicts
+from rubrics.levels import Level
 from rubrics.model import Criterion
-from rubrics.verdicts import verdict_table
+from rubrics.verdicts import VERDICT_SCHEMA, verdict_rows
 
 NO_REASON = "the check can't tell"
 
 
-def grade_outputs(run_id: str, criterion: Criterion, output_ids: pa.Array, found: CheckVerdicts) -> pa.Table:
-    """Build the criterion's verdicts: the level that the check named, else the highest for a pass and the lowest for a
-    fail; unscored for neither.
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the check of a criterion found. output_ids: (output,)."""
 
-    output_ids: (output,). Returns a table of `VERDICT_SCHEMA`, a row an output.
+    criterion: Criterion
+    output_ids: pa.Array
+    found: CheckVerdicts
+
+
+def grade_outputs(run_id: str, criterion: Criterion, output_ids: pa.Array, found: CheckVerdicts) -> pa.Table:
+    """Build the verdicts of one criterion, as `grade_findings`."""
+    return grade_findings(run_id, [Finding(criterion, output_ids, found)])
+
+
+def grade_findings(run_id: str, findings: Sequence[Finding]) -> pa.Table:
+    """Build the verdicts: the level that a check named, else the highest for a pass and the lowest for a fail; unscored
+    for neither.
+
+    All at once, as rows may bring along thousands of criteria. Returns a table of `VERDICT_SCHEMA`, a row a finding
+    and output.
     """
-    levels = criterion.ranked_levels
-    level_ids = pc.if_else(found.is_passed, levels[-1].id, levels[0].id)
-    if found.level_ids is not None:
-        level_ids = pc.coalesce(found.level_ids, level_ids)
-    places = pc.index_in(level_ids, pa.array([level.id for level in levels]))
-    reasons = pa.nulls(len(output_ids), pa.string()) if found.reasons is None else found.reasons
-    return verdict_table(
+    if not findings:
+        return VERDICT_SCHEMA.empty_table()
+    owners = pa.array(np.repeat(np.arange(len(findings)), [len(finding.output_ids) for finding in findings]))
+    level_ids, scores = _levels(findings, owners)
+    reasons = pc.fill_null(_column(findings, "reasons", pa.string()), NO_REASON)
+    return verdict_rows(
         run_id,
-        criterion,
-        output_ids,
+        pa.array([finding.criterion.id for finding in findings]).take(owners),
+        pa.array([finding.criterion.method.type for finding in findings]).take(owners),
+        _joined([finding.output_ids for finding in findings], pa.string()),
         level_ids,
-        pa.array([level.score for level in levels], pa.float64()).take(places),
-        reasons=pc.if_else(level_ids.is_null(), pc.fill_null(reasons, NO_REASON), pa.scalar(None, pa.string())),
-        evidence=found.evidence,
+        scores,
+        reasons=pc.if_else(level_ids.is_null(), reasons, pa.scalar(None, pa.string())),
+        evidence=_column(findings, "evidence", pa.string()),
     )
+
+
+def _levels(findings: Sequence[Finding], owners: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Each row's level and its score: (row,). owners: (row,), the place of its finding."""
+    ranked = [finding.criterion.ranked_levels for finding in findings]
+    is_passed = _column(findings, "is_passed", pa.bool_())
+    best, worst = (_ids_and_scores([levels[place] for levels in ranked]) for place in (-1, 0))
+    level_ids, scores = (
+        pc.if_else(is_passed, high.take(owners), low.take(owners)) for high, low in zip(best, worst, strict=True)
+    )
+    if all(finding.found.level_ids is None for finding in findings):
+        return level_ids, scores
+    level_ids = pc.coalesce(_column(findings, "level_ids", pa.string()), level_ids)
+    known = {f"{owner} {level.id}": level.score for owner, levels in enumerate(ranked) for level in levels}
+    keys = pc.binary_join_element_wise(owners.cast(pa.string()), level_ids, " ")
+    places = pc.index_in(keys, pa.array(list(known), pa.string()))
+    return level_ids, pa.array(list(known.values()), pa.float64()).take(places)
+
+
+def _ids_and_scores(levels: list[Level]) -> tuple[pa.Array, pa.Array]:
+    return pa.array([level.id for level in levels]), pa.array([level.score for level in levels], pa.float64())
+
+
+def _column(findings: Sequence[Finding], name: str, kind: pa.DataType) -> pa.Array:
+    """That array of all findings as one: (row,), null where a finding has none."""
+    arrays = [(finding, getattr(finding.found, name)) for finding in findings]
+    return _joined(
+        [pa.nulls(len(finding.output_ids), kind) if array is None else array for finding, array in arrays], kind
+    )
+
+
+def _joined(arrays: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    alike = [array if array.type == kind else array.cast(kind) for array in arrays]
+    return pa.concat_arrays(alike) if len(alike) > 1 else alike[0]  # most often one, and large

@@ -41,8 +41,10 @@ def judge_measures(
 ) -> CheckVerdicts:
     """Hold each number against the bounds, or find its level. values: (output,), null where it can't be told.
 
-    Evidence: "token F1 0.4286, at least 0.5 required"; of a pass "token F1 0.75". reasons: (output,), why null.
+    Evidence: "token F1 0.4286, at least 0.5 required"; of a pass "token F1 0.75". reasons: (output,), why null. NaN is
+    null too: it is within no bounds, and beyond none.
     """
+    values = pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
     shown = join_texts(f"{name} ", pc.round(values, SHOWN_DIGITS).cast(pa.string()))
     if settings.levels is not None:
         level_ids = _reached_levels(values, settings.levels)

@@ -23,32 +23,44 @@ NOT_BLANK = rf"[^{WHITESPACE}]"
 
 
 def run_check(check: Check, shard: pa.Table, settings: CheckSettings, mode: Mode = "strict") -> CheckVerdicts:
-    """Run a check over a shard; loose, the evidence says which variant made an output pass."""
+    """Run a check over a shard; loose, the evidence says which variant made an output pass.
+
+    A check that does not read the output's text, as those of sound, is the same in both modes.
+    """
     found = check.function(shard, settings)
-    return found if mode == "strict" else _loosen(found, check, shard, settings)
+    return _loosen(found, check, shard, settings) if mode == "loose" and "output" in check.columns else found
 
 
 def _loosen(found: CheckVerdicts, check: Check, shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
-    is_failed = pc.fill_null(pc.invert(found.is_passed), False)
-    mended_by = _mend(check, shard.filter(is_failed), settings)
-    evidence = pc.coalesce(evidence_where(is_failed, mended_by), found.evidence)
-    is_passed = pc.replace_with_mask(found.is_passed, is_failed, mended_by.is_valid())
-    return CheckVerdicts(is_passed, evidence, found.reasons)
+    is_unmet = pc.fill_null(pc.invert(found.is_passed), True)  # it fails, or the check can't tell, as it stands
+    mended_by, mended_levels = _mend(check, shard.filter(is_unmet), settings)
+    is_mended = pc.replace_with_mask(pa.repeat(False, shard.num_rows), is_unmet, mended_by.is_valid())
+    reasons, level_ids, nothing = found.reasons, found.level_ids, pa.scalar(None, pa.string())
+    if level_ids is not None:
+        level_ids = pc.if_else(is_mended, pc.replace_with_mask(level_ids, is_unmet, mended_levels), level_ids)
+    return CheckVerdicts(
+        pc.if_else(is_mended, True, found.is_passed),
+        pc.coalesce(evidence_where(is_unmet, mended_by), found.evidence),
+        None if reasons is None else pc.if_else(is_mended, nothing, reasons),
+        level_ids,
+    )
 
 
-def _mend(check: Check, failed: pa.Table, settings: CheckSettings) -> pa.StringArray:
-    """For each output the first variant that passes, in words; null where none does: (output,)."""
-    mended_by = pa.nulls(failed.num_rows, pa.string())
-    place = failed.schema.get_field_index("output")
-    for words, variants in _variants(text_column(failed, "output")):
+def _mend(check: Check, unmet: pa.Table, settings: CheckSettings) -> tuple[pa.StringArray, pa.StringArray]:
+    """For each output the first variant that passes, in words, and its level; null where none does: (output,) each."""
+    mended_by = level_ids = nothing = pa.nulls(unmet.num_rows, pa.string())
+    place = unmet.schema.get_field_index("output")
+    for words, variants in _variants(text_column(unmet, "output")):
         is_tried = pc.and_(mended_by.is_null(), pc.match_substring_regex(variants, NOT_BLANK))
-        tried = failed.set_column(place, "output", variants).filter(is_tried)
+        tried = unmet.set_column(place, "output", variants).filter(is_tried)
         if not tried.num_rows:
             continue
-        is_mended = pc.fill_null(check.function(tried, settings).is_passed, False)
-        named = pc.if_else(is_mended, f"loose: passes {words}", pa.scalar(None, pa.string()))
-        mended_by = pc.replace_with_mask(mended_by, is_tried, named)
-    return mended_by
+        found = check.function(tried, settings)
+        is_mended = pc.replace_with_mask(pa.repeat(False, len(nothing)), is_tried, pc.fill_null(found.is_passed, False))
+        mended_by = pc.if_else(is_mended, f"loose: passes {words}", mended_by)
+        if found.level_ids is not None:
+            level_ids = pc.if_else(is_mended, pc.replace_with_mask(nothing, is_tried, found.level_ids), level_ids)
+    return mended_by, level_ids
 
 
 def _variants(texts: pa.Array) -> Iterator[tuple[str, pa.Array]]:

@@ -5,6 +5,7 @@ U+000D, U+001C to U+0020, U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+20
 own `\\s` is ASCII only, and lacks U+000B and U+001C to U+001F.
 """
 
+import re
 from typing import Annotated
 
 import pyarrow as pa
@@ -14,12 +15,16 @@ from pydantic import AfterValidator
 OTHER_THAN_SPACE = r"\t-\r\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
 WHITESPACE = r"\x20" + OTHER_THAN_SPACE
 WORD_CHARACTER = r"\p{L}\p{M}\p{N}_"
+BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
 def regex_fault(pattern: str) -> str | None:
     """What RE2 finds wrong with a pattern; None where it takes it."""
+    if BYTE.search(pattern):
+        return r"\C matches a single byte, which may be a part of a character"
     try:
-        pc.match_substring_regex(pa.array([""]), pattern)  # an empty array would not compile the pattern
+        for searched in (pattern, f"({pattern})"):  # some kernels make it a group, which an open \Q swallows the end of
+            pc.match_substring_regex(pa.array([""]), searched)  # an empty array would not compile the pattern
     except (pa.ArrowInvalid, UnicodeEncodeError) as error:
         return str(error)
     return None

@@ -16,12 +16,12 @@ MOST_FINDINGS_SHOWN = 3
 
 
 class LintSettings(CheckSettings):
-    """The ids of the rules to hold the output to, all where none are given; `severity: error` leaves warnings out."""
+    """The rules to hold the output to, and from which severity on."""
 
     rules: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """ids of lint rules; all of them where none are given"""
+    """ids of lint rules, notes among them; all but notes where none are given"""
     severity: Literal["error", "warning"] = "warning"
-    """`error` leaves warnings out"""
+    """`error` leaves warnings and notes out"""
 
     @field_validator("rules")
     @classmethod
@@ -69,8 +69,11 @@ def _lint(text: str, settings: LintSettings) -> RowFinding:
 
 
 def _counts(finding: Finding, settings: LintSettings) -> bool:
-    is_wanted = settings.rules is None or finding.rule in settings.rules
-    return is_wanted and finding.severity in ("error", settings.severity)
+    if settings.rules is not None and finding.rule not in settings.rules:
+        return False
+    if settings.severity == "error":
+        return finding.severity == "error"
+    return finding.severity != "note" or settings.rules is not None  # a note counts where its rule is named
 
 
 def _tell(findings: list[Finding]) -> str:

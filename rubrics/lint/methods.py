@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from rubrics.functions import STAND_INS, is_within
 from rubrics.lint.findings import Remark, register_rule
 from rubrics.methods import SCORED_METHODS, FunctionMethod, SchemaMethod
 from rubrics.model import Rubric
@@ -27,21 +28,34 @@ _EMPTY: tuple[tuple[str, Any], ...] = (
 def find_unsupported_methods(rubric: Rubric) -> Iterator[Remark]:
     """Nothing scores the criterion's method yet: claims, similarity."""
     for index, criterion in enumerate(rubric.criteria):
-        if criterion.method.type not in (*SCORED_METHODS, "function"):
+        if criterion.method.type not in SCORED_METHODS:
             expected = f"expected one of {', '.join(SCORED_METHODS)}"
             message = f"found the method {criterion.method.type}, which nothing scores yet, {expected}"
             yield Remark(("criteria", index, "method"), message)
 
 
-@register_rule(
-    "unknown-function", "warning", "Use a check, a schema or a judge: gradebook runs no code that a rubric names."
-)
+@register_rule("unknown-function", "warning", "Name a check, a schema, a judge or a function of your own.")
+def find_stand_ins(rubric: Rubric) -> Iterator[Remark]:
+    """A made name stands in the place of a rule that an import could not bring along."""
+    for index, name in _functions(rubric):
+        if is_within(name.partition(":")[0], STAND_INS):
+            message = f"found the function {name}, a stand-in of an import, expected one that is there"
+            yield Remark(("criteria", index, "method"), message)
+
+
+@register_rule("own-function", "note", "See that gradebook.toml or --allow-functions names its package.")
 def find_functions(rubric: Rubric) -> Iterator[Remark]:
-    """A function of another system stands in the place of a check."""
+    """A function of your own gives the verdict: it runs only where its package is allowed."""
+    for index, name in _functions(rubric):
+        if not is_within(name.partition(":")[0], STAND_INS):
+            expected = "expected its package in gradebook.toml or --allow-functions: only there it runs"
+            yield Remark(("criteria", index, "method"), f"found the function {name}, {expected}")
+
+
+def _functions(rubric: Rubric) -> Iterator[tuple[int, str]]:
     for index, criterion in enumerate(rubric.criteria):
         if isinstance(criterion.method, FunctionMethod):
-            message = f"found the function {criterion.method.function}, expected a check that gradebook has"
-            yield Remark(("criteria", index, "method"), message)
+            yield index, criterion.method.function
 
 
 @register_rule(

@@ -18,8 +18,8 @@ _RULES_OF_THE_PARSER = (
     ("check-settings", "A check does not take the settings given.", "Correct the check's settings."),
     (
         "unsafe-schema",
-        "A schema is not a JSON Schema, points outside itself, or holds a pattern that RE2 can't take.",
-        "Write the schema out in the rubric, with references within it and patterns that RE2 takes.",
+        "A schema is no JSON Schema, can't be read, points outside itself and `schemas`, or has a pattern not RE2's.",
+        "Write the schema out or name it under schemas, with references within these and patterns that RE2 takes.",
     ),
     ("gate-with-weight", "A gate has a weight.", "Take the weight away, or write gate: false."),
     (

@@ -5,61 +5,64 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rubrics.checks import find_check
+from rubrics.checks.grading import Finding, grade_findings
 from rubrics.methods import CheckMethod
 from rubrics.model import CaseCriterion
 from rubrics.verdicts import VERDICT_SCHEMA
 from tasks.case_criteria import CASE_CRITERIA, OwnCriterion, own_criteria
 from tasks.computing import COMPUTING
-from tasks.scoring.checks import score_check
-from tasks.scoring.judge import Session, judge_outputs, judged_table, score_without_judge
+from tasks.scoring.checks import check_outputs, stored_columns
+from tasks.scoring.judge import judge_outputs, judged_table, score_without_judge
 from tasks.scoring.ratings import score_ratings
 from tasks.scoring.schema import score_schema
+from tasks.scoring.setup import ScoringSetup
 from tasks.scoring.unsupported import leave_unscored
 from tasks.timings import Timing
-from tasks.workspace import RunFolder
 
 
-def score_case_criteria(
-    folder: RunFolder, shard: str, shard_index: int, session: Session | None, timing: Timing
-) -> pa.Table:
+def score_case_criteria(setup: ScoringSetup, shard: str, shard_index: int, timing: Timing) -> pa.Table:
     """Score a shard's outputs by the criteria of their rows: `VERDICT_SCHEMA`, a row an output and own criterion."""
-    own = list(own_criteria(folder, shard_index))
+    own = list(own_criteria(setup.folder, shard_index))
     judged = [entry for entry in own if entry.criterion.method.type == "judge"]
     others = [entry for entry in own if entry.criterion.method.type != "judge"]
     with COMPUTING:
-        tables = list(_score_others(folder, others, shard))
+        tables = list(_score_others(setup, others, shard))
     if judged:
-        tables += _score_judged(folder, judged, shard, shard_index, session, timing)
+        tables += _score_judged(setup, judged, shard, shard_index, timing)
     return pa.concat_tables(tables or [VERDICT_SCHEMA.empty_table()])
 
 
-def _score_others(folder: RunFolder, own: list[OwnCriterion], shard: str) -> Iterator[pa.Table]:
-    columns = {"output_id", "output"}
+def _score_others(setup: ScoringSetup, own: list[OwnCriterion], shard: str) -> Iterator[pa.Table]:
+    columns = sorted({name for entry in own for name in _columns(entry.criterion)})
+    outputs = pq.read_table(shard, columns=columns).combine_chunks()
+    findings: list[Finding] = []  # of thousands of criteria, many of them of one row: a table each would cost more
     for entry in own:
-        if isinstance(entry.criterion.method, CheckMethod):
-            columns.update(find_check(entry.criterion.method.check).columns)
-    if not own:
-        return
-    outputs = pq.read_table(shard, columns=sorted(columns))
-    for entry in own:
-        yield _score(folder, entry.criterion, outputs.take(entry.row_indices).combine_chunks())
+        rows = outputs.select(_columns(entry.criterion)).take(entry.row_indices)
+        if entry.criterion.method.type == "check":
+            findings += check_outputs(entry.criterion, rows, setup.dataset_folders)
+        else:
+            yield _score(setup, entry.criterion, rows)
+    yield grade_findings(setup.folder.run_id, findings)
 
 
-def _score(folder: RunFolder, criterion: CaseCriterion, rows: pa.Table) -> pa.Table:
-    run_id, method = folder.run_id, criterion.method.type
-    if method == "check":
-        return score_check(run_id, criterion, rows)
+def _columns(criterion: CaseCriterion) -> tuple[str, ...]:
+    method = criterion.method
+    return ("output_id", *(stored_columns(method.check) if isinstance(method, CheckMethod) else ("output",)))
+
+
+def _score(setup: ScoringSetup, criterion: CaseCriterion, rows: pa.Table) -> pa.Table:
+    run_id, method = setup.folder.run_id, criterion.method.type
     if method == "schema":
         return score_schema(run_id, criterion, rows)
     if method == "ratings":
-        return score_ratings(run_id, criterion, rows, folder.ratings_file)
+        return score_ratings(run_id, criterion, rows, setup.folder.ratings_file)
     return leave_unscored(run_id, criterion, rows)
 
 
 def _score_judged(
-    folder: RunFolder, own: list[OwnCriterion], shard: str, shard_index: int, session: Session | None, timing: Timing
+    setup: ScoringSetup, own: list[OwnCriterion], shard: str, shard_index: int, timing: Timing
 ) -> Iterator[pa.Table]:
+    folder, session = setup.folder, setup.session
     output_ids = pq.read_table(shard, columns=["output_id"]).column(0)
     rows_of = [(entry.criterion, output_ids.take(entry.row_indices).to_pylist()) for entry in own]
     if session is None:

@@ -176,7 +176,7 @@ BAD_RUBRICS = {
     "no weight": ({"levels": "weight: 0, "}, "found a weight sum of 0"),
     "a YAML bomb": ({"top": ALIASES}, "values with the aliases written out"),
     "a tag": ({"top": "metadata: !!python/object/apply:os.system [id]"}, "found the tag"),
-    "an unknown check": ({"method": "{type: check, check: lenght_words}"}, "expected a known one: length_words"),
+    "an unknown check": ({"method": "{type: check, check: lenght_words}"}, "expected length_words"),
     "bad settings": (
         {"method": "{type: check, check: length_words, settings: {min: x}}"},
         "settings.min: found 'x', expected a whole number",

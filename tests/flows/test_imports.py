@@ -66,7 +66,7 @@ def test_an_imported_rubric_is_evaluated_and_exported(gradebook, evaluate, tmp_p
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(("form", "example"), [pair for pair in OF_CASES if pair[0] != "ifeval"])
+@pytest.mark.parametrize(("form", "example"), OF_CASES)
 def test_imported_cases_are_evaluated_by_their_own_criteria_and_exported(gradebook, evaluate, tmp_path, form, example):
     folder = import_answered(gradebook, form, example, tmp_path)
     ratings = folder / "ratings.jsonl"
@@ -87,12 +87,6 @@ def test_the_ratings_of_a_scale_task_are_the_scores(gradebook, evaluate, tmp_pat
     values = {"no_issues": 1, "minor_issues": 0.5, "major_issues": 0}
     given = [values[row["level_id"]] for row in rows_of(folder / "ratings.jsonl")]
     assert scores == pytest.approx(sum(given) / len(given))
-
-
-def test_instructions_whose_checks_are_not_there_are_refused_by_name(gradebook, tmp_path):
-    folder = import_answered(gradebook, "ifeval", "ifeval.jsonl", tmp_path)
-    finished = gradebook("evaluate", folder / "outputs.jsonl", "--rubric", "none", "--dry-run")
-    assert (finished.code, "found the check 'punctuation:no_comma', expected a known one" in finished.err) == (2, True)
 
 
 def test_a_file_is_never_written_over_unasked(gradebook, tmp_path):

@@ -14,7 +14,9 @@ from rubrics.errors import Fault, RubricError
 from rubrics.faults import CRITERION_KEYS
 from rubrics.library import parse_rubric, read_rubric, shipped_rubrics
 from rubrics.model import Rubric
-from rubrics.versions import rubric_digest
+from rubrics.version_steps import required_step
+from rubrics.versions import canonical_body, rubric_digest, rubric_from_body
+from rubrics.writing import rubric_yaml
 
 HEAD = "id: reply\nversion: 1.0.0\ncriteria:\n  - id: length\n    description: Short?\n"  # 5 lines
 METHOD = "    method: {type: check, check: length_words, settings: {max: 200}}\n"
@@ -88,7 +90,7 @@ def test_a_broken_line_of_a_criterion_is_told_with_its_number_and_place(line: st
         ("{type: schema}", "criteria[0].method: found no 'schema', expected one"),
         (
             "{type: check, check: lenght_words}",
-            "criteria[0].method.check: found the check 'lenght_words', expected a known one: length_words",
+            "criteria[0].method.check: found the check 'lenght_words', expected length_words",
         ),
         (
             "{type: check, check: length_words, settings: {maxx: 1}}",
@@ -336,3 +338,113 @@ def test_a_rubric_written_as_yaml_is_read_with_the_same_digest(
         original.model_dump(mode="json", by_alias=True), default_flow_style=is_flow, sort_keys=is_flow
     )
     assert rubric_digest(parse_rubric(text, "generated.yaml")) == rubric_digest(original)
+
+
+SCHEMA_HEAD = "id: reply\nversion: 1.0.0\n"
+SCHEMA_TAIL = (
+    "criteria:\n  - id: shape\n    description: Well formed?\n    method: {type: schema, schema: {$ref: town.json}}\n"
+)
+
+
+def with_schemas(entry: str, folder: Path | None = None) -> Rubric:
+    return parse_rubric(f"{SCHEMA_HEAD}schemas: {entry}\n{SCHEMA_TAIL}", "reply.yaml", folder)
+
+
+def schema_faults(entry: str, folder: Path | None = None) -> list[tuple[int | None, str, str]]:
+    with pytest.raises(RubricError) as caught:
+        with_schemas(entry, folder)
+    return [(fault.line, fault.rule, fault.message) for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("town.json", '{"type": "object"}'), ("in/town.yaml", "type: object\n"), ("t.yml", "type: object")],
+)
+def test_a_schema_file_becomes_part_of_the_rubric(tmp_path: Path, name: str, text: str):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    written_out = with_schemas("{town.json: {type: object}}")
+    rubric = with_schemas(f"{{town.json: {name}}}", tmp_path)
+    assert rubric_digest(rubric) == rubric_digest(written_out)
+    assert rubric_digest(parse_rubric(rubric_yaml(rubric), "again.yaml")) == rubric_digest(rubric)
+    assert rubric_digest(rubric_from_body(canonical_body(rubric))) == rubric_digest(rubric)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("../town.json", "found '../town.json', expected a path below the rubric's folder"),
+        ("/etc/town.json", "found '/etc/town.json', expected a path below the rubric's folder"),
+        ("https://example.com/town.json", "expected a path below the rubric's folder"),
+        ("link.json", "found 'link.json', which leads out of the rubric's folder, expected a file below it"),
+        ("none.json", "found no file 'none.json' beside the rubric, expected one"),
+        ("in.json", "found no file 'in.json' beside the rubric, expected one"),
+        ("town.txt", "found 'town.txt', expected a JSON Schema, or a file that ends in .json, .yaml, .yml"),
+        ("bad.json", "found what is not JSON (line 2 column 1: Expecting"),
+        ("list.json", "found a list in list.json, expected a JSON Schema"),
+        ("deep.json", "found more than 45 levels of nesting in deep.json, expected fewer"),
+        ("huge.json", "found what JSON can't hold in huge.json"),
+        ("twice.json", "found the key 'type' twice in an object, expected each key once"),
+        ("large.json", "found more than 1,000,000 bytes in large.json, expected fewer"),
+        ("bad.yaml", "found a file with faults (bad.yaml:2: found the key 'type' again"),
+    ],
+)
+def test_a_schema_file_that_cannot_be_read_is_told_with_its_place(tmp_path: Path, name: str, message: str):
+    folder = tmp_path / "rubrics"
+    (folder / "in.json").mkdir(parents=True)
+    (tmp_path / "secret.json").write_text("{}", encoding="utf-8")
+    (folder / "link.json").symlink_to(tmp_path / "secret.json")
+    texts = {
+        "bad.json": '{"type":\n',
+        "list.json": "[1]",
+        "deep.json": '{"not":' * 46 + "{}" + "}" * 46,
+        "huge.json": '{"maximum": 1e999}',
+        "twice.json": '{"not": {"type": "object", "type": "array"}}',
+        "large.json": f'{{"description": "{"x" * 1_000_000}"}}',
+        "bad.yaml": "type: object\ntype: object\n",
+    }
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    ((line, rule, found),) = schema_faults(f"{{town.json: '{name}'}}", folder)
+    assert (line, rule, found[: len("schemas.town.json: ")]) == (3, "unsafe-schema", "schemas.town.json: ")
+    assert message in found
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (
+            "{twon.json: {}}",
+            "criteria[0].method.schema: $ref: found 'town.json', expected a place inside the schema, or",
+        ),
+        ("{town.json: {type: objekt}}", "schemas.town.json: $.type: 'objekt' is not valid"),
+        ("{town.json: {$ref: other.json}}", "schemas.town.json: $ref: found 'other.json', expected a place inside"),
+        ("{town.json: 3}", "schemas.town.json: found 3, expected a mapping of keys to values"),
+        ("{town.json: {}, 'a/b.json': {}}", "schemas: found the name 'a/b.json', expected letters, digits"),
+        ("[town.json]", "schemas: found a list, expected a mapping of keys to values"),
+    ],
+)
+def test_a_wrong_schema_of_a_rubric_is_told_in_words(entry: str, message: str):
+    assert message in " ".join(found for _, _, found in schema_faults(entry))
+
+
+def test_a_changed_schema_asks_for_a_minor_step():
+    old, new = (with_schemas(f"{{town.json: {{type: {kind}}}}}") for kind in ("object", "array"))
+    assert required_step(old, new).reasons == (("minor", "schemas.town.json.type: object -> array"),)
+
+
+def test_a_taken_criterion_brings_the_schemas_of_its_rubric_along(tmp_path: Path):
+    base = f"{SCHEMA_HEAD}schemas: {{town.json: {{type: object}}}}\n{SCHEMA_TAIL}"
+    (tmp_path / "base.yaml").write_text(base, encoding="utf-8")
+    taken = parse_rubric("id: mine\nversion: 1.0.0\nextends: base.yaml\n", "mine.yaml", tmp_path)
+    own = "id: mine\nversion: 1.0.0\nextends: base.yaml\nschemas: {town.json: {type: array}}\n"
+    assert taken.schemas == {"town.json": {"type": "object"}}
+    assert parse_rubric(own, "mine.yaml", tmp_path).schemas == {"town.json": {"type": "array"}}
+
+
+def test_two_bases_with_another_schema_of_one_name_are_refused(tmp_path: Path):
+    for name, kind in (("a", "object"), ("b", "array")):
+        text = f"id: {name}\nversion: 1.0.0\nschemas: {{town.json: {{type: {kind}}}}}\n{SCHEMA_TAIL}"
+        (tmp_path / f"{name}.yaml").write_text(text.replace("shape", f"shape_{name}"), encoding="utf-8")
+    with pytest.raises(RubricError, match=r"found the schema 'town.json' in b and before it, each time another"):
+        parse_rubric("id: mine\nversion: 1.0.0\nextends: [a.yaml, b.yaml]\n", "mine.yaml", tmp_path)

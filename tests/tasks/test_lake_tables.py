@@ -10,7 +10,7 @@ from rubrics.library import read_rubric
 from rubrics.model import Rubric
 from tasks.criteria import LEVELS_SCHEMA
 from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from tasks.lake_tables import VIEWS, is_up_to_date
+from tasks.lake_tables import VIEWS, is_up_to_date, narrow_to_outputs
 from tasks.rubric_versions import delete_pointer, keep_rubric
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -140,3 +140,26 @@ def test_a_rubric_that_this_gradebook_can_not_read_stays_as_it_is(lake: Lake, bo
     prepare_lake(lake)
     counts = "(select count(*) from levels), (select count(position) from criteria)"
     assert rows(lake, f"select {counts}, body from rubrics") == [(0, 0, body)]
+
+
+def test_a_connection_narrowed_to_some_outputs_tells_of_them_alone(lake: Lake):
+    def fill(connection: Any, _version: int) -> None:
+        connection.execute("insert into runs by name select 'r' as run_id, 'g' as rubric_id, '1.0.0' as rubric_version")
+        for output_id in ("a", "b"):
+            scores = "select 'r' as run_id, ? as output_id, 0.5 as score, 0 as unscored_count, [] as failed_gates"
+            connection.execute(f"insert into output_scores by name {scores}", [output_id])
+
+    commit(lake, "two outputs", fill)
+    with connect(lake, read_only=True) as connection:
+        narrow_to_outputs(connection, "r", ["b"])
+        found = [
+            connection.execute(f"select output_id from {name}").fetchall()
+            for name in ("output_scores", "output_feedback")
+        ]
+    assert found == [[("b",)], [("b",)]]
+
+
+def test_narrowed_to_no_output_a_connection_tells_of_none(lake: Lake):
+    with connect(lake, read_only=True) as connection:
+        narrow_to_outputs(connection, "r", [])
+        assert connection.execute("select * from output_feedback").fetchall() == []

@@ -45,12 +45,8 @@ def method_of(name: str | None, criterion_id: str) -> dict[str, Any]:
 def method_name(criterion: Criterion, kept: dict[str, Any], lost: Kept) -> str | None:
     """A dimension's method for gradebook's; None for a gate that was only named. kept: what an import kept of it."""
     match criterion.method:
-        case FunctionMethod(function=function):
-            if criterion.gate and function.startswith(f"{GATES}:"):
-                return None
-            if not function.startswith(f"{DIMENSIONS}:"):
-                lost.note("criteria.method.function")
-            return "deterministic"
+        case FunctionMethod() as method:
+            return _function_name(method, lost, is_gate=criterion.gate)
         case ClaimsMethod(against=against):
             if against != "context":
                 lost.note(f"criteria.method.against {against}")
@@ -65,6 +61,16 @@ def method_name(criterion: Criterion, kept: dict[str, Any], lost: Kept) -> str |
             lost.note("criteria.method.max_tokens")
         return "llm_judge" if kind == "judge" else "human"
     lost.note(f"criteria.method {kind} (its settings; written as deterministic)")
+    return "deterministic"
+
+
+def _function_name(method: FunctionMethod, lost: Kept, *, is_gate: bool) -> str | None:
+    if method.settings:
+        lost.note("criteria.method.settings")
+    if is_gate and method.function.startswith(f"{GATES}:"):
+        return None
+    if not method.function.startswith(f"{DIMENSIONS}:"):
+        lost.note("criteria.method.function")
     return "deterministic"
 
 

@@ -35,3 +35,8 @@ def test_settings_hold_bounds_or_levels(settings):
 def test_a_bound_that_is_no_number_is_refused():
     with pytest.raises(ValidationError):
         MeasureSettings(min=float("nan"))
+
+
+def test_what_is_not_a_number_passes_no_bound():
+    found = judge_measures(pa.array([float("nan"), 1.0]), MeasureSettings(min=0.5), "token F1")
+    assert (found.is_passed.to_pylist(), found.evidence.to_pylist()) == ([None, True], [None, "token F1 1"])

@@ -64,3 +64,28 @@ def test_loose_agrees_with_the_eight_variants_written_out(text, least, room):
         variant.strip() and least <= len(variant) <= least + room for variant in plain_variants(text)[1:]
     )
     assert judge(text, "loose", "length_characters", **bounds)[0] is expected
+
+
+def test_a_mended_output_gets_the_level_of_the_variant_and_the_others_keep_theirs():
+    check = find_check("rouge_l")
+    outputs = ["red fox", "Sure, here it is:\nred fox", "cat"]
+    shard = pa.table({"output": outputs, "reference": ["red fox"] * 3})
+    given_settings = {"levels": {"good": 0.9, "partial": 0.8}}
+    found = run_check(check, shard, read_settings(check, given_settings), "loose")
+    assert found.is_passed.to_pylist() == [True, True, False]
+    assert found.level_ids is not None and found.level_ids.to_pylist() == ["good", "good", None]
+
+
+def test_a_check_of_sound_is_the_same_in_both_modes():
+    check = find_check("audio_duration")
+    shard = pa.table({"audio": pa.array([None], pa.binary()), "audio_fault": ["found no file"]})
+    assert run_check(check, shard, read_settings(check, {"max": 1}), "loose").is_passed.to_pylist() == [None]
+
+
+def test_a_variant_may_pass_where_the_check_can_not_tell_of_the_output():
+    # the whole is no rubric, so of vague words nothing can be said; without its first line it is one
+    method = "{type: check, check: length_words, settings: {max: 5}}"
+    head = "id: a\nversion: 1.0.0\ndescription: A reply.\ncriteria:\n"
+    rubric = f"{head}  - {{id: b, description: Short., method: {method}}}"
+    assert judge(f"Sure: here\n{rubric}", "strict", "rubric_lint", rules=["vague-words"])[0] is None
+    assert judge(f"Sure: here\n{rubric}", "loose", "rubric_lint", rules=["vague-words"])[0] is True

@@ -2,13 +2,11 @@
 
 from importlib import resources
 
-import pyarrow as pa
 import pytest
 import yaml
 
 from rubrics.library import read_rubric
 from rubrics.model import Criterion, Rubric
-from tasks.scoring.checks import score_check
 
 # By rubric: the weights' sum, the pass threshold, and each weighted criterion's weight and threshold.
 FIGURES: dict[str, tuple[float, float, dict[str, tuple[float, float]]]] = {
@@ -101,7 +99,7 @@ FIGURES: dict[str, tuple[float, float, dict[str, tuple[float, float]]]] = {
 }
 GATES = {
     "reference_dimensions": {"safety", "no_personal_data"},
-    "rag_answer": {"safety", "no_personal_data", "no_empty_citation"},
+    "rag_answer": {"safety", "no_personal_data", "no_empty_citation", "no_unknown_citation"},
     "booking_assistant": {"safety", "no_false_confirmation"},
     "planner": {"safety"},
     "support_reply": {"safety"},
@@ -212,65 +210,6 @@ def test_what_a_companion_puts_into_the_writers_mouth_is_held_against_the_entry(
     assert method.model_dump() == {"type": "claims", "against": "prompt"}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Write to jo.k@mail.example.org.",
-        "jörg@straße.example",
-        "Call +44 20 7946 0958.",
-        "Call +33 1 99 00 12 34.",
-        "Call +1 (212) 555-0142.",
-        "+442079460958",
-        "(212) 555-0142",
-        "1-800-555-0199",
-        "01 99 00 12 34",
-        "01.99.00.12.34",
-        "020 7946 0958",
-        "030 12345678",
-    ],
-)
-def test_an_address_fails_the_gate_on_personal_data(text: str):
-    assert grade("reference_dimensions", "no_personal_data", text) == ["fail"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "It happened on 2024-05-01 at 09:30, or 2024.05.01 10.30.00 in the log.",
-        "Order 100-2003-44 of 01/02/2024, invoice 2024-0001-2233, 1,000,000.50 EUR.",
-        "Open from 0900-1700, growth of +12 2023-2024, +1000 points, 050 of 100.",
-        "lodash@4.17.21 on 192.168.100.200, ISBN 978-0-306-40615-7, @jo on the forum.",
-        "",
-    ],
-)
-def test_dates_sums_versions_and_order_numbers_pass_the_gate_on_personal_data(text: str):
-    assert grade("reference_dimensions", "no_personal_data", text) == ["pass"]
-
-
-@pytest.mark.parametrize("mark", ["[citation needed]", "[Source]", "[doc]", "[?]", "[##]", "[references]."])
-def test_an_empty_citation_mark_fails_its_gate(mark: str):
-    assert grade("rag_answer", "no_empty_citation", f"The fee is 12 euros {mark}") == ["fail"]
-
-
-@pytest.mark.parametrize("mark", ["[2]", "[doc 4]", "[source](https://docs.example/fees)", "", "with an array []"])
-def test_a_citation_with_a_source_passes_its_gate(mark: str):
-    assert grade("rag_answer", "no_empty_citation", f"The fee is 12 euros {mark}") == ["pass"]
-
-
-@pytest.mark.parametrize(
-    "text", ["Cheer up, it could be worse.", "Perhaps you should have called.", "You’re overreacting a little."]
-)
-def test_a_phrase_that_brushes_a_bad_day_aside_fails_its_gate(text: str):
-    assert grade("daily_reflection", "no_hurtful_phrase", text) == ["fail"]
-
-
-@pytest.mark.parametrize(
-    "text", ["You write that you should rest.", "The cheerful uptown café is in your entry again.", "You stayed calm."]
-)
-def test_words_that_only_look_like_such_a_phrase_pass_its_gate(text: str):
-    assert grade("daily_reflection", "no_hurtful_phrase", text) == ["pass"]
-
-
 def weighted_criteria(rubric: Rubric) -> list[Criterion]:
     return [criterion for criterion in rubric.criteria if not criterion.gate]
 
@@ -283,10 +222,3 @@ def header(name: str) -> str:
     """The comment at the top of a shipped rubric, as one line."""
     lines = text_of(name).partition("\nid: ")[0].splitlines()
     return " ".join(line.removeprefix("# ") for line in lines)
-
-
-def grade(name: str, criterion_id: str, text: str) -> list[str]:
-    shard = pa.table({"output_id": ["o1"], "output": [text]})
-    verdicts = score_check("run", read_rubric(name).criterion(criterion_id), shard)
-    level_ids: list[str] = verdicts.column("level_id").to_pylist()
-    return level_ids

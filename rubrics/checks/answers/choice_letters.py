@@ -1,0 +1,135 @@
+"""Finding the letter that an answer to a multiple-choice question chooses, by a ladder from clear to faint signs."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from rubrics.checks.answers.numerals import boxed_text
+
+ARTICLES = "AI"  # the letters that are English words too
+OPENING = r"[ \t*_`\"'“\u2018(\[{<$]{0,8}"
+MARKS = r"[ \t*_`\"'”’)\]}>$]{0,8}"
+CLOSING = r"[ \t*_`\"'”’)\]}>$.,、:\uff1a。]{0,8}"
+END_OF_ENTRY = rf"{MARKS}(?:[.,、。]|\r?\n|\Z|\b(?:and|or)\b)"  # of a list: "A, B, C"
+BEST = r"(?:correct|right|best|final)"
+STATEMENT = re.compile(
+    rf"\b(?i:answer|{BEST} (?:option|choice|letter|one))\b[^.:\uff1a=\n]{{0,60}}?(?:\b(?:is|was)\b|[:\uff1a=])"
+    r"|\b(?i:I|we)(?i: would| will|['’]d|['’]ll)?(?i: choose| pick| select| go with)\b"
+    r"|答案(?:是|为|為|選|选)?[:\uff1a]?|[选選](?:择|擇)?"
+)
+NOUN = rf"(?:\\(?:text|mathrm|mathbf)\{{{OPENING}|(?i:option|choice|letter|answer)\b{OPENING})?"
+# Words that follow a letter, where another word in lower case would make it an article: "A because", not "A train".
+CLAUSE = re.compile(r" (?:because|since|as|and|or|for|with|which|that|due|based|is|here|in|by|but|while|not|was)\b")
+END_OF_LINE = re.compile(CLOSING + r"(?:\r?\n|\Z)")
+QUESTION = re.compile(CLOSING + r"\?")
+# "not B", "isn't the option (B)", "don't think that the answer is B"; "B is not", "B is wrong", "B can't be".
+DENIAL = re.compile(
+    r"(?:\b(?:not|neither|nor|never|cannot)|n['’]t|不是|并非|不[选選])"
+    r"(?: (?:be|the|that|think|believe|say|is|either|correct|right|best|final|option|choice|letter|answer)\b)*+"
+    rf"{OPENING}",
+    re.IGNORECASE,
+)
+DENIED = re.compile(
+    CLOSING + r"(?:(?:is|was|are|would|could|does|do)(?: not\b|n['’]t\b)|can(?: not|not|['’]t)\b"
+    r"|(?:is|would be) (?:\w{1,20} )?(?:wrong|incorrect|false)\b)"
+)
+
+
+class ChoiceFinder:
+    """Finds which of some letters a text chooses. choices: upper-case letters."""
+
+    def __init__(self, choices: str) -> None:
+        both = f"[{choices}{choices.lower()}]"
+        upper = f"[{choices}]"
+        self._after_statement = re.compile(rf"{OPENING}\n?{OPENING}{NOUN}(?P<letter>{both})(?![\w'’])")
+        self._another = re.compile(
+            rf"(?:{CLOSING}(?:/|&|\band\b|\bor\b|及|和|或)|{CLOSING}(?<=[,、])(?={OPENING}{upper}{END_OF_ENTRY}))"
+            rf"{OPENING}{NOUN}(?P<letter>{upper})(?![\w'’])"
+        )
+        self._subject = re.compile(
+            rf"(?<![\w'’])(?P<letter>{upper}){CLOSING}(?:is|would be) (?:the )?(?:{BEST}|(?:\w{{1,20}} )?answer)\b"
+        )
+        self._alone = re.compile(rf"(?m)^{OPENING}{NOUN}(?P<letter>{both})(?!\w){CLOSING}\r?$")
+        self._bold = re.compile(rf"(?:\*\*|__)\(?(?P<letter>{both})[).:]{{0,2}}(?:\*\*|__)")
+        self._marked = re.compile(rf"{OPENING}(?P<letter>{both})[*_]{{0,2}}[).:\uff1a]")
+        self._lone = re.compile(rf"(?<![\w'’.&+/-])(?P<letter>{upper})(?![\w'’&+/-])")
+
+    def find(self, text: str) -> str:
+        """The letters chosen, upper case and in order: one where the choice is clear, more where it is not, or none."""
+        rungs = (self._in_box, self._in_statement, self._on_a_line, self._in_bold, self._at_an_edge, self._anywhere)
+        for rung in rungs:
+            if letters := rung(text):
+                return letters
+        return ""
+
+    def _in_box(self, text: str) -> str:
+        boxed = boxed_text(text)
+        return "" if boxed is None else _distinct(self._alone.finditer(boxed.strip()))
+
+    def _in_statement(self, text: str) -> str:
+        """The last statement counts: the answer may be put right."""
+        places = {match.start("letter"): match for match in _undenied(text, self._stated(text))}
+        return self._with_another(text, places[max(places)]) if places else ""
+
+    def _stated(self, text: str) -> Iterator[re.Match[str]]:
+        yield from self._subject.finditer(text)
+        for lead in STATEMENT.finditer(text):
+            match = self._after_statement.match(text, lead.end())
+            if match and _is_certain(text, match) and not QUESTION.match(text, match.end("letter")):
+                yield match
+
+    def _with_another(self, text: str, match: re.Match[str]) -> str:
+        another = self._another.match(text, match.end("letter"))
+        return _distinct(_undenied(text, filter(None, (match, another))))
+
+    def _on_a_line(self, text: str) -> str:
+        return _distinct(self._alone.finditer(text))
+
+    def _in_bold(self, text: str) -> str:
+        return _distinct(_undenied(text, self._bold.finditer(text)))
+
+    def _at_an_edge(self, text: str) -> str:
+        """At the start of the first line or of the last one: "B. Paris"."""
+        stripped = text.strip()
+        matches = (self._marked.match(stripped), self._marked.match(stripped, stripped.rfind("\n") + 1))
+        return _distinct(filter(None, matches))
+
+    def _anywhere(self, text: str) -> str:
+        matches = (match for match in self._lone.finditer(text) if not _is_article(text, match))
+        return _distinct(_undenied(text, matches))
+
+
+@cache
+def choice_finder(choices: str) -> ChoiceFinder:
+    """The one finder of these letters."""
+    return ChoiceFinder(choices)
+
+
+def _distinct(matches: Iterator[re.Match[str]]) -> str:
+    return "".join(sorted({match["letter"].upper() for match in matches}))
+
+
+def _is_certain(text: str, match: re.Match[str]) -> bool:
+    """A letter is no mere word: upper case and no article, or in brackets, or at the end of its line."""
+    start, end = match.span("letter")
+    if text[start - 1] in "([" and text[end : end + 1] in (")", "]"):
+        return True
+    if match["letter"].islower():
+        return END_OF_LINE.match(text, end) is not None
+    return not _is_article(text, match)
+
+
+def _undenied(text: str, matches: Iterable[re.Match[str]]) -> Iterator[re.Match[str]]:
+    """Those whose letters the text does not say are wrong."""
+    denied = None
+    for match in matches:
+        if denied is None:
+            denied = {denial.end() for denial in DENIAL.finditer(text)}
+        if match.start("letter") not in denied and not DENIED.match(text, match.end("letter")):
+            yield match
+
+
+def _is_article(text: str, match: re.Match[str]) -> bool:
+    end = match.end("letter")
+    is_before_word = text[end : end + 1] == " " and text[end + 1 : end + 2].islower()
+    return match["letter"] in ARTICLES and is_before_word and CLAUSE.match(text, end) is None

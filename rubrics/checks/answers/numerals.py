@@ -1,0 +1,184 @@
+"""Reading the numbers of a text exactly: 1,234.5, -3, 3/4, 50%, $1,200, 1e5, 2 × 10^3, LaTeX's fractions."""
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+from itertools import chain
+from typing import Literal, NamedTuple
+
+DecimalMark = Literal[".", ","]
+MOST_DIGITS = 1000
+MOST_EXPONENT = 1000
+FEW_MATCHES = 32
+# Digits with less than 41 other characters between them: long stretches without a digit are passed over fast. A number
+# begins and ends less than REACH characters from its digits.
+CLUSTER = re.compile(r"\d++(?:\D{1,40}+\d++)*+")
+REACH = 16
+BOXED = "\\boxed{"
+MINUS = "\u2212\u2013-"  # the hyphen last, as a class needs it
+SIGNS = "+" + MINUS
+MONEY = "$€£¥₹₩₽"
+THIN_SPACES = "\u00a0\u2007\u2009\u202f"
+GROUP_MARKS = {".": f",'’{THIN_SPACES}", ",": f". '’{THIN_SPACES}"}  # by the decimal mark
+# What is no number's start: the rest of a name or a number (x2, 5.7), an exponent or an index (x^2, x^{-2}, a_{1}). An
+# underscore starts an index after a letter, a digit or a bracket, else it is Markdown's (__42__).
+NOT_WITHIN = (
+    r"(?<![A-Za-z^\d])(?<![^\W_]_)(?<![^\W_]__)(?<![)\]}]_)(?<![\^_]\{)(?<!\d[.,])"
+    rf"(?<!\^[{SIGNS}])(?<!\^\{{[{SIGNS}])"
+)
+
+
+class Numeral(NamedTuple):
+    """A number as it stands in a text: its digits with their marks, and what stands around them."""
+
+    shown: str
+    digits: str
+    is_negative: bool = False
+    exponent: str = ""
+    power: str = ""
+    divisor: str = ""
+    is_percent: bool = False
+
+
+class NumberFormat:
+    """How numbers are written: `.` or `,` before the decimals. What the other one does is set groups apart."""
+
+    def __init__(self, decimal: DecimalMark) -> None:
+        groups = GROUP_MARKS[decimal]
+        self._decimal = decimal
+        self._groups = re.compile(f"[{groups}]")
+        self._plain = re.compile(rf"\d*+(?:{re.escape(decimal)}\d++)?")
+        self._grouped = re.compile(
+            rf"\d{{1,3}}(?P<mark>[{groups}])\d{{3}}(?:(?P=mark)\d{{3}})*+(?:{re.escape(decimal)}\d++)?"
+        )
+        self._pattern = _numeral_pattern(decimal, groups)
+
+    def find(self, text: str) -> Iterator[Numeral]:
+        """The numbers of a text, in order, in linear time."""
+        return chain.from_iterable(map(self._read_match, self._matches(text)))
+
+    def find_distinct(self, text: str) -> Iterator[Numeral]:
+        """The different numbers of a text, by how they are written."""
+        matches = {match[0]: match for match in self._matches(text)}
+        return iter(dict.fromkeys(chain.from_iterable(map(self._read_match, matches.values()))))
+
+    def find_last(self, text: str) -> Numeral | None:
+        """The last number of a text."""
+        for cluster in reversed(list(CLUSTER.finditer(text))):
+            # Nearly always one of the last matches holds a number; a giant cluster may have a million of them.
+            for most in (FEW_MATCHES, None):
+                matches = deque(self._matches_of(cluster), most)
+                found = next(filter(None, map(self._read_match, reversed(matches))), None)
+                if found:
+                    return found[-1]
+                if len(matches) != most:
+                    break
+        return None
+
+    def value(self, numeral: Numeral) -> Fraction | None:
+        """What a number is; None where it has too many digits to be read, or too great an exponent."""
+        whole, _, decimals = self._groups.sub("", numeral.digits).partition(self._decimal)
+        exponent, power = (_small_number(text) for text in (numeral.exponent, numeral.power or "1"))
+        digit_count = len(whole) + len(decimals)
+        if exponent is None or power is None or max(digit_count * abs(power), len(numeral.divisor)) > MOST_DIGITS:
+            return None
+        value = Fraction(int(whole + decimals), 10 ** len(decimals)) if decimals else Fraction(int(whole))
+        if power != 1 and (value or power > 0):
+            value = value**power
+        if exponent or numeral.divisor:
+            value = value * Fraction(10) ** exponent / int(numeral.divisor or 1)
+        return -value if numeral.is_negative else value
+
+    def _matches(self, text: str) -> Iterator[re.Match[str]]:
+        return chain.from_iterable(map(self._matches_of, CLUSTER.finditer(text)))
+
+    def _matches_of(self, cluster: re.Match[str]) -> Iterator[re.Match[str]]:
+        return self._pattern.finditer(cluster.string, max(cluster.start() - REACH, 0), cluster.end() + REACH)
+
+    def _read_match(self, match: re.Match[str]) -> list[Numeral]:
+        """The numbers of one match: several of a list without spaces, none of a date, version, root or division by 0.
+
+        All but the last of a list are given once each: a hostile one repeats them half a million times.
+        """
+        divisor = match["divisor"] or match["under"]
+        if match["broken_power"] or (divisor and not any(map(int, divisor))):
+            return []
+        if match["digits"] is None:
+            return [] if match["over"] is None else [_numeral(match, match["over"], match[0])]
+        digits = _plain_marks(match["digits"])
+        if self._grouped.fullmatch(digits) or self._plain.fullmatch(digits):
+            return [_numeral(match, digits, match[0])]
+        *firsts, last = self._groups.split(digits)
+        found = [Numeral(piece, piece) for piece in dict.fromkeys(firsts)] + [
+            _numeral(match, last, last)._replace(is_negative=False)
+        ]
+        return [numeral for numeral in found if self._plain.fullmatch(numeral.digits)]
+
+
+@cache
+def number_format(decimal: DecimalMark) -> NumberFormat:
+    """The one format with this decimal mark."""
+    return NumberFormat(decimal)
+
+
+def boxed_text(text: str) -> str | None:
+    r"""What stands in the last `\boxed{...}` of a text, to its end where that is open; None where there is none."""
+    start = text.rfind(BOXED)
+    if start < 0:
+        return None
+    start += len(BOXED)
+    depth = 1
+    for brace in re.compile(r"[{}]").finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return text[start : brace.start()]
+    return text[start:]
+
+
+def _numeral_pattern(decimal: DecimalMark, groups: str) -> re.Pattern[str]:
+    """Linear: what is repeated is possessive, and all that follows the first digits is optional."""
+    between = rf"(?:[{groups}{decimal}]|,?\\!|\\,|\{{,\}})"
+    scale, power = (
+        rf"(?:(?P<{name}>[{SIGNS}]?\d++)(?!{re.escape(decimal)}\d)|\{{(?P<{name}_in_braces>[{SIGNS}]?\d++)\}})"
+        for name in ("scale", "power")
+    )
+    broken = rf"(?:[{SIGNS}]?\d++{re.escape(decimal)}\d|\{{[^{{}}\d\n]{{0,20}}+\d)"
+    times = r" ?(?:[×x*]|\\times|\\cdot) ?10 ?\^"
+    return re.compile(
+        rf"(?P<sign>(?<![\w)\]}}%.°{SIGNS}])[{SIGNS}])?(?:\\?[{MONEY}](?P<inner>[{SIGNS}])?)?"
+        rf"(?:{NOT_WITHIN}\d++(?P<joint>[-/:])\d++(?:(?P=joint)\d++)++"
+        rf"|\\[dt]?frac\{{(?P<over>\d{{1,{MOST_DIGITS}}})\}}\{{(?P<under>\d{{1,{MOST_DIGITS}}})\}}"
+        rf"|{NOT_WITHIN}(?P<digits>\d++(?:{between}\d++)*+|(?<![\w.,]){re.escape(decimal)}\d++)"
+        rf"(?:[eE](?P<exponent>[{SIGNS}]?\d++)|{times}{scale}|\^{power}|\^(?P<broken_power>{broken}))?+"
+        rf"(?:/(?P<divisor>\d++)(?![{groups}{decimal}]?\d))?+)"
+        rf"(?P<percent>[ {THIN_SPACES}]?\\?%)?"
+    )
+
+
+def _numeral(match: re.Match[str], digits: str, shown: str) -> Numeral:
+    return Numeral(
+        shown,
+        digits,
+        (match["sign"] or match["inner"] or "+") in MINUS,
+        match["exponent"] or match["scale"] or match["scale_in_braces"] or "",
+        match["power"] or match["power_in_braces"] or "",
+        match["divisor"] or match["under"] or "",
+        match["percent"] is not None,
+    )
+
+
+def _plain_marks(digits: str) -> str:
+    """LaTeX's marks between digits as plain ones."""
+    if "\\" not in digits and "{" not in digits:
+        return digits
+    return digits.replace("{,}", ",").replace(",\\!", ",").replace("\\,", "\u2009").replace("\\!", "\u2009")
+
+
+def _small_number(text: str) -> int | None:
+    """The exponent; None where it is out of bounds."""
+    digits = text.lstrip(SIGNS).lstrip("0")
+    if len(digits) > 4 or int(digits or 0) > MOST_EXPONENT:
+        return None
+    return -int(digits or 0) if text and text[0] in MINUS else int(digits or 0)

@@ -1,0 +1,156 @@
+"""The check of a number against the accepted one, in exact arithmetic."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import islice
+from typing import Annotated, Literal, NamedTuple, Self
+
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from rubrics.checks.answers.accepted import AcceptedSettings, accepted_answers
+from rubrics.checks.answers.numerals import MOST_DIGITS, MOST_EXPONENT, DecimalMark, Numeral, boxed_text, number_format
+from rubrics.checks.columns import text_column
+from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from rubrics.checks.registry import CheckVerdicts, Example, register_check
+from rubrics.checks.rows import RowFinding, gather_rows
+
+Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+MOST_NUMBERS = 50_000
+TOO_LONG = f"too long to read: found a number of more than {MOST_DIGITS} digits, or an exponent beyond {MOST_EXPONENT}"
+
+
+class NumericSettings(AcceptedSettings):
+    """Which number counts, how it is written, and how near it has to come."""
+
+    take: Literal["last", "first", "only", "any"] = "last"
+    """which number of the output counts; `only` asks that there be just one"""
+    tolerance: Tolerance = 0
+    """how far it may lie from the accepted number"""
+    relative_tolerance: Tolerance = 0
+    """how far it may lie from the accepted number, as a share of that; the wider of both tolerances holds"""
+    decimal: DecimalMark = "."
+    """what stands before the decimals"""
+    percent: Literal["ignore", "divide"] = "ignore"
+    """whether the sign is left out, so that 50% is 50, or divides by a hundred, so that it is 0.5"""
+
+    @model_validator(mode="after")
+    def _expected_are_numbers(self) -> Self:
+        for text in self.expected_texts:
+            if not isinstance(_read_accepted(text, self), AcceptedNumber):
+                raise ValueError(f"found {text!r} in expected, expected a number")
+        return self
+
+
+class AcceptedNumber(NamedTuple):
+    """An accepted number, as it is shown and as it is."""
+
+    shown: str
+    value: Fraction
+
+
+@register_check(
+    "numeric_answer",
+    NumericSettings,
+    columns=("output", "reference"),
+    cost="rows",
+    examples=(
+        Example("She pays 3 x $400 = $1,200.", True, others={"reference": "1200"}),
+        Example("So it is 41.", False, others={"reference": "42"}),
+        Example(r"About 0.66, or \boxed{\frac{2}{3}} in full.", True, {"expected": "0.667", "tolerance": 0.001}),
+        Example("So it is 41.", None, others={"reference": "unknown"}),
+    ),
+)
+def numeric_answer(shard: pa.Table, settings: NumericSettings) -> CheckVerdicts:
+    r"""The number in the output is an accepted one, within the tolerance. An output without a number fails.
+
+    Where the output has a `\boxed{...}`, only the last one is read. Numbers are 42, 1,234.5 or 1'234.5 (with
+    `decimal: ","` 1.234,5 or 1 234,5), -3, 3/4, `\frac{3}{4}`, $1,200, 50%, 1e5, 2 × 10^3 and 2^10, in any script's
+    digits. A hyphen or dash is a sign right before its number, and none after a word or a number. Digits within a
+    name (x2), an exponent or an index (m^2), a date (3/4/2024), a version (2.1.0) and a root (2^0.5) are no
+    numbers; "1,2,3" are three. Number words, mixed fractions ("1 3/4" is 1 and 3/4) and "5 million" are not read as
+    one. Of the reference the last number counts, or the one that is boxed. All arithmetic is exact; a number with
+    more than 1000 digits or an exponent beyond 1000 stays unscored, and so do more than 50,000 different numbers
+    with `take: any`.
+    """
+    outputs, accepted = text_column(shard, "output").to_pylist(), accepted_answers(shard, settings)
+    read = [_read_accepted(text, settings) for text in accepted.texts.to_pylist()]
+    return gather_rows(
+        _judge_row(output, [read[place] for place in places], settings, reason)
+        for output, places, reason in zip(outputs, accepted.places_by_row(), accepted.reasons.to_pylist(), strict=True)
+    )
+
+
+def _read_accepted(text: str, settings: NumericSettings) -> AcceptedNumber | str:
+    """The accepted number; where there is none, why."""
+    numeral = number_format(settings.decimal).find_last(_scope(text))
+    if numeral is None:
+        return f"no number in the reference {cut_text(text, EXCERPT_CHARACTERS)!r}"
+    value = _value(numeral, settings)
+    return f"reference {TOO_LONG}" if value is None else AcceptedNumber(_shown(numeral), value)
+
+
+def _judge_row(
+    output: str, read: Sequence[AcceptedNumber | str], settings: NumericSettings, reason: str | None
+) -> RowFinding:
+    """read: what the accepted answers say, or why one can't be told. reason: why there are none."""
+    accepted = [number for number in read if isinstance(number, AcceptedNumber)]
+    if not accepted:
+        faults = [fault for fault in read if isinstance(fault, str)]
+        return RowFinding(None, reason=faults[0] if faults else reason)
+    numerals = _taken(_scope(output), settings)
+    if len(numerals) > MOST_NUMBERS:
+        return RowFinding(None, reason=f"too many numbers: found more than {MOST_NUMBERS} different ones")
+    if settings.take != "only" or len(numerals) == 1:
+        values = [_value(numeral, settings) for numeral in numerals]
+        if any(
+            value is not None and _is_near(value, number.value, settings) for value in values for number in accepted
+        ):
+            return RowFinding(True)
+        if None in values:
+            return RowFinding(None, reason=TOO_LONG)
+    return RowFinding(False, f"found {_found_words(numerals, settings)}, expected {_expected_words(accepted)}")
+
+
+def _scope(text: str) -> str:
+    boxed = boxed_text(text)
+    return text if boxed is None else boxed
+
+
+def _taken(text: str, settings: NumericSettings) -> list[Numeral]:
+    """The numbers that count; of `only`, two where there are more; of `any`, each once."""
+    number_style = number_format(settings.decimal)
+    if settings.take == "last":
+        last = number_style.find_last(text)
+        return [] if last is None else [last]
+    if settings.take == "any":
+        return list(islice(number_style.find_distinct(text), MOST_NUMBERS + 1))
+    return list(islice(number_style.find(text), 1 if settings.take == "first" else 2))
+
+
+def _value(numeral: Numeral, settings: NumericSettings) -> Fraction | None:
+    value = number_format(settings.decimal).value(numeral)
+    is_divided = numeral.is_percent and settings.percent == "divide"
+    return value / 100 if value is not None and is_divided else value
+
+
+def _is_near(value: Fraction, expected: Fraction, settings: NumericSettings) -> bool:
+    if value == expected:
+        return True
+    tolerance, relative = (Fraction(repr(share)) for share in (settings.tolerance, settings.relative_tolerance))
+    return abs(value - expected) <= max(tolerance, relative * abs(expected))
+
+
+def _shown(numeral: Numeral) -> str:
+    return cut_text(numeral.shown.strip(), EXCERPT_CHARACTERS)
+
+
+def _found_words(numerals: Sequence[Numeral], settings: NumericSettings) -> str:
+    if len(numerals) < 2:
+        return _shown(numerals[0]) if numerals else "no number"
+    return f"{len(numerals)} different numbers" if settings.take == "any" else "more than one number"
+
+
+def _expected_words(accepted: Sequence[AcceptedNumber]) -> str:
+    others = len(accepted) - 1
+    return accepted[0].shown + (f" or {others} other{'s' * (others > 1)}" if others else "")

@@ -1,0 +1,88 @@
+"""Comparing outputs with accepted answers symbol by symbol: the settings, and the way from pairs to verdicts."""
+
+from collections.abc import Callable
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from rubrics.checks.answers.accepted import Accepted, AcceptedSettings, Mask, accepted_answers
+from rubrics.checks.answers.sequences import SequencePairs, Sequences
+from rubrics.checks.columns import text_column
+from rubrics.checks.evidence import evidence_where
+from rubrics.checks.measures import MeasureSettings, judge_measures
+from rubrics.checks.registry import CheckVerdicts
+
+Values = NDArray[np.float64]
+Split = Callable[[pa.Array], Sequences]
+Compare = Callable[[SequencePairs], Values]
+MOST_SYMBOLS = 0x110000  # of both sides together: as many as there are code points to stand for them
+MOST_STEPS = 3_000_000_000  # both lengths multiplied, where that is the time it takes: a part of a second
+
+
+class OverlapSettings(MeasureSettings, AcceptedSettings):
+    """Bounds on a share, from 0 (nothing in common) to 1; of several accepted answers the nearest counts."""
+
+    @model_validator(mode="after")
+    def _bounds_are_shares(self) -> Self:
+        for name, bound in {"min": self.min, "max": self.max, **(self.levels or {})}.items():
+            if bound is not None and not 0 <= bound <= 1:
+                raise ValueError(f"found {name} {bound:g}, expected a share from 0 to 1")
+        return self
+
+
+class CasedOverlapSettings(OverlapSettings):
+    """The same, with a choice of case."""
+
+    case_sensitive: bool = True
+    """whether "Paris" and "paris" differ"""
+
+
+def judge_overlap(
+    shard: pa.Table, settings: OverlapSettings, name: str, split: Split, compare: Compare, *, is_quadratic: bool = False
+) -> CheckVerdicts:
+    """Hold the greatest value over a row's accepted answers against the bounds.
+
+    split: symbols of (text,). compare: a value for each pair, (pair,). is_quadratic: whether the time of a pair is the
+    product of its lengths. A row with an answer that is too long to compare with stays unscored.
+    """
+    outputs, accepted = text_column(shard, "output"), accepted_answers(shard, settings)
+    both = split(pa.chunked_array([outputs, accepted.texts.cast(outputs.type)]).combine_chunks())
+    lefts, rights = accepted.rows, accepted.places + len(outputs)
+    is_long = _is_too_long(SequencePairs(both, lefts, rights), is_quadratic)
+    values = np.full(len(lefts), np.nan)
+    values[~is_long] = compare(SequencePairs(both, lefts[~is_long], rights[~is_long]))
+    best = pa.array(accepted.best(values), from_pandas=True)
+    return judge_measures(best, settings, name, _reasons(both.lengths, accepted, is_long))
+
+
+def f_measures(shared: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> Values:
+    """The harmonic mean of shared / left and shared / right; 1 where both sides are empty. All: (pair,)."""
+    total = left + right
+    return np.where(total == 0, 1.0, 2 * shared / np.maximum(total, 1))
+
+
+def _is_too_long(pairs: SequencePairs, is_quadratic: bool) -> Mask:
+    """(pair,)."""
+    left, right = pairs.lengths
+    is_long: Mask = left + right > MOST_SYMBOLS
+    return is_long | (left * right > MOST_STEPS) if is_quadratic else is_long
+
+
+def _reasons(lengths: NDArray[np.int64], accepted: Accepted, is_long: Mask) -> pa.StringArray:
+    """Why a row can't be told: (row,). lengths: (text,), the outputs' first. is_long: (pair,)."""
+    if not is_long.any():
+        return accepted.reasons
+    sizes = dict(zip(accepted.rows[is_long].tolist(), accepted.places[is_long].tolist(), strict=True))
+    found = [_length_words(int(lengths[row]), int(lengths[accepted.row_count + place])) for row, place in sizes.items()]
+    is_row_long = np.zeros(accepted.row_count, np.bool_)
+    is_row_long[list(sizes)] = True
+    return pc.coalesce(evidence_where(pa.array(is_row_long), pa.array(found)), accepted.reasons)
+
+
+def _length_words(left: int, right: int) -> str:
+    most = f"{MOST_SYMBOLS} together" if left + right > MOST_SYMBOLS else f"{MOST_STEPS} multiplied"
+    return f"too long to compare: found {left} and {right} words or characters, at most {most}"

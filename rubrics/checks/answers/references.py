@@ -1,0 +1,179 @@
+"""Checks of the whole answer against an accepted one: the same text, the same but for its dress, or held within."""
+
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import model_validator
+
+from rubrics.checks.answers.accepted import Accepted, AcceptedSettings, Mask, accepted_answers
+from rubrics.checks.answers.normalising import (
+    Punctuation,
+    fold_case,
+    fold_whitespace,
+    remove_articles,
+    remove_punctuation,
+    surround,
+)
+from rubrics.checks.character_classes import gap_class
+from rubrics.checks.columns import text_column
+from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
+from rubrics.checks.registry import CheckVerdicts, Example, register_check
+from rubrics.checks.wording.folding import Fold, fold_texts
+
+BLANK_REFERENCE = "blank reference"
+OPENS, CLOSES = "\x02", "\x03"  # where a word may begin, and end
+
+
+class TextAnswerSettings(AcceptedSettings):
+    """Which differences between the output and the accepted answer count."""
+
+    case_sensitive: bool = True
+    """whether "Paris" and "paris" differ"""
+    fold_whitespace: bool = True
+    """read each run of whitespace as one space, and none at the ends"""
+    fold: Fold = "none"
+    """read compatible forms as the same ("ﬁ" is "fi"), or with `accents` also letters with and without their marks"""
+
+
+class ReferenceSettings(TextAnswerSettings):
+    """Settings of `matches_reference`: every character counts, but for whitespace."""
+
+
+class ExactMatchSettings(TextAnswerSettings):
+    """The steps of SQuAD's normalisation, each of which can be turned off."""
+
+    case_sensitive: bool = False
+    """whether "Paris" and "paris" differ"""
+    remove_punctuation: Punctuation = "ascii"
+    """leave out the 32 marks and symbols of ASCII, all of `unicode`, or `none`"""
+    remove_articles: bool = True
+    """leave out the words a, an and the"""
+
+
+class ContainsReferenceSettings(TextAnswerSettings):
+    """What counts as an occurrence."""
+
+    case_sensitive: bool = False
+    """whether "Paris" and "paris" differ"""
+    whole_word: bool = False
+    """an answer inside a longer word does not count: "cat" is not in "concatenate\""""
+
+    @model_validator(mode="after")
+    def _no_blank_answer(self) -> Self:
+        if any(not text.strip() for text in self.expected_texts):
+            raise ValueError(f"found a blank text in expected {self.expected!r}, expected none: it is in any output")
+        return self
+
+
+@register_check(
+    "matches_reference",
+    ReferenceSettings,
+    columns=("output", "reference"),
+    examples=(
+        Example("the  Nile\n", True, others={"reference": "the Nile"}),
+        Example("The Nile", False, others={"reference": "the Nile"}),
+        Example("Nile", True, {"expected": ["the Nile", "Nile"]}),
+        Example("The Nile", None, others={"reference": None}),
+    ),
+)
+def matches_reference(shard: pa.Table, settings: ReferenceSettings) -> CheckVerdicts:
+    """The output is the accepted answer, character by character. A row without one stays unscored: "no reference".
+
+    Without `case_sensitive`, each character is compared by its simple Unicode case ("É" and "é" are the same,
+    "ß" and "SS" are not). Nothing else is normalised unless `fold` says so: "é" as one and as two code points differ.
+    """
+    outputs, accepted = text_column(shard, "output"), accepted_answers(shard, settings)
+    is_met = accepted.equal(_normalise(outputs, settings), _normalise(accepted.texts, settings))
+    return _compare_whole(outputs, accepted, accepted.is_any(is_met))
+
+
+@register_check(
+    "exact_match",
+    ExactMatchSettings,
+    columns=("output", "reference"),
+    examples=(
+        Example("The Nile.", True, others={"reference": "nile"}),
+        Example("It is the Nile.", False, others={"reference": "Nile"}),
+        Example("the U.S.", True, others={"reference": "United States|US"}, settings={"separator": "|"}),
+        Example("The Nile.", None, others={"reference": None}),
+    ),
+)
+def exact_match(shard: pa.Table, settings: ExactMatchSettings) -> CheckVerdicts:
+    """The output is the accepted answer after SQuAD's normalisation (Rajpurkar et al. 2016, arXiv 1606.05250).
+
+    That is: case is folded, ASCII punctuation is left out ("U.S." is "us"), then the words a, an and the are, then
+    runs of whitespace become one space. Unlike in the original, a step that would leave nothing of a text is left out
+    for it, so that the answer "A" is not the same as an empty one; a letter with combining marks is one word; and case
+    is Unicode's simple case. Punctuation of other scripts stays unless `remove_punctuation` is `unicode`.
+    """
+    outputs, accepted = text_column(shard, "output"), accepted_answers(shard, settings)
+    is_met = accepted.equal(undress(outputs, settings), undress(accepted.texts, settings))
+    return _compare_whole(outputs, accepted, accepted.is_any(is_met))
+
+
+@register_check(
+    "contains_reference",
+    ContainsReferenceSettings,
+    columns=("output", "reference"),
+    examples=(
+        Example("It is the river Nile, I think.", True, others={"reference": "nile"}),
+        Example("It is the Nilometer.", False, {"whole_word": True}, {"reference": "Nile"}),
+        Example("It is the Nile.", None, others={"reference": " "}),
+    ),
+)
+def contains_reference(shard: pa.Table, settings: ContainsReferenceSettings) -> CheckVerdicts:
+    """The accepted answer occurs in the output. A blank one stays unscored: it would occur in any text.
+
+    Whitespace and case are folded on both sides unless the settings say otherwise. With `whole_word`, the character
+    before it and the one after it may not be a letter, a mark, a number or an underscore; in scripts written without
+    spaces that asks for punctuation around it.
+    """
+    outputs, accepted = text_column(shard, "output"), accepted_answers(shard, settings)
+    texts, answers = _normalise(outputs, settings), _normalise(accepted.texts, settings)
+    given = accepted.without(pc.equal(pc.utf8_trim_whitespace(answers), ""))
+    if settings.whole_word:
+        texts, answers = _mark_word_edges(texts), _mark_word_edges(answers)
+    is_passed = given.is_any(_hold(texts, answers, given))
+    is_missed = pc.fill_null(pc.invert(is_passed), False)
+    evidence = evidence_where(is_missed, join_texts("does not contain ", given.expected_words(is_missed)))
+    is_blank = pa.array(accepted.has_answer & ~given.has_answer)
+    return CheckVerdicts(is_passed, evidence, pc.coalesce(evidence_where(is_blank, BLANK_REFERENCE), accepted.reasons))
+
+
+def undress(texts: pa.Array, settings: ExactMatchSettings) -> pa.Array:
+    """A text as SQuAD's normalisation leaves it: (text,)."""
+    texts = fold_texts(texts, settings.fold)
+    texts = texts if settings.case_sensitive else fold_case(texts)
+    texts = remove_punctuation(texts, settings.remove_punctuation)
+    texts = remove_articles(texts) if settings.remove_articles else texts
+    return fold_whitespace(texts) if settings.fold_whitespace else texts
+
+
+def _normalise(texts: pa.Array, settings: TextAnswerSettings) -> pa.Array:
+    texts = fold_texts(texts, settings.fold)
+    texts = fold_whitespace(texts) if settings.fold_whitespace else texts
+    return texts if settings.case_sensitive else fold_case(texts)
+
+
+def _compare_whole(outputs: pa.Array, accepted: Accepted, is_passed: pa.BooleanArray) -> CheckVerdicts:
+    is_missed = pc.fill_null(pc.invert(is_passed), False)
+    found = cut_texts(outputs.filter(is_missed), EXCERPT_CHARACTERS)
+    evidence = join_texts("found '", found, "', expected ", accepted.expected_words(is_missed))
+    return CheckVerdicts(is_passed, evidence_where(is_missed, evidence), accepted.reasons)
+
+
+def _mark_word_edges(texts: pa.Array) -> pa.Array:
+    """Mark where a word may begin and end, so that a marked answer is part of a marked text just where it is one of
+    whole words: before and after each character that is not of a word, and at the ends of the text.
+    """
+    marked = pc.replace_substring_regex(texts, f"([{gap_class(texts)}])", rf"{CLOSES}\1{OPENS}")
+    return surround(marked, OPENS, CLOSES)
+
+
+def _hold(texts: pa.Array, answers: pa.Array, accepted: Accepted) -> Mask:
+    """Whether the text of each pair holds its answer. texts: (row,), answers: (text,). Returns (pair,)."""
+    haystacks, needles = texts.to_pylist(), answers.to_pylist()
+    pairs = zip(accepted.rows.tolist(), accepted.places.tolist(), strict=True)
+    return np.fromiter((needles[place] in haystacks[row] for row, place in pairs), np.bool_, len(accepted.rows))

@@ -1,0 +1,201 @@
+"""Checks of how much an output and an accepted answer share: words, runs of words, a subsequence, or all but edits."""
+
+import itertools
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field
+
+from rubrics.checks.answers.ngrams import count_grams
+from rubrics.checks.answers.normalising import fold_case, fold_whitespace, remove_articles, remove_punctuation
+from rubrics.checks.answers.overlap import CasedOverlapSettings, OverlapSettings, Values, f_measures, judge_overlap
+from rubrics.checks.answers.sequences import (
+    SequencePairs,
+    Sequences,
+    renumber,
+    split_bare_words,
+    split_characters,
+    split_words,
+)
+from rubrics.checks.registry import CheckVerdicts, Example, register_check
+
+COLUMNS = ("output", "reference")
+
+
+class RougeSettings(CasedOverlapSettings):
+    """ROUGE folds case unless told otherwise."""
+
+    case_sensitive: bool = False
+    """whether "Paris" and "paris" differ"""
+
+
+class RougeNSettings(RougeSettings):
+    """How long the runs of words are."""
+
+    n: Annotated[int, Field(ge=1, le=4, strict=True)] = 1
+    """the number of words in a run"""
+
+
+class EditSettings(CasedOverlapSettings):
+    """What an edit changes."""
+
+    unit: Literal["characters", "words"] = "characters"
+    """what an edit puts in, takes out or replaces"""
+    fold_whitespace: bool = True
+    """read each run of whitespace as one space, and none at the ends"""
+
+
+@register_check(
+    "token_f1",
+    OverlapSettings,
+    columns=COLUMNS,
+    examples=(
+        Example("The river Nile.", True, {"min": 0.6}, {"reference": "the Nile"}),
+        Example("The river Amazon.", False, {"min": 0.6}, {"reference": "the Nile"}),
+        Example("The river Nile.", None, {"min": 0.6}, {"reference": None}),
+    ),
+)
+def token_f1(shard: pa.Table, settings: OverlapSettings) -> CheckVerdicts:
+    """The token F1 of output and accepted answer lies within the bounds, as SQuAD measures it.
+
+    Both are normalised as by `exact_match` (Rajpurkar et al. 2016, arXiv 1606.05250) and split at whitespace; then
+    F1 = 2 x shared words / all words of both sides, a word as often as it stands in both. Two blank texts have 1, one
+    blank text has 0. Unlike in the original, each letter of Chinese, Japanese, Thai, Lao, Khmer and
+    Burmese is a word of its own, since no spaces set their words apart.
+    """
+    return judge_overlap(shard, settings, "token F1", _split_squad, _unigram_f1)
+
+
+@register_check(
+    "rouge_n",
+    RougeNSettings,
+    columns=COLUMNS,
+    examples=(
+        Example("The cat sat on the mat.", True, {"n": 2, "min": 0.5}, {"reference": "The cat sat on a mat."}),
+        Example("On the mat, the cat sat.", False, {"n": 2, "min": 0.9}, {"reference": "The cat sat on the mat."}),
+        Example("The cat sat.", None, {"min": 0.5}, {"reference": None}),
+    ),
+)
+def rouge_n(shard: pa.Table, settings: RougeNSettings) -> CheckVerdicts:
+    """ROUGE-N's F-measure lies within the bounds: the runs of `n` words that output and accepted answer share.
+
+    F = 2 x shared runs / all runs of both sides (Lin 2004, section 2, with beta 1). A word is a run of letters, marks
+    and numbers, and each letter of Chinese, Japanese, Thai, Lao, Khmer and Burmese is one; no stemming, no stop words.
+    A text without a word, such as an emoji, is split at whitespace. Where both sides are shorter than `n` words, the
+    longest runs that there are count. Two blank texts have 1, one blank text has 0.
+    """
+    return judge_overlap(shard, settings, f"ROUGE-{settings.n}", _words(settings), _gram_f1(settings.n))
+
+
+@register_check(
+    "rouge_l",
+    RougeSettings,
+    columns=COLUMNS,
+    cost="rows",
+    examples=(
+        Example("police kill the gunman", True, {"min": 0.7}, {"reference": "police killed the gunman"}),
+        Example("the gunman kill police", False, {"min": 0.7}, {"reference": "police killed the gunman"}),
+        Example("police kill the gunman", None, {"min": 0.7}, {"reference": None}),
+    ),
+)
+def rouge_l(shard: pa.Table, settings: RougeSettings) -> CheckVerdicts:
+    """ROUGE-L's F-measure lies within the bounds: the longest common subsequence of words.
+
+    F = 2 x its length / the words of both sides (Lin 2004, section 3.1, with beta 1); the whole text is one sequence.
+    Words are those of `rouge_n`. Two blank texts have 1, one blank text has 0. Where the word counts of both sides
+    multiply to more than 3,000,000,000, or add up to more than 1,114,112, the row stays unscored.
+    """
+    return judge_overlap(shard, settings, "ROUGE-L", _words(settings), _subsequence_f1, is_quadratic=True)
+
+
+@register_check(
+    "edit_similarity",
+    EditSettings,
+    columns=COLUMNS,
+    cost="rows",
+    examples=(
+        Example("sitting", True, {"min": 0.5}, {"reference": "kitten"}),
+        Example("sitting", False, {"min": 0.8}, {"reference": "kitten"}),
+        Example("sitting", None, {"min": 0.5}, {"reference": None}),
+    ),
+)
+def edit_similarity(shard: pa.Table, settings: EditSettings) -> CheckVerdicts:
+    """The edit similarity lies within the bounds: 1 - the Levenshtein distance / the longer side's length.
+
+    The distance is the least number of characters (code points) to put in, take out or replace, or of words, which are
+    what whitespace sets apart and each letter of Chinese, Japanese, Thai, Lao, Khmer and Burmese. Two empty texts have
+    1, one empty text has 0. Where both lengths multiply to more than 3,000,000,000, or add up to more than 1,114,112,
+    the row stays unscored.
+    """
+    split = split_characters if settings.unit == "characters" else split_bare_words
+
+    def split_dressed(texts: pa.Array) -> Sequences:
+        texts = fold_whitespace(texts) if settings.fold_whitespace else texts
+        return split(texts if settings.case_sensitive else fold_case(texts))
+
+    return judge_overlap(shard, settings, "edit similarity", split_dressed, _edit_similarities, is_quadratic=True)
+
+
+def _split_squad(texts: pa.Array) -> Sequences:
+    return split_bare_words(remove_articles(remove_punctuation(fold_case(texts), "ascii")))
+
+
+def _words(settings: CasedOverlapSettings) -> Callable[[pa.Array], Sequences]:
+    return split_words if settings.case_sensitive else lambda texts: split_words(fold_case(texts))
+
+
+def _unigram_f1(pairs: SequencePairs) -> Values:
+    counts = count_grams(pairs, 1)
+    return f_measures(counts.shared[0], counts.left[0], counts.right[0])
+
+
+def _gram_f1(n: int) -> Callable[[SequencePairs], Values]:
+    def gram_f1(pairs: SequencePairs) -> Values:
+        counts = count_grams(pairs, n)
+        places = np.clip(np.maximum(*pairs.lengths), 1, n) - 1
+        shared, left, right = (_at(values, places) for values in (counts.shared, counts.left, counts.right))
+        return f_measures(shared, left, right)
+
+    return gram_f1
+
+
+def _at(values: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """values: (n, pair). places: (pair,), which n. Returns (pair,)."""
+    chosen: NDArray[np.int64] = np.take_along_axis(values, places[None, :], axis=0)[0]
+    return chosen
+
+
+def _subsequence_f1(pairs: SequencePairs) -> Values:
+    from rapidfuzz.distance import LCSseq
+
+    left, right = pairs.lengths
+    return f_measures(_compare_texts(pairs, LCSseq.similarity), left, right)
+
+
+def _edit_similarities(pairs: SequencePairs) -> Values:
+    from rapidfuzz.distance import Levenshtein
+
+    longer = np.maximum(np.maximum(*pairs.lengths), 1)
+    values: Values = 1 - _compare_texts(pairs, Levenshtein.distance) / longer
+    return values
+
+
+def _compare_texts(pairs: SequencePairs, scorer: Callable[..., int]) -> NDArray[np.int64]:
+    """Score each pair, its symbols as the characters of two texts, which is what is compared fastest: (pair,)."""
+    from rapidfuzz.process import cpdist
+
+    scores: NDArray[np.int64] = np.zeros(len(pairs.lefts), np.int64)
+    for block, lefts, rights in pairs.blocks():
+        ids, _ = renumber(np.concatenate((lefts.ids, rights.ids)))
+        texts = _as_texts(ids, np.concatenate((lefts.edges, rights.edges[1:] + len(lefts.ids))))
+        middle = len(lefts.lengths)
+        scores[block] = cpdist(texts[:middle], texts[middle:], scorer=scorer, dtype=np.int64)
+    return scores
+
+
+def _as_texts(ids: NDArray[np.int64], edges: NDArray[np.int64]) -> list[str]:
+    whole = ids.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
+    return [whole[start:stop] for start, stop in itertools.pairwise(edges.tolist())]

@@ -1,0 +1,136 @@
+"""Checks of what spoils audio: clipping and noise."""
+
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field
+
+from rubrics.checks.audio.measuring import AUDIO_COLUMNS, AudioMeasureSettings, frame_powers, judge_audio
+from rubrics.checks.audio.reading import Recording, UnusableAudio
+from rubrics.checks.audio.waves import EXAMPLE_RATE, shown, tone
+from rubrics.checks.registry import CheckVerdicts, Example, register_check
+
+INTEGER_BITS = {"PCM_S8": 8, "PCM_U8": 8, "PCM_16": 16, "PCM_24": 24, "PCM_32": 32}
+NOISE_FRAME_MS = 50
+NOISE_PERCENTILE, SIGNAL_PERCENTILE = 10, 90
+LOWEST_SNR, HIGHEST_SNR = -20.0, 120.0  # dB
+LEAST_FRAMES = 10
+
+
+class AudioClippingSettings(AudioMeasureSettings):
+    """Bounds on a share, 0 to 1, and what counts as clipped."""
+
+    min_run: Annotated[int, Field(ge=1, strict=True)] = 3
+    """how many samples of a channel in a row, at least, have to be at full scale to count as clipped"""
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """A share."""
+        return 0.0, 1.0
+
+
+class AudioSnrSettings(AudioMeasureSettings):
+    """Bounds in dB."""
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The least and the most that is told apart."""
+        return LOWEST_SNR, HIGHEST_SNR
+
+
+def _speech_with_hum(hum: float) -> dict[str, bytes]:
+    """A tone with a pause in its middle, and a hum throughout."""
+    voice = np.concatenate([tone(0.5), np.zeros(EXAMPLE_RATE // 2), tone(0.5)])
+    return shown(voice + tone(1.5, amplitude=hum, frequency=60))
+
+
+@register_check(
+    "audio_clipping",
+    AudioClippingSettings,
+    columns=AUDIO_COLUMNS,
+    cost="heavy",
+    examples=(
+        Example("file:tone.wav", True, {"max": 0.001}, shown(tone(0.2))),
+        Example("file:overdriven_tone.wav", False, {"max": 0.001}, shown(tone(0.2, amplitude=2, frequency=220))),
+        Example("file:nothing.wav", None, {"max": 0.001}, shown(np.zeros(0))),
+    ),
+)
+def audio_clipping(shard: pa.Table, settings: AudioClippingSettings) -> CheckVerdicts:
+    """The share of clipped samples lies within the bounds.
+
+    A sample is clipped where it stands in a run of at least `min_run` samples of its channel at full scale, of either
+    sign: the greatest number of an integer format, 1.0 of a float or a compressed one, or beyond. Audio that was
+    clipped and then made softer is not recognised. Audio without samples stays unscored: "audio: found no samples".
+    """
+    return judge_audio(shard, settings, "share clipped", lambda recording: _clipped_share(recording, settings.min_run))
+
+
+@register_check(
+    "audio_snr",
+    AudioSnrSettings,
+    columns=AUDIO_COLUMNS,
+    cost="heavy",
+    examples=(
+        Example("file:voice_with_faint_hum.wav", True, {"min": 30}, _speech_with_hum(0.005)),
+        Example("file:voice_with_hum.wav", False, {"min": 30}, _speech_with_hum(0.1)),
+        Example("file:silence.wav", None, {"min": 30}, shown(np.zeros(8_000))),
+    ),
+)
+def audio_snr(shard: pa.Table, settings: AudioSnrSettings) -> CheckVerdicts:
+    """The estimated signal-to-noise ratio, in dB, lies within the bounds.
+
+    An estimate, for nobody knows the signal without its noise: the 10th percentile of the power of frames of 50 ms is
+    taken for the noise, the 90th for signal and noise. So at least a tenth has to be pauses and a tenth speech; without
+    pauses, and for an even tone or an even noise, it reads far too low. Where the pauses are digital silence it reads
+    120, the most, whatever hisses under the voice; -20 is the least. Less than half a second, and digital silence
+    throughout, stay unscored.
+    """
+    return judge_audio(shard, settings, "estimated SNR in dB", _estimated_snr)
+
+
+def _clipped_share(recording: Recording, min_run: int) -> float:
+    full_scale = 1 - 2.0 ** (1 - INTEGER_BITS[recording.subtype]) if recording.subtype in INTEGER_BITS else 1.0
+    open_runs = [0] * recording.channel_count  # still running at the end of the last block
+    clipped_count = sample_count = 0
+    for block in recording.blocks():
+        sample_count += block.size
+        is_full = np.abs(block) >= full_scale
+        if not any(open_runs) and not is_full.any():
+            continue
+        for channel in range(recording.channel_count):
+            runs, open_runs[channel] = _runs(is_full[:, channel], open_runs[channel])
+            clipped_count += int(runs[runs >= min_run].sum())
+    if not sample_count:
+        raise UnusableAudio("found no samples")
+    return (clipped_count + sum(run for run in open_runs if run >= min_run)) / sample_count
+
+
+def _runs(is_full: NDArray[np.bool_], carried: int) -> tuple[NDArray[np.int64], int]:
+    """The lengths of the runs that end in a block, and of the one that goes on behind it, 0 where none does.
+
+    is_full: (frame,), at least one. carried: the length so far of a run that came from the block before.
+    """
+    edges = np.diff(np.concatenate([[False], is_full, [False]]).astype(np.int8))
+    starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    runs = (ends - starts).astype(np.int64)
+    if carried and is_full[0]:
+        runs[0] += carried
+    elif carried:
+        runs = np.append(carried, runs)
+    if is_full[-1]:
+        return runs[:-1], int(runs[-1])
+    return runs, 0
+
+
+def _estimated_snr(recording: Recording) -> float:
+    powers, _ = frame_powers(recording, NOISE_FRAME_MS)
+    if len(powers) < LEAST_FRAMES:
+        raise UnusableAudio("too short: found less than 0.5 s, at least 0.5 s required")
+    noise, loud = np.percentile(powers, [NOISE_PERCENTILE, SIGNAL_PERCENTILE])
+    if loud == 0:
+        raise UnusableAudio("found digital silence, expected speech and pauses")
+    least, most = (10 ** (bound / 10) for bound in (LOWEST_SNR, HIGHEST_SNR))
+    ratio = (loud - noise) / max(noise, loud / (2 * most))
+    return float(10 * np.log10(np.clip(ratio, least, most)))

@@ -1,0 +1,97 @@
+"""Measuring the audio of each row, and the bounds that a measure of it can have."""
+
+from collections.abc import Callable, Iterator
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import model_validator
+
+from rubrics.checks.audio.reading import BLOCK_SAMPLES, Recording, Samples, UnusableAudio, open_recording
+from rubrics.checks.evidence import cut_text
+from rubrics.checks.measures import MeasureSettings, judge_measures
+from rubrics.checks.registry import CheckVerdicts
+
+AUDIO_COLUMNS = ("audio", "audio_fault")
+QUIETEST_DBFS = -120.0  # below it nothing is told apart, and digital silence has no logarithm
+NO_AUDIO = "no audio"
+
+
+class AudioMeasureSettings(MeasureSettings):
+    """Bounds that the measure can reach: one that it can't is a slip, such as a percentage or a lost minus sign."""
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The least and the greatest number that a bound may be."""
+        return 0.0, float("inf")
+
+    @model_validator(mode="after")
+    def _bounds_can_be_reached(self) -> Self:
+        lowest, highest = self.reach
+        for bound in (self.min, self.max, *(self.levels or {}).values()):
+            if bound is not None and not lowest <= bound <= highest:
+                raise ValueError(f"found the bound {bound:g}, expected {lowest:g} to {highest:g}")
+        return self
+
+
+def judge_audio(
+    shard: pa.Table, settings: MeasureSettings, name: str, measure: Callable[[Recording], float]
+) -> CheckVerdicts:
+    """Measure each row's audio and hold it against the bounds; what can't be measured is unscored: "audio: ..."."""
+    values: list[float | None] = []
+    reasons: list[str | None] = []
+    for content, fault in audio_rows(shard):
+        value, reason = (None, fault) if content is None else _measure(content, measure)
+        values.append(value)
+        reasons.append(None if reason is None else cut_text(reason))
+    return judge_measures(pa.array(values, pa.float64()), settings, name, pa.array(reasons, pa.string()))
+
+
+def _measure(content: bytes, measure: Callable[[Recording], float]) -> tuple[float | None, str | None]:
+    try:
+        with open_recording(content) as recording:
+            recording.refuse_strange_header()
+            return measure(recording), None
+    except UnusableAudio as error:
+        return None, f"audio: {error}"
+
+
+def audio_rows(shard: pa.Table) -> Iterator[tuple[bytes | None, str | None]]:
+    """Each row's sound file, or why there is none: "audio: ..."."""
+    for content, fault in zip(*(shard.column(name) for name in AUDIO_COLUMNS), strict=True):
+        yield content.as_py(), _fault_words(fault.as_py()) if not content.is_valid else None
+
+
+def _fault_words(fault: str | None) -> str:
+    return NO_AUDIO if fault is None else f"audio: {fault}"
+
+
+def frame_powers(recording: Recording, frame_ms: int) -> tuple[Samples, Samples]:
+    """The power of each frame, full scale squared, and its length in samples a channel. Both: (frame,).
+
+    Power is the mean square over all channels. The last frame may be shorter. Raises `UnusableAudio` where there is
+    no sample at all.
+    """
+    length = max(1, round(recording.sample_rate * frame_ms / 1000))
+    size = length * max(1, BLOCK_SAMPLES // (length * recording.channel_count))
+    parts = [_block_powers(block, length) for block in recording.blocks(size)]
+    if not parts:
+        raise UnusableAudio("found no samples")
+    powers, lengths = zip(*parts, strict=True)
+    return np.concatenate(powers), np.concatenate(lengths)
+
+
+def _block_powers(block: Samples, length: int) -> tuple[Samples, Samples]:
+    whole_count, rest_count = divmod(len(block), length)
+    whole = block[: whole_count * length].reshape(whole_count, length * block.shape[1])
+    powers = np.einsum("ij,ij->i", whole, whole) / (length * block.shape[1])
+    lengths = np.full(whole_count, float(length))
+    if rest_count:
+        rest = block[whole_count * length :]
+        powers, lengths = np.append(powers, np.mean(rest**2)), np.append(lengths, float(rest_count))
+    return powers, lengths
+
+
+def decibels(power: float) -> float:
+    """A power against full scale in dBFS, `QUIETEST_DBFS` for all that is quieter. power: full scale squared is 1."""
+    return float(10 * np.log10(max(power, 10 ** (QUIETEST_DBFS / 10))))

@@ -1,0 +1,116 @@
+"""Reading sound files from memory, a block at a time."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_SAMPLES = 180_000_000  # of all channels together: an hour at 48 kHz in one, with some to spare
+MOST_AMPLITUDE = 1e6  # full scale is 1; beyond this a float file holds no sound
+LOWEST_RATE, HIGHEST_RATE = 4_000, 192_000  # Hz; telephones have 8,000
+BLOCK_SAMPLES = 1 << 17
+MOST_CHANNELS = 64
+# What libsndfile may be asked to parse, by its first bytes: it knows many more formats, which nobody sends as speech.
+MAGIC = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"FORM", b"ID3")
+SAME_FORMAT = {"WAVEX": "WAV", "RF64": "WAV"}
+
+Samples = NDArray[np.float64]
+
+
+class UnusableAudio(Exception):
+    """The audio can't be read or measured; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """An opened sound file, to be read once. frame_count: as its header has it, a frame being a sample a channel."""
+
+    format: str  # WAV, FLAC, OGG, MP3 or AIFF
+    subtype: str  # PCM_16 and others, as libsndfile names them
+    sample_rate: int  # Hz
+    channel_count: int
+    frame_count: int
+    file: Any
+
+    def blocks(self, size: int | None = None) -> Iterator[Samples]:
+        """The samples in order: (frame, channel), full scale is 1.
+
+        Each block but the last has `size` frames, or else `BLOCK_SAMPLES` in all channels together. A file that breaks
+        off ends where it does. Raises `UnusableAudio` where it can't be decoded, where a sample is no number or far
+        beyond full scale, and where there are more than `MOST_SAMPLES`.
+        """
+        frame_count = size or BLOCK_SAMPLES // self.channel_count
+        read_count = 0
+        while len(block := self._read(frame_count)):
+            read_count += block.size
+            _refuse_length(read_count)
+            if not self.subtype.startswith("PCM"):
+                _refuse_strange_samples(block)
+            yield block
+
+    def refuse_strange_header(self) -> None:
+        """Raise `UnusableAudio` where the header alone shows that measuring would take too long or mean nothing."""
+        _refuse_length(self.frame_count * self.channel_count)
+        if self.channel_count > MOST_CHANNELS:
+            raise UnusableAudio(f"found {self.channel_count} channels, at most {MOST_CHANNELS}")
+        if not LOWEST_RATE <= self.sample_rate <= HIGHEST_RATE:
+            raise UnusableAudio(
+                f"found a sample rate of {self.sample_rate} Hz, expected {LOWEST_RATE} to {HIGHEST_RATE}"
+            )
+
+    def _read(self, size: int) -> Samples:
+        import soundfile
+
+        try:
+            return np.asarray(self.file.read(size, dtype="float64", always_2d=True))
+        except soundfile.LibsndfileError as error:
+            raise UnusableAudio(f"can't be decoded: {error.error_string}") from None
+
+
+class _Bytes(io.BytesIO):
+    """A file in memory that stays where it is when it is sent before its beginning, as broken headers do.
+
+    libsndfile notices that; an exception would only be printed, for there is no way back through it.
+    """
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        try:
+            return super().seek(offset, whence)
+        except (ValueError, OverflowError):
+            return self.tell()
+
+
+@contextmanager
+def open_recording(content: bytes) -> Iterator[Recording]:
+    """Open a sound file for the length of a block. Raises `UnusableAudio` where it is none."""
+    import soundfile
+
+    if not content.startswith(MAGIC) and not _begins_as_mpeg(content):
+        raise UnusableAudio("found no WAV, FLAC, OGG, MP3 or AIFF file")
+    try:
+        file = soundfile.SoundFile(_Bytes(content))
+    except soundfile.LibsndfileError as error:
+        raise UnusableAudio(f"found no sound file: {error.error_string}") from None
+    with file:
+        kind = SAME_FORMAT.get(file.format, file.format)
+        yield Recording(kind, file.subtype, file.samplerate, file.channels, file.frames, file)
+
+
+def _begins_as_mpeg(content: bytes) -> bool:
+    """Whether the eleven bits are there that each frame of MPEG audio begins with."""
+    return len(content) > 1 and content[0] == 0xFF and content[1] >= 0xE0
+
+
+def _refuse_length(sample_count: int) -> None:
+    if sample_count > MOST_SAMPLES:
+        raise UnusableAudio(f"too long to measure: found {sample_count} samples, at most {MOST_SAMPLES}")
+
+
+def _refuse_strange_samples(block: Samples) -> None:
+    # Written so that NaN, which compares as false, is refused too.
+    if not (block.min() >= -MOST_AMPLITUDE and block.max() <= MOST_AMPLITUDE):
+        raise UnusableAudio("found a sample that is NaN, infinite or a million times full scale")

@@ -1,0 +1,110 @@
+"""Checks of how long audio is, and how much of it is silent."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field
+
+from rubrics.checks.audio.measuring import AUDIO_COLUMNS, QUIETEST_DBFS, AudioMeasureSettings, frame_powers, judge_audio
+from rubrics.checks.audio.reading import Recording, Samples
+from rubrics.checks.audio.waves import shown, tone
+from rubrics.checks.registry import CheckVerdicts, Example, register_check
+
+SILENCE_FRAME_MS = 10
+SilenceKind = Literal["share", "leading", "trailing", "longest"]
+SILENCE_NAMES: dict[SilenceKind, str] = {
+    "share": "share of silence",
+    "leading": "seconds of leading silence",
+    "trailing": "seconds of trailing silence",
+    "longest": "seconds of the longest silence",
+}
+
+
+class AudioDurationSettings(AudioMeasureSettings):
+    """Bounds in seconds."""
+
+
+class AudioSilenceSettings(AudioMeasureSettings):
+    """What is silent, and which silence is measured."""
+
+    kind: SilenceKind = "share"
+    """`share`: of the whole, 0 to 1; `leading`, `trailing`, `longest`: the seconds of silence at the beginning, at the
+    end, or of the longest one anywhere"""
+    threshold_dbfs: Annotated[float, Field(gt=QUIETEST_DBFS, lt=0)] = -50.0
+    """a frame of 10 ms whose power lies below it is silent; a sine at full scale has -3.01"""
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """A share is at most 1."""
+        return 0.0, 1.0 if self.kind == "share" else float("inf")
+
+
+@register_check(
+    "audio_duration",
+    AudioDurationSettings,
+    columns=AUDIO_COLUMNS,
+    cost="heavy",
+    examples=(
+        Example("file:one_second.wav", True, {"min": 0.5, "max": 30}, shown(tone(1))),
+        Example("file:one_second.wav", False, {"min": 2}, shown(tone(1))),
+        Example("file:gone.wav", None, {"min": 2}, {"audio_fault": "no such file: 'gone.wav'"}),
+    ),
+)
+def audio_duration(shard: pa.Table, settings: AudioDurationSettings) -> CheckVerdicts:
+    """The audio lasts between `min` and `max` seconds.
+
+    What can be decoded counts, whatever the header says: a WAV file that breaks off is as long as what is there. One
+    without samples lasts 0 seconds. What is no audio, or can't be decoded, stays unscored: "audio: ...".
+    """
+    return judge_audio(shard, settings, "duration in seconds", _duration)
+
+
+@register_check(
+    "audio_silence",
+    AudioSilenceSettings,
+    columns=AUDIO_COLUMNS,
+    cost="heavy",
+    examples=(
+        Example("file:tone.wav", True, {"max": 0.2}, shown(tone(1))),
+        Example(
+            "file:pause_then_tone.wav",
+            False,
+            {"kind": "leading", "max": 0.5},
+            shown(np.append(np.zeros(8000), tone(1))),
+        ),
+        Example("file:tone.wav", None, {"max": 0.2}, {"audio_fault": "no such file: 'tone.wav'"}),
+    ),
+)
+def audio_silence(shard: pa.Table, settings: AudioSilenceSettings) -> CheckVerdicts:
+    """The share of silence, or the length of one, lies within the bounds.
+
+    A frame of 10 ms is silent where its power, the mean square over all channels, lies below `threshold_dbfs`. The
+    power is not weighted for the ear. Audio that is silent throughout has a share of 1, and leads, trails and is silent
+    for as long as it lasts. Audio without samples stays unscored: "audio: found no samples".
+    """
+
+    def measure(recording: Recording) -> float:
+        powers, lengths = frame_powers(recording, SILENCE_FRAME_MS)
+        is_silent = powers < 10 ** (settings.threshold_dbfs / 10)
+        return _silence(is_silent, lengths, settings.kind, recording.sample_rate)
+
+    return judge_audio(shard, settings, SILENCE_NAMES[settings.kind], measure)
+
+
+def _duration(recording: Recording) -> float:
+    return sum(len(block) for block in recording.blocks()) / recording.sample_rate
+
+
+def _silence(is_silent: NDArray[np.bool_], lengths: Samples, kind: SilenceKind, sample_rate: int) -> float:
+    """The silence of that kind. is_silent, lengths (samples a channel): (frame,)."""
+    if kind == "share":
+        return float(lengths[is_silent].sum() / lengths.sum())
+    heard = np.flatnonzero(~is_silent)
+    # Sound ends a silence and the file's edges do: each gap between two of them is one.
+    edges = np.concatenate([[-1], heard, [len(lengths)]])
+    until = np.concatenate([[0.0], np.cumsum(lengths)])
+    silences = until[edges[1:]] - until[edges[:-1] + 1]
+    chosen = {"leading": silences[0], "trailing": silences[-1], "longest": silences.max()}
+    return float(chosen[kind] / sample_rate)

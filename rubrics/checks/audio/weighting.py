@@ -1,0 +1,110 @@
+"""Loudness as it is heard: K-weighting and gating of ITU-R BS.1770-5 (2023), annex 1."""
+
+from functools import lru_cache
+from math import pi, tan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rubrics.checks.audio.reading import Recording, Samples, UnusableAudio
+
+HOPS_A_BLOCK = 20
+WARM_UP_HOPS = 2  # after 0.2 s what the filter still remembers is below 1e-20: its slowest pole falls by 240 nepers/s
+GATING_HOPS = 4  # a gating block is 400 ms, one begins every 100 ms
+ABSOLUTE_GATE = -70.0  # LUFS
+CHANNEL_WEIGHTS = {  # table 3; channels in the order of WAV: left, right, centre, low frequencies, surrounds
+    1: (1.0,),
+    2: (1.0, 1.0),
+    5: (1.0, 1.0, 1.0, 1.41, 1.41),
+    6: (1.0, 1.0, 1.0, 0.0, 1.41, 1.41),
+}
+Biquad = tuple[tuple[float, float, float], tuple[float, float, float]]  # numerator, denominator
+
+
+def hop_powers(recording: Recording) -> Samples:
+    """The K-weighted power of each whole 100 ms, channels weighted and added up: (hop,).
+
+    Raises `UnusableAudio` where the channels have no weights, or as reading does.
+    """
+    weights = CHANNEL_WEIGHTS.get(recording.channel_count)
+    if weights is None:
+        raise UnusableAudio(f"found {recording.channel_count} channels, expected 1, 2, 5 or 6 to weight them")
+    hop = round(recording.sample_rate / 10)
+    warm_up, size = WARM_UP_HOPS * hop, (WARM_UP_HOPS + HOPS_A_BLOCK) * hop
+    response = k_response(recording.sample_rate, size)
+    # Overlap-save: of each stretch the first part only fills the filter's memory, and circular wrap ends in it.
+    stretch = np.zeros((recording.channel_count, size))
+    powers = []
+    for block in recording.blocks(HOPS_A_BLOCK * hop):
+        stretch[:, warm_up : warm_up + len(block)] = block.T
+        stretch[:, warm_up + len(block) :] = 0.0
+        weighted = np.fft.irfft(np.fft.rfft(stretch) * response, size)[:, warm_up:]
+        hops = weighted.reshape(recording.channel_count, HOPS_A_BLOCK, hop)[:, : len(block) // hop]
+        powers.append(np.array(weights) @ np.einsum("ijk,ijk->ij", hops, hops) / hop)
+        stretch[:, :warm_up] = stretch[:, len(block) : len(block) + warm_up].copy()
+    return np.concatenate([np.zeros(0), *powers])
+
+
+@lru_cache(maxsize=4)
+def k_response(sample_rate: int, size: int) -> NDArray[np.complex128]:
+    """What K-weighting does to each frequency of a real Fourier transform of that size: (size // 2 + 1,)."""
+    delays = np.exp(-2j * pi * np.arange(size // 2 + 1) / size)  # one sample of delay
+    powers = np.stack([np.ones_like(delays), delays, delays**2])
+    response = np.ones_like(delays)
+    for numerator, denominator in k_filters(sample_rate):
+        response *= (np.array(numerator) @ powers) / (np.array(denominator) @ powers)
+    return np.asarray(response, np.complex128)
+
+
+def k_filters(sample_rate: int) -> tuple[Biquad, Biquad]:
+    """The two filters of K-weighting: the head's shelf and the high-pass.
+
+    The standard gives them for 48 kHz. Here are the analogue filters behind those, transformed bilinearly for any rate.
+    """
+    return _shelf(sample_rate), _high_pass(sample_rate)
+
+
+def _shelf(sample_rate: int) -> Biquad:
+    tangent, quality = tan(pi * 1681.974450955533 / sample_rate), 0.7071752369554196
+    high = 10 ** (3.999843853973347 / 20)
+    band = high**0.4996667741545416
+    scale, (first, second) = _denominator(tangent, quality)
+    numerator = (
+        (high + band * tangent / quality + tangent**2) / scale,
+        2 * (tangent**2 - high) / scale,
+        (high - band * tangent / quality + tangent**2) / scale,
+    )
+    return numerator, (1.0, first, second)
+
+
+def _high_pass(sample_rate: int) -> Biquad:
+    tangent, quality = tan(pi * 38.13547087602444 / sample_rate), 0.5003270373238773
+    _, (first, second) = _denominator(tangent, quality)
+    return (1.0, -2.0, 1.0), (1.0, first, second)
+
+
+def _denominator(tangent: float, quality: float) -> tuple[float, tuple[float, float]]:
+    scale = 1 + tangent / quality + tangent**2
+    return scale, (2 * (tangent**2 - 1) / scale, (1 - tangent / quality + tangent**2) / scale)
+
+
+def window_powers(hops: Samples, hop_count: int) -> Samples:
+    """The mean power of each window of so many hops, one beginning at every hop: (window,), none where too short."""
+    if len(hops) < hop_count:
+        return np.zeros(0)
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(hops, hop_count).mean(axis=1))
+
+
+def loudness(powers: Samples) -> Samples:
+    """LUFS of each power, `ABSOLUTE_GATE` for all that is quieter: same shape."""
+    return np.asarray(-0.691 + 10 * np.log10(np.maximum(powers, _power_of(ABSOLUTE_GATE))))
+
+
+def gated(powers: Samples, below_mean: float) -> Samples:
+    """The powers above the absolute gate and above the relative one, which lies so many LU below their mean."""
+    heard = powers[powers > _power_of(ABSOLUTE_GATE)]
+    return heard[heard > heard.mean() * 10 ** (-below_mean / 10)] if len(heard) else heard
+
+
+def _power_of(lufs: float) -> float:
+    return float(10 ** ((lufs + 0.691) / 10))

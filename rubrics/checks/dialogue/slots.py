@@ -1,0 +1,161 @@
+"""The check of slots: what a reply has to name, by kind or from a list."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from types import MappingProxyType
+from typing import Annotated, Literal, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from rubrics.checks.columns import text_column
+from rubrics.checks.evidence import evidence_where, join_texts
+from rubrics.checks.matching import find_likely
+from rubrics.checks.privacy.phone_numbers import LIKELY, find_phones
+from rubrics.checks.privacy.pii_kinds import LETTERS
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from rubrics.checks.wording.keywords import Words
+
+SlotKind = Literal["date", "time", "weekday", "number", "percent", "money", "email", "phone", "url"]
+
+MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+# "any of the 3 may apply" is no date, "3 may 2025" is one.
+MONTH_AFTER_DAY = MONTH.replace("|may|", "|(?-i:May|MAY)|may [12][0-9]{3}|")
+DAY = r"(?:0?[1-9]|[12][0-9]|3[01])"
+TWELVE = r"(?:0?[1-9]|1[0-2])"
+NTH_DAY = rf"{DAY}(?:st|nd|rd|th)?"
+HOUR = r"(?:[01]?[0-9]|2[0-3])"
+START = r"(?:\A|[^0-9A-Za-z_.,/-])"
+END = r"(?:\z|[^0-9A-Za-z_])"
+# Lists, for RE2 takes long to compile the class of all digits or signs: Arabic, Devanagari and full-width ones.
+DIGIT = "[0-9\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19]"
+SIGN = "[$€£¥₹₩₽₺₫₪฿₦₴₱₸₡₲₵₾¢\uff04\uffe5]"
+CURRENCY_CODE = (
+    r"(?:usd|eur|gbp|jpy|chf|aud|nzd|inr|cny|rmb|krw|brl|mxn|sek|nok|dkk|pln|czk|huf|zar|sgd|hkd|thb|aed|uah"
+    r"|(?-i:CAD|RON|TRY|SAR|ILS|RUB))"  # "try 3 times" is no Turkish money
+)
+CURRENCY_NAME = r"(?:dollars?|euros?|pounds?|cents?|pence|yen|yuan|rupees?|francs?)"
+SCALE = r"(?: ?(?:k|m|b|bn|mn|thousand|million|billion)\b)?"
+COUNTRY = r"(?:(?:us|american|canadian|australian|hong kong|singapore|swiss|british|indian) )?"
+WEEKDAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+RELATIVE_DATE = (
+    rf"\b(?:today|tonight|tomorrow|yesterday|{WEEKDAY})\b|[今明昨后後]天|今日|明日|昨日|星期[一二三四五六日天]"
+    r"|(?:\A|[^一两兩几幾每0-9])[周週][一二三四五六日天]"  # "一周三次" is three times a week
+)
+
+# Case is folded, in RE2's syntax.
+PATTERNS: Mapping[str, str] = MappingProxyType(
+    {
+        "date": (
+            rf"{START}(?:[0-9]{{4}}([/.-]){TWELVE}[/.-]{DAY}|{DAY}[/.-]{DAY}[/.-][0-9]{{4}}|{DAY}/{DAY}/[0-9]{{2}}"
+            rf"|{NTH_DAY}(?: of|\.)?[ -]{MONTH_AFTER_DAY}|{MONTH}[ -]{NTH_DAY})(?:\z|[^0-9A-Za-z_/]|T[0-9])"
+            r"|[0-9]{1,2}[月월] ?[0-9]{1,2}[日号號일]"
+        ),
+        "time": (
+            rf"{START}(?:{HOUR}:[0-5][0-9](?::[0-5][0-9])?(?: ?[ap]\.?m\.?)?|{TWELVE}(?:[.:][0-5][0-9])? ?[ap]\.?m\.?"
+            rf"|{HOUR} ?h[0-5][0-9]|{HOUR}(?:[.:][0-5][0-9])? ?uhr|{TWELVE} o['’]clock){END}|à {HOUR} ?h{END}"
+            rf"|T{HOUR}:[0-5][0-9]|\b(?:noon|midnight)\b|[0-9]{{1,2}} ?(?:[点點时時]|시(?:[^간]|\z))"
+        ),
+        "weekday": rf"\b{WEEKDAY}\b",
+        "number": rf"(?:\A|[^0-9A-Za-z_]){DIGIT}",
+        "percent": rf"{DIGIT} ?(?:[%٪\x{{ff05}}]|percent\b|per cent\b)",
+        "money": (
+            rf"(?:{SIGN}|\b{CURRENCY_CODE}) ?{DIGIT}"
+            rf"|{DIGIT}{SCALE} ?(?:{SIGN}|[元円]|(?:{CURRENCY_CODE}|{COUNTRY}{CURRENCY_NAME})\b)"
+        ),
+        "email": rf"[{LETTERS}_%+-]@[{LETTERS}-]+(?:\.[{LETTERS}-]+)*\.[a-z\x{{400}}-\x{{44f}}-]{{2}}",
+        "url": r"(?:\b|_)(?:https?://|www\.)[^\s<>]",
+    }
+)
+
+
+class SlotSettings(CheckSettings):
+    """What has to be in the output; at least one of `all` and `names`."""
+
+    all: Annotated[tuple[SlotKind, ...], Field(min_length=1)] | None = None
+    """the kinds of which each has to occur: date, time, weekday, number, percent, money, email, phone, url"""
+    names: Annotated[Mapping[str, Words], Field(min_length=1)] | None = None
+    """further slots, each with the texts of which one has to occur as whole words: {person: [Ada, Bob]}"""
+    relative_dates: bool = False
+    """whether "tomorrow" or a weekday is a date"""
+    case_sensitive: bool = False
+    """whether "Ada" and "ada" differ in `names`"""
+
+    @model_validator(mode="after")
+    def _something_is_required(self) -> Self:
+        if self.all is None and self.names is None:
+            raise ValueError("found neither all nor names, expected at least one of them")
+        if self.relative_dates and "date" not in (self.all or ()):
+            raise ValueError("found relative_dates without date in all, expected both or neither")
+        if self.case_sensitive and self.names is None:
+            raise ValueError("found case_sensitive without names, expected both or neither")
+        return self
+
+
+@register_check(
+    "slots",
+    SlotSettings,
+    examples=(
+        Example(
+            "A table for Ada on 3 May 2025 at 19:30.", True, {"all": ["date", "time"], "names": {"guest": ["Ada"]}}
+        ),
+        Example("A table for Ada on 3 May 2025.", False, {"all": ["date", "time"]}),
+        Example("See you tomorrow.", True, {"all": ["date"], "relative_dates": True}),
+        Example("A table for you.", False, {"names": {"guest": ["Ada", "Bob"]}}),
+    ),
+)
+def slots(shard: pa.Table, settings: SlotSettings) -> CheckVerdicts:
+    """Every slot asked for is filled in the output. The evidence names those that are missing.
+
+    - `date`: 2025-05-03, 3 May 2025, May 3rd, 03/05/2025, 3/5/25, 3.5.2025, 5月3日; months in English; the calendar is
+      not looked up. With `relative_dates` also today, tomorrow, yesterday and weekdays, in English and Chinese.
+    - `time`: 19:30, 7 pm, 7.30 p.m., 7 o'clock, 19h30, à 19h, 19.30 Uhr, noon, midnight, 19点.
+    - `weekday`: in English and in full.
+    - `number`: a digit that is not within a word; `percent`: a number with % or percent.
+    - `money`: a number beside a currency's sign or code, or before its English name: $5, EUR 5, 2 million dollars.
+    - `email`, `url` (with http, https or www.), and `phone` as the check `pii` knows it.
+
+    By shape alone: "1.2.2025" is a date wherever it stands, and "5 pounds" of flour are money. Numbers in words fill no
+    slot. A text of `names` is a whole word in Latin, Greek and Cyrillic script, and anywhere in others.
+    """
+    texts = text_column(shard, "output")
+    finds: dict[str, pa.BooleanArray] = {
+        kind: _find_kind(texts, kind, settings.relative_dates) for kind in settings.all or ()
+    }
+    named = {f"{slot} ({' or '.join(words)})": words for slot, words in (settings.names or {}).items()}
+    for slot, words in named.items():
+        finds[slot] = pc.match_substring_regex(texts, _any_word(words, settings.case_sensitive))
+    is_passed = reduce(pc.and_, finds.values())
+    return CheckVerdicts(is_passed, _name_missing(is_passed, finds))
+
+
+def _find_kind(texts: pa.Array, kind: SlotKind, relative_dates: bool) -> pa.BooleanArray:
+    """Which texts hold the slot: (output,)."""
+    if kind == "phone":
+        is_likely = find_likely(texts, LIKELY)
+        found = [any(find_phones(text)) for text in texts.filter(is_likely).to_pylist()]
+        return pc.replace_with_mask(pa.repeat(False, len(texts)), is_likely, pa.array(found, pa.bool_()))
+    pattern = f"{PATTERNS[kind]}|{RELATIVE_DATE}" if kind == "date" and relative_dates else PATTERNS[kind]
+    return pc.match_substring_regex(texts, f"(?i){pattern}")
+
+
+def _any_word(words: Sequence[str], case_sensitive: bool) -> str:
+    """One of the words, with nothing of a word in Latin, Greek or Cyrillic script right before it or after it."""
+    either = "|".join(re.escape(word) for word in words)
+    pattern = rf"(?:\A|[^{LETTERS}_])(?:{either})(?:\z|[^{LETTERS}_])"
+    return pattern if case_sensitive else f"(?i){pattern}"
+
+
+def _name_missing(is_passed: pa.BooleanArray, finds: Mapping[str, pa.BooleanArray]) -> pa.StringArray:
+    """Where a slot is missing, which: (output,)."""
+    is_missed = pc.invert(is_passed)
+    names = [
+        pc.if_else(is_found.filter(is_missed), pa.scalar(None, pa.string()), name) for name, is_found in finds.items()
+    ]
+    listed = pc.binary_join_element_wise(*names, ", ", null_handling="skip")
+    return evidence_where(is_missed, join_texts("missing ", listed))

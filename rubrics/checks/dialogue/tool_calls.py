@@ -1,0 +1,161 @@
+"""The check that what an output claims to have done was done: a tool call in the row's metadata."""
+
+import re
+from functools import lru_cache
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import AfterValidator, Field
+
+from rubrics.checks.columns import text_column
+from rubrics.checks.dialogue.calls import SUCCESSES, calls_at, name_of, went_well
+from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text, quote_words
+from rubrics.checks.matching import place_findings, same_verdicts
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from rubrics.checks.rows import RowFinding
+from rubrics.checks.structured.json_text import NotJson, parse_json
+from rubrics.checks.wording.keywords import Words
+
+NEGATIONS = (
+    "not",
+    "never",
+    "no",
+    "cannot",
+    "n't",
+    "without",
+    "unable to",
+    "failed to",
+    "could not",
+    "neither",
+    "nor",
+    "nothing",
+    "yet to be",
+    "to be",
+)
+MOST_WORDS_BETWEEN = 3
+GAP = r"[^\S\r\n]++"  # a negation does not reach over a line end: "Smoking: no" says nothing of the next line
+NO_NEGATION = r"only|doubts?|problems?|worry|worries"  # "no problem it is booked" claims it
+
+
+def _read_path(path: str) -> str:
+    if not all(path.split(".")):
+        raise ValueError(f"found the path {path!r}, expected keys with a dot between, such as trace.tool_calls")
+    return path
+
+
+def _read_phrase(phrase: str) -> str:
+    if not phrase.strip():
+        raise ValueError(f"found {phrase!r}, expected a word or a phrase")
+    return phrase
+
+
+Phrase = Annotated[str, AfterValidator(_read_phrase), Field(max_length=10_000)]
+
+
+class ToolClaimSettings(CheckSettings):
+    """What claims an action, and which calls show that it was done."""
+
+    claims: Annotated[tuple[Phrase, ...], Field(min_length=1)]
+    """words and phrases that claim an action: booked, "your refund is on its way\""""
+    tools: Words
+    """the names of the tools of which one must have been called"""
+    where: Annotated[str, AfterValidator(_read_path)] = "tool_calls"
+    """where the list of calls stands in the metadata: keys with dots between, each read in every entry of a list"""
+    negations: tuple[Phrase, ...] = NEGATIONS
+    """words that make a claim none where they stand before it on the same line, with at most three words and no
+    punctuation between; "n't" ends a word; an empty list for none"""
+    successes: tuple[Phrase, ...] = SUCCESSES
+    """the values of a call's `status` that say that it went well, in any case; 200 to 299 do too"""
+    case_sensitive: bool = False
+    """whether "Booked" and "booked" differ"""
+    whole_word: bool = True
+    """a claim inside a longer word does not count: "booked" is not in "overbooked\""""
+
+
+CALLED = {"tool_calls": [{"function": {"name": "book_table"}}]}
+FAILED = {"tool_calls": [{"name": "book_table", "status": "error"}]}
+
+
+@register_check(
+    "claim_needs_tool",
+    ToolClaimSettings,
+    columns=("output", "metadata"),
+    cost="rows",
+    examples=(
+        Example("Your table is booked.", True, {"claims": ["booked"], "tools": ["book_table"]}, {"metadata": CALLED}),
+        Example("Your table is booked.", False, {"claims": ["booked"], "tools": ["book_table"]}, {"metadata": FAILED}),
+        Example("Your table is booked.", False, {"claims": ["booked"], "tools": ["book_table"]}),
+        Example("It is not yet booked.", True, {"claims": ["booked"], "tools": ["book_table"]}),
+    ),
+)
+def claim_needs_tool(shard: pa.Table, settings: ToolClaimSettings) -> CheckVerdicts:
+    """An output that claims an action has a call of one of the tools in its metadata, and one that went well.
+
+    An output without a claim passes. One with a claim and without metadata fails: nothing shows that it was done.
+
+    The calls stand in a list at `where`: objects with the tool's `name` (or `tool`, `tool_name`, `function`), in
+    the shape of OpenAI's too ({"function": {"name": ...}}), or bare names. A call went well unless it says otherwise,
+    in itself or in its `result`, `response`, `output` or `content` (an object, or the JSON text of one): an `error` or
+    `errors` that is not empty, `is_error` or `isError`, `ok` or `success` false, or a `status` or `status_code` that is
+    none of `successes` nor 200 to 299. Prose such as "Sorry, we are full" is not read.
+
+    A claim is a word as it stands, its whitespace and apostrophes in any shape. A negation is told by words alone: "not
+    booked" and "has not yet been booked" are no claims; "not only booked" and "no problem, it is booked" are, and so is
+    "shall I get it booked?".
+    """
+    texts, metadata = (text_column(shard, name) for name in ("output", "metadata"))
+    fold = "" if settings.case_sensitive else "(?i)"
+    either = "|".join(_phrase_pattern(claim) for claim in settings.claims)
+    # For a single row too: Python folds case a little further, and a verdict must not depend on the other rows.
+    is_likely = pc.match_substring_regex(texts, fold + either)
+    rows = zip(texts.filter(is_likely).to_pylist(), metadata.filter(is_likely).to_pylist(), strict=True)
+    findings = [_judge(text, calls, settings) for text, calls in rows]
+    return place_findings(is_likely, findings, same_verdicts(len(texts), RowFinding(True, "no claim")))
+
+
+def _judge(text: str, metadata: str | None, settings: ToolClaimSettings) -> RowFinding:
+    claim = _first_claim(text, settings)
+    if claim is None:
+        return RowFinding(True, "no claim")
+    said = f"claims '{cut_text(claim, EXCERPT_CHARACTERS)}'"
+    if metadata is None:
+        return RowFinding(False, f"{said}, no metadata")
+    try:
+        calls = list(calls_at(parse_json(metadata), settings.where))
+    except NotJson as error:
+        return RowFinding(False, f"{said}, the metadata can't be read: {error}")
+    named = [(name, call) for call in calls if (name := name_of(call)) in settings.tools]
+    done = next((name for name, call in named if went_well(call, settings.successes)), None)
+    if done is not None:
+        return RowFinding(True, f"{said}, {done} was called")
+    if named:
+        return RowFinding(False, f"{said}, the call of {named[0][0]} did not go well")
+    return RowFinding(False, f"{said}, no call of {quote_words(settings.tools)} in metadata")
+
+
+def _first_claim(text: str, settings: ToolClaimSettings) -> str | None:
+    """The first claim with no negation before it; None where there is none."""
+    pattern = _compile_claims(settings.claims, settings.negations, settings.case_sensitive, settings.whole_word)
+    return next((match["claim"] for match in pattern.finditer(text) if match["claim"]), None)
+
+
+@lru_cache(maxsize=256)
+def _compile_claims(
+    claims: tuple[str, ...], negations: tuple[str, ...], case_sensitive: bool, whole_word: bool
+) -> re.Pattern[str]:
+    """What matches a negation with its claim, or else a claim by itself: a text is read once."""
+    either = "|".join(_phrase_pattern(claim) for claim in sorted(claims, key=len, reverse=True))
+    claim = rf"(?<!\w)(?:{either})(?!\w)" if whole_word else f"(?:{either})"
+    flags = re.NOFLAG if case_sensitive else re.IGNORECASE
+    if not negations:
+        return re.compile(f"(?P<claim>{claim})", flags)
+    negation = "|".join(_phrase_pattern(negation) for negation in negations)
+    starts = rf"(?:(?<!\w)|(?<=\w)(?=n['’]))(?i:{negation})(?!\w|\s+(?i:{NO_NEGATION})\b)"
+    between = rf"(?:{GAP}[\w'’-]++){{0,{MOST_WORDS_BETWEEN}}}?{GAP}"
+    return re.compile(f"{starts}{between}{claim}|(?P<claim>{claim})", flags)
+
+
+def _phrase_pattern(phrase: str) -> str:
+    """What finds a claim or a negation: typed or typeset apostrophes, and any whitespace between its words."""
+    return r"\s+".join(re.sub("['’]", "['’]", re.escape(word)) for word in phrase.split())

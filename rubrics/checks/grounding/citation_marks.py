@@ -1,0 +1,133 @@
+"""Citation marks: what they look like in each style, and the ids that they name."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal, Self
+
+import pyarrow as pa
+from pydantic import model_validator
+
+from rubrics.checks.matching import find_likely, split_at_matches, without_code
+from rubrics.checks.regexes import Regex
+from rubrics.checks.registry import CheckSettings
+
+StyleName = Literal["brackets", "parentheses", "superscripts", "author_year"]
+MOST_RANGE_IDS = 100  # of a range such as [1-3]; a longer one is no citation of each
+MOST_POSITION_DIGITS = 6
+# In brackets: a number or a name with a digit in it, after a noun or not. Possessive, so that it never goes back.
+BRACKETED = re.compile(
+    r"(?i:(?:source|doc|document|passage|chunk|context|ref|reference|citation)s?:? #?)?"
+    r"""\^?(?=[^0-9]*+[0-9])[^\s\[\](){}<>/:"'=|\\+*%$,;]++|[0-9]++(?::[0-9]++)?†.*+"""
+)
+YEAR = r"(?:1[5-9]|20)[0-9]{2}[a-z]?"
+LEAD = r"(?:see also |see |cf\. |e\.g\.,? )"
+PARTICLE = r"(?:(?:de|del|der|den|des|di|da|du|la|le|ten|ter|van|von|al|el) ){0,3}"
+PAGE = r"(?:,\s?pp?\.\s?[0-9]+(?:[-–][0-9]+)?)"
+RANGE = re.compile(r"([0-9]{1,6})[-–—]([0-9]{1,6})")
+FIRST_NUMBER = re.compile(r"[0-9]+")
+EDGES = "[](){}【】\uff3b\uff3d \t\r\n"
+RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What a citation mark looks like: in RE2's syntax, what sets the ids in it apart, and what each has to be."""
+
+    pattern: str
+    separators: str = "[,;]"
+    part: re.Pattern[str] | None = None
+    trimmed: re.Pattern[str] | None = None  # what around an id is not part of it
+
+
+STYLES: Mapping[StyleName, Style] = MappingProxyType(
+    {
+        "brackets": Style(
+            r"[\[【\x{ff3b}][^\[\]【】\x{ff3b}\x{ff3d}\n/]*[0-9][^\[\]【】\x{ff3b}\x{ff3d}\n/]*[\]】\x{ff3d}]",
+            part=BRACKETED,
+        ),
+        "parentheses": Style(r"\([0-9]{1,3}(?:\s?[,;–-]\s?[0-9]{1,3})*\)"),
+        "superscripts": Style("[⁰¹²³⁴-⁹]+(?:[,⁻][⁰¹²³⁴-⁹]+)*"),
+        "author_year": Style(
+            rf"\({LEAD}*{PARTICLE}[A-ZÀ-Þ][^()\n]*[^()\n0-9],\s?{YEAR}{PAGE}?\)"
+            rf"|[A-ZÀ-Þ][^\s(),;.]*(?: (?:and|&) [A-ZÀ-Þ][^\s(),;.]*| et al\.)? \({YEAR}\)",
+            separators=";",
+            trimmed=re.compile(rf"{LEAD}*+(.*?){PAGE}?", re.IGNORECASE),
+        ),
+    }
+)
+
+
+class CitationMarkSettings(CheckSettings):
+    """What counts as a citation: a style, or a pattern of one's own."""
+
+    style: StyleName = "brackets"
+    """brackets: [1], [2, 3], [4-6], [doc-4], [^1], [Source 2], 【3†...】. parentheses: (1), (2, 3). superscripts: ¹ and
+    ²,³. author_year: (Smith, 2020; Lee et al., 2021), Smith (2020)"""
+    pattern: Regex | None = None
+    """in the place of a style: a regular expression in RE2's syntax; the id is its first group, without one the whole
+    match, and several may stand in it, with commas or semicolons between"""
+
+    @model_validator(mode="after")
+    def _style_or_pattern(self) -> Self:
+        if self.pattern is not None and "style" in self.model_fields_set:
+            raise ValueError("found both style and pattern, expected one of them")
+        return self
+
+
+def mark_style(settings: CitationMarkSettings) -> Style:
+    """The style that the settings ask for, a pattern of one's own as one more."""
+    return STYLES[settings.style] if settings.pattern is None else Style(settings.pattern)
+
+
+def has_marks(texts: pa.Array, style: Style) -> pa.BooleanArray:
+    """Which texts may cite anything: (text,)."""
+    return find_likely(texts, style.pattern)
+
+
+def split_at_marks(texts: pa.Array, style: Style) -> list[list[str]]:
+    """Cut each text at its marks, code left out: each second piece may be one, as `read_mark` tells. texts: (text,)."""
+    return split_at_matches(without_code(texts), style.pattern)
+
+
+def cited_ids(pieces: list[str], style: Style) -> list[str]:
+    """The ids that a text cites, in order, in lower case."""
+    marks = pieces[1::2]
+    read = {mark: read_mark(mark, style) for mark in set(marks)}
+    return [cited for mark in marks for cited in read[mark]]
+
+
+@lru_cache(maxsize=4096)
+def read_mark(mark: str, style: Style) -> tuple[str, ...]:
+    """The ids in a mark: [2, 3] has two, [4-6] three, 【4†file】 the id 4, and [see page 3] none."""
+    parts = [part.strip(EDGES) for part in re.split(style.separators, mark.strip(EDGES).translate(RAISED))]
+    if style.part is not None and not all(style.part.fullmatch(part) for part in parts):
+        return ()
+    if style.trimmed is not None:
+        parts = [found[1] for part in parts if (found := style.trimmed.fullmatch(part))]
+    names = [fold_id(part.partition("†")[0].removeprefix("^")) for part in parts]
+    return tuple(cited for name in names if name for cited in _range_ids(name) or [name])
+
+
+def fold_id(name: str) -> str:
+    """One spelling for the same id: "Jones & Lee (2019)" and "(Jones and Lee, 2019)" are one."""
+    return name.strip(EDGES).replace(" (", ", ").replace(" & ", " and ").lower()
+
+
+def _range_ids(cited: str) -> list[str]:
+    ends = RANGE.fullmatch(cited)
+    if ends is None:
+        return []
+    first, last = int(ends[1]), int(ends[2])
+    return [str(number) for number in range(first, last + 1)] if first <= last < first + MOST_RANGE_IDS else []
+
+
+def position_of(cited: str) -> int | None:
+    """The position that an id names: the first whole number in it; None where it has none or one that is too long.
+
+    None for a range too, for one that is still whole here is too long or runs backwards.
+    """
+    number = None if RANGE.fullmatch(cited) else FIRST_NUMBER.search(cited)
+    return int(number[0]) if number is not None and len(number[0]) <= MOST_POSITION_DIGITS else None

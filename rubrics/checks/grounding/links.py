@@ -1,0 +1,123 @@
+"""The check of links: how many, and to where."""
+
+import re
+import string
+from collections.abc import Sequence
+from typing import Annotated, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import AfterValidator, Field, model_validator
+
+from rubrics.checks.bounds import BoundsSettings, judge_counts
+from rubrics.checks.character_classes import is_all_ascii, whitespace_class
+from rubrics.checks.columns import text_column
+from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from rubrics.checks.matching import all_matches, place_findings
+from rubrics.checks.registry import CheckVerdicts, Example, register_check
+from rubrics.checks.rows import RowFinding
+
+# What ends a link beside whitespace: brackets and quotes, and the punctuation of other scripts.
+ASCII_ENDS = r"""<>"()\[\]{}|^`"""
+WIDE_ENDS = (
+    r"«»\x{2018}-\x{201f}\x{2026}\x{3001}\x{3002}\x{3008}-\x{3011}"
+    r"\x{ff01}\x{ff08}\x{ff09}\x{ff0c}\x{ff1a}\x{ff1b}\x{ff1f}"
+)
+WEB = {"http", "https"}
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+DOMAIN = re.compile(r"[^\s/:@?#.*]+(?:\.[^\s/:@?#.*]+)*")
+HOST_START = re.compile(r"(?:[a-z][a-z0-9+.-]*:(?://)?)?", re.IGNORECASE)
+HOST_END = re.compile(r"[/\\?#]")
+LATE_MARKS = string.punctuation  # in "Go to https://example.org!" and in "**https://example.org**"
+
+
+def _read_scheme(scheme: str) -> str:
+    if not SCHEME.fullmatch(scheme.lower()):
+        raise ValueError(f"found the scheme {scheme!r}, expected one such as https, without ://")
+    return scheme.lower()
+
+
+def _read_domain(domain: str) -> str:
+    if not DOMAIN.fullmatch(domain):
+        raise ValueError(f"found {domain!r}, expected a domain such as example.org")
+    return domain.lower()
+
+
+Schemes = Annotated[tuple[Annotated[str, AfterValidator(_read_scheme)], ...], Field(min_length=1)]
+Domains = Annotated[tuple[Annotated[str, AfterValidator(_read_domain)], ...], Field(min_length=1)]
+
+
+class UrlSettings(BoundsSettings):
+    """How many links there may be, and to which domains; with `any`, the bounds may be left out."""
+
+    schemes: Schemes = ("http", "https")
+    """which links count, by what stands before the colon; with http or https a bare "www." counts too"""
+    any: Domains | None = None
+    """the domains that a link may lead to, each with its subdomains; without it, all"""
+
+    @model_validator(mode="after")
+    def _bounds_leave_room(self) -> Self:
+        if self.any is None and self.min is None and self.max is None:
+            raise ValueError("found neither min, max nor any, expected a bound or the domains that a link may lead to")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"found min {self.min} above max {self.max}, expected min <= max")
+        return self
+
+
+@register_check(
+    "count_urls",
+    UrlSettings,
+    examples=(
+        Example("See https://docs.example.org/refunds.", True, {"min": 1, "any": ["example.org"]}),
+        Example("See https://example.org.evil.test/refunds.", False, {"any": ["example.org"]}),
+        Example("See https://example.org and www.example.org.", False, {"max": 1}),
+    ),
+)
+def count_urls(shard: pa.Table, settings: UrlSettings) -> CheckVerdicts:
+    """The number of links lies within the bounds, and each leads to a domain that is allowed.
+
+    A link is an address with its scheme (`https://...`, or `mailto:...` where `schemes` says so), in Markdown and HTML
+    too, or a bare one that starts with "www."; the same address twice counts twice. It ends at whitespace, a bracket,
+    a quote, a comma, a semicolon or East Asian punctuation. "example.org" allows its subdomains, and not
+    "notexample.org". What stands before an @ is not the host. An address without either, such as "evil.test/a" or
+    "//evil.test", is not seen. The evidence is the first link that is not allowed, else the count.
+    """
+    texts = text_column(shard, "output")
+    ends = ASCII_ENDS + whitespace_class(texts) + ("" if is_all_ascii(texts) else WIDE_ENDS)
+    pattern = _url_pattern(settings.schemes, ends)
+    counts = pc.count_substring_regex(texts, pattern).cast(pa.int64())
+    counted = judge_counts(counts, settings, "link", "links")
+    if settings.any is None:
+        return counted
+    has_url = pc.greater(counts, 0)
+    strays = [_first_stray(urls, settings.any) for urls in all_matches(texts.filter(has_url), pattern)]
+    is_stray = pc.replace_with_mask(
+        pa.repeat(False, len(texts)), has_url, pa.array([bool(url) for url in strays], pa.bool_())
+    )
+    return place_findings(is_stray, [RowFinding(False, url) for url in strays if url], counted)
+
+
+def _url_pattern(schemes: Sequence[str], ends: str) -> str:
+    starts = [f"{re.escape(scheme)}://" for scheme in schemes] + [r"www\."] * bool(WEB & set(schemes))
+    with_host = (
+        rf"(?:{'|'.join(starts)})(?:\[[0-9a-f:.]+\])?(?:[^{ends}/\\?#]*@)?"  # "https://a.org,@b.org" leads to b.org
+    )
+    # "mailto:", "tel:" and "javascript:" have no slashes; "http:" alone leads nowhere
+    bare = [f"{re.escape(scheme)}:" for scheme in schemes if scheme not in WEB]
+    return rf"(?i)(?:\b|_)((?:{'|'.join([with_host, *bare])})[^{ends}',;]+)"
+
+
+def _first_stray(urls: Sequence[str], domains: Sequence[str]) -> str | None:
+    """What to say of the first link that leads elsewhere; None where none does."""
+    for url in urls:
+        host = _host(url)
+        if not any(host == domain or host.endswith(f".{domain}") for domain in domains):
+            return f"found '{cut_text(url, EXCERPT_CHARACTERS)}', expected {' or '.join(domains)}"
+    return None
+
+
+def _host(url: str) -> str:
+    """The host of a link, in lower case; an e-mail address's is its domain."""
+    address = url if url[:4].lower() == "www." else HOST_START.sub("", url, count=1)
+    authority = HOST_END.split(address, maxsplit=1)[0].rpartition("@")[2]
+    return authority.partition(":")[0].rstrip(LATE_MARKS).lower()

@@ -1,0 +1,214 @@
+"""Checks of what an output says against what it was given: its quotations and its numbers."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BeforeValidator, Field
+
+from rubrics.checks.bounds import Count
+from rubrics.checks.columns import text_column
+from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from rubrics.checks.grounding.citation_marks import STYLES, has_marks, read_mark, split_at_marks
+from rubrics.checks.grounding.number_forms import hold_numbers, numbers_in
+from rubrics.checks.grounding.sources import SOURCE_COLUMNS, Sources, has_sources, source_texts, unjudged
+from rubrics.checks.matching import find_likely, place_findings, without_code
+from rubrics.checks.privacy.pii_kinds import LETTERS
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from rubrics.checks.rows import RowFinding
+
+QUOTE_MARK = '["“”„«»「『]'
+# Scripts that are written without spaces count a word a character: Thai to Khmer, kana, Han.
+UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+WORD = re.compile(rf"[{UNSPACED}]|[^\W_]++(?:['’-][^\W_]++)*+")
+# A straight mark opens before a character and after none of a word, and closes the other way round; the inside never
+# holds a mark of its own kind, so each text is read once.
+QUOTATION = re.compile(
+    rf'(?<![^\W_{UNSPACED}])"(?=\S)([^"]++)(?<=\S)"(?![^\W_{UNSPACED}])'
+    r"|[“„]([^“”„]++)[“”]|«([^«»]++)»|»([^«»]++)«|「([^「」]++)」|『([^『』]++)』"
+)
+BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
+CHANGED_LETTER = re.compile(r"\[([^\W\d_])\](?=[^\W\d_])")  # "[R]efunds take five days"
+OMISSION = re.compile(r"\.\.\.|…|\[[^\[\]]*+\]")
+# Where a part of a quotation may not begin or end: "able to refund" is not in "unable to refund", nor "5 days" in
+# "15 days" or "1.5 days". In other scripts a word has its endings and articles right beside it.
+CUTS_A_WORD = re.compile(rf"(?<=[{LETTERS}])(?=[{LETTERS}])|(?<=[0-9][.,])(?=[0-9])|(?<=[0-9])(?=[.,][0-9])")
+FOLDED_MARKS = str.maketrans(
+    "“”„\u201f«»\u2018’\u201a\u201b\u2010\u2011\u2012\u2013\u2014", '"' * 6 + "'" * 4 + "-" * 5, "\u00ad"
+)
+MOST_COMPARED = 30_000_000  # characters of sources times quotations
+MOST_SHOWN_NUMBERS = 5
+
+
+class QuoteSettings(CheckSettings):
+    """Which quotations count, and what they are held against."""
+
+    against: Sources = ("context",)
+    """where a quotation may stand: context, prompt, reference"""
+    min_words: Annotated[Count, Field(ge=1)] = 3
+    """a quotation of fewer words is not looked up"""
+    case_sensitive: bool = False
+    """whether "Refund" and "refund" differ"""
+    require: bool = False
+    """an output without a quotation fails"""
+
+
+def _as_number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"found {value!r}, expected a number")
+    written = str(value).removeprefix("-")
+    if numbers_in(written) != [written]:
+        raise ValueError(f"found {value!r}, expected a number such as 24 or 99.5")
+    return written
+
+
+class GroundedNumberSettings(CheckSettings):
+    """Which numbers need no source, and what the others are held against."""
+
+    against: Sources = ("context",)
+    """where a number may stand: context, prompt, reference"""
+    allow: tuple[Annotated[str, BeforeValidator(_as_number)], ...] = ()
+    """numbers that may stand anywhere, such as 24 or 99.5"""
+
+
+@register_check(
+    "quotes_in_context",
+    QuoteSettings,
+    columns=SOURCE_COLUMNS,
+    cost="rows",
+    examples=(
+        Example('It says "entry is free".', True, others={"context": ["On Mondays, entry\nis free."]}),
+        Example('It says "entry is always free".', False, others={"context": ["On Mondays, entry is free."]}),
+        Example('It says "entry is free".', None, others={"context": None}),
+    ),
+)
+def quotes_in_context(shard: pa.Table, settings: QuoteSettings) -> CheckVerdicts:
+    """Every quotation in the output stands in the row's context, or in another source that `against` names.
+
+    A quotation stands in "...", “...”, „...“, «...», 「...」 or 『...』, has at least `min_words` words, and goes over
+    no blank line; single marks are apostrophes too often. Markdown code is left out. An output without one passes, as
+    "no quotations", unless `require` is set. Without one of the sources it can't tell.
+
+    Whitespace, the shapes of quote marks and dashes, and without `case_sensitive` case are folded; . , ; : ! ? at the
+    end are the output's own. "..." and what stands in square brackets, such as "[...]" or a citation, are left out:
+    the parts around them are looked up apart. In Latin, Greek and Cyrillic script a quotation begins and ends with a
+    word: "able to pay" is not in "unable to pay". Nothing else is normalised: "é" as one and as two code points differ.
+    A character of a script without spaces is a word. Above 30 million characters, sources times different parts, it is
+    too long to compare.
+    """
+    texts = text_column(shard, "output")
+    is_told = has_sources(shard, settings.against)
+    is_judged = pc.and_(is_told, find_likely(texts, QUOTE_MARK))
+    bodies = without_code(texts.filter(is_judged)).to_pylist()
+    sources = source_texts(shard, settings.against, is_judged)
+    findings = [_judge_quotes(text, given, settings) for text, given in zip(bodies, sources, strict=True)]
+    return place_findings(
+        is_judged, findings, unjudged(is_told, settings.against, not settings.require, "no quotations")
+    )
+
+
+def _judge_quotes(text: str, sources: Sequence[str], settings: QuoteSettings) -> RowFinding:
+    quotations = list(dict.fromkeys(_quotations(text, settings.min_words)))
+    if not quotations:
+        return RowFinding(not settings.require, "no quotations")
+    parts = {quotation: _quoted_parts(quotation, settings.case_sensitive) for quotation in quotations}
+    size = len(set().union(*parts.values())) * sum(map(len, sources))
+    if size > MOST_COMPARED:
+        found = f"found {size} characters times parts of quotations, at most {MOST_COMPARED}"
+        return RowFinding(None, reason=f"too long to compare: {found}")
+    folded = "\n".join(_fold(source, settings.case_sensitive) for source in sources)
+    for quotation in quotations:
+        if not all(_stands_in(part, folded) for part in parts[quotation]):
+            return RowFinding(
+                False, f"'{cut_text(quotation, EXCERPT_CHARACTERS)}' is not in the {' or '.join(settings.against)}"
+            )
+    return RowFinding(True)
+
+
+def _quotations(text: str, min_words: int) -> Iterator[str]:
+    """The quotations that are long enough, in order, with the whitespace that they have."""
+    for match in QUOTATION.finditer(text):
+        quotation = match[match.lastindex or 0]
+        if BLANK_LINE.search(quotation) is None and len(WORD.findall(OMISSION.sub(" ", quotation))) >= min_words:
+            yield quotation
+
+
+def _quoted_parts(quotation: str, case_sensitive: bool) -> list[str]:
+    """What has to stand in a source: the quotation, or what is left of it around omissions."""
+    written = OMISSION.split(CHANGED_LETTER.sub(r"\1", quotation))
+    return [_fold(part, case_sensitive).rstrip(" .,;:!?") for part in written]
+
+
+def _stands_in(part: str, source: str) -> bool:
+    """Whether a source holds the part, from the start of a word to the end of one."""
+    place = source.find(part)
+    while place >= 0 and (CUTS_A_WORD.match(source, place) or CUTS_A_WORD.match(source, place + len(part))):
+        place = source.find(part, place + 1)
+    return place >= 0
+
+
+def _fold(text: str, case_sensitive: bool) -> str:
+    folded = " ".join(text.translate(FOLDED_MARKS).split())
+    return folded if case_sensitive else folded.casefold()
+
+
+@register_check(
+    "numbers_in_context",
+    GroundedNumberSettings,
+    columns=SOURCE_COLUMNS,
+    cost="rows",
+    examples=(
+        Example("1. It had 1,234 visitors, 50% more [2].", True, others={"context": ["1234 visitors, up 50 %"]}),
+        Example("It had 1,243 visitors.", False, others={"context": ["1234 visitors, up 50 %"]}),
+        Example("It is open 24 hours.", True, {"allow": [24]}, {"context": ["Always open."]}),
+        Example("It had 1,234 visitors.", None, others={"context": None}),
+    ),
+)
+def numbers_in_context(shard: pa.Table, settings: GroundedNumberSettings) -> CheckVerdicts:
+    """Every number in the output stands in the row's context, or in another source that `against` names.
+
+    Numbers are compared by value: 1,234 is 1234, .5 is 0.5 and 3,50 is 3.5; digits of all scripts count. What may be
+    read in two ways is enough in one: 1,234 as 1.234, "12 345" as one number or as two. "5 million" is 5,000,000 and
+    also a 5 that stands without a scale, as in a table of millions, but not "5 billion". Signs, currencies, units and %
+    are not compared. The name of a month beside a number holds its own: "3 May" holds 5.
+
+    Not looked up: list markers such as "1.", "(2)" and "Step 3:" at the start of a line and before a text, citations in
+    brackets, Markdown code, and digits within a word ("H2O", "v2"). Numbers in words are not read, and none is worked
+    out: a sum has to stand in the source. An output without a number passes. Without one of the sources it can't tell.
+    """
+    texts = text_column(shard, "output")
+    is_told = has_sources(shard, settings.against)
+    is_judged = pc.and_(is_told, find_likely(texts, r"\p{Nd}"))
+    bodies = _without_citations(without_code(texts.filter(is_judged)))
+    sources = source_texts(shard, settings.against, is_judged)
+    findings = [_judge_numbers(text, given, settings) for text, given in zip(bodies, sources, strict=True)]
+    return place_findings(is_judged, findings, unjudged(is_told, settings.against, True, "no numbers"))
+
+
+def _without_citations(texts: pa.Array) -> list[str]:
+    style = STYLES["brackets"]
+    if not pc.any(has_marks(texts, style)).as_py():
+        return [str(text) for text in texts.to_pylist()]
+    return ["".join(_drop_marks(pieces)) for pieces in split_at_marks(texts, style)]
+
+
+def _drop_marks(pieces: list[str]) -> list[str]:
+    is_mark = {piece: bool(read_mark(piece, STYLES["brackets"])) for piece in set(pieces[1::2])}
+    kept = list(pieces)
+    kept[1::2] = [" " if is_mark[piece] else piece for piece in pieces[1::2]]
+    return kept
+
+
+def _judge_numbers(text: str, sources: Sequence[str], settings: GroundedNumberSettings) -> RowFinding:
+    written = numbers_in(text)
+    if not written:
+        return RowFinding(True, "no numbers")
+    held = hold_numbers([*sources, *settings.allow])
+    missing = [number for number in written if not held.holds(number)]
+    if not missing:
+        return RowFinding(True)
+    shown = ", ".join(cut_text(number, EXCERPT_CHARACTERS // 2) for number in missing[:MOST_SHOWN_NUMBERS])
+    more = f" and {len(missing) - MOST_SHOWN_NUMBERS} more" if len(missing) > MOST_SHOWN_NUMBERS else ""
+    return RowFinding(False, f"not in the {' or '.join(settings.against)}: {shown}{more}")

@@ -1,0 +1,190 @@
+"""Instructions about Markdown and other marks: bullets, highlights, sections, titles, placeholders, JSON."""
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rubrics.checks.bounds import Count
+from rubrics.checks.ifeval.instruction import (
+    FOLLOWED,
+    NoSettings,
+    judge_exact,
+    judge_relation,
+    register_column_instruction,
+    register_instruction,
+)
+from rubrics.checks.ifeval.searching import SPECIAL, StrippedKeyword
+from rubrics.checks.regexes import WHITESPACE
+from rubrics.checks.registry import CheckSettings, Example
+from rubrics.checks.rows import RowFinding
+from rubrics.checks.structured.json_text import NotJson, parse_json
+
+# Each is linear: what it may run over ends at a line's end or at the next of its own marks.
+STAR_BULLET = re.compile(r"\n[^\S\n]*\*[^*].*")
+DASH_BULLET = re.compile(r"\n[^\S\n]*-")
+HIGHLIGHT = re.compile(r"\*([^\n*]*)\*")
+DOUBLE_HIGHLIGHT = re.compile(r"\*\*([^\n*]*)\*\*")
+SECTION_NUMBER = r"\s?\d+"
+BRACKETED = re.compile(r"\[[^\]\n]*\]?")
+ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
+FENCES = ("```json", "```Json", "```JSON", "```")
+
+
+class PlaceholderNumberSettings(CheckSettings):
+    """Settings of `detectable_content:number_placeholders`."""
+
+    num_placeholders: Count
+    """the least number of placeholders"""
+
+
+class BulletNumberSettings(CheckSettings):
+    """Settings of `detectable_format:number_bullet_lists`."""
+
+    num_bullets: Count
+    """how many bullets there have to be, exactly"""
+
+
+class HighlightNumberSettings(CheckSettings):
+    """Settings of `detectable_format:number_highlighted_sections`."""
+
+    num_highlights: Count
+    """the least number of highlights"""
+
+
+class SectionNumberSettings(CheckSettings):
+    """Settings of `detectable_format:multiple_sections`."""
+
+    section_spliter: StrippedKeyword
+    """the word before each section's number, such as `Section`: a pattern in RE2's syntax, in this case"""
+    num_sections: Count
+    """the least number of sections"""
+
+
+@register_instruction(
+    "detectable_content:number_placeholders",
+    PlaceholderNumberSettings,
+    Example("Dear [name], I live in [city].", True, {"num_placeholders": 2}),
+    Example("Dear [name], I live in [city\n].", False, {"num_placeholders": 2}),
+)
+def number_placeholders(text: str, settings: PlaceholderNumberSettings) -> RowFinding:
+    """There are at least `num_placeholders` placeholders: texts in square brackets, on one line.
+
+    It ends at the first closing bracket, so "[a [b]]" is one; "[]" is one too, and so is a Markdown link's text.
+    """
+    count = sum(found[-1] == "]" for found in BRACKETED.findall(text))
+    return judge_relation(count, "at least", settings.num_placeholders, "placeholder", "placeholders")
+
+
+@register_instruction(
+    "detectable_format:number_bullet_lists",
+    BulletNumberSettings,
+    Example("Two:\n* one\n - two", True, {"num_bullets": 2}),
+    Example("Two:\n* one\n** two", False, {"num_bullets": 2}),
+)
+def number_bullet_lists(text: str, settings: BulletNumberSettings) -> RowFinding:
+    """There are exactly `num_bullets` bullets.
+
+    A bullet is a line that starts, after any whitespace, with an asterisk that no second one follows, or with a
+    hyphen: "*one*", "-5 degrees" and the rule "---" are bullets, "**one**", "+ one" and "1. one" are not.
+    """
+    lines = "\n" + text
+    count = len(STAR_BULLET.findall(lines)) + len(DASH_BULLET.findall(lines))
+    return judge_exact(count, settings.num_bullets, "bullet", "bullets")
+
+
+@register_instruction(
+    "detectable_format:constrained_response",
+    NoSettings,
+    Example("Well: My answer is maybe.", True),
+    Example("My answer is yes!", False),
+)
+def constrained_response(text: str, settings: NoSettings) -> RowFinding:
+    """The output holds one of the three answers: "My answer is yes.", "My answer is no." or "My answer is maybe.".
+
+    They are looked for as they stand, with the period; other text may surround them.
+    """
+    if any(answer in text for answer in ANSWERS):
+        return FOLLOWED
+    return RowFinding(False, f"none of {', '.join(ANSWERS)}")
+
+
+@register_instruction(
+    "detectable_format:number_highlighted_sections",
+    HighlightNumberSettings,
+    Example("*One* and *two* words.", True, {"num_highlights": 2}),
+    Example("*One* and * * or ** words.", False, {"num_highlights": 2}),
+)
+def number_highlighted_sections(text: str, settings: HighlightNumberSettings) -> RowFinding:
+    """There are at least `num_highlights` highlights: texts between two asterisks on one line, not blank.
+
+    A text between two pairs of asterisks is one as well. As in IFEval, the asterisk of a bullet pairs with the next one
+    on its line: "* a *b* c" has one highlight, which is "a".
+    """
+    counted = (*HIGHLIGHT.findall(text), *DOUBLE_HIGHLIGHT.findall(text))
+    count = sum(1 for words in counted if words.strip())
+    return judge_relation(count, "at least", settings.num_highlights, "highlight", "highlights")
+
+
+@register_column_instruction(
+    "detectable_format:multiple_sections",
+    SectionNumberSettings,
+    Example("Section 1\nOne.\nSection 2\nTwo.", True, {"section_spliter": "Section", "num_sections": 2}),
+    Example("SECTION 1\nOne.\nSection two", False, {"section_spliter": "SECTION", "num_sections": 2}),
+)
+def multiple_sections(texts: list[str], settings: SectionNumberSettings) -> list[RowFinding]:
+    """There are at least `num_sections` sections: the word `section_spliter`, a number, and at most one space between.
+
+    The word counts in this case only, anywhere in a line, and again wherever it is named again. It is a pattern in
+    RE2's syntax, as it is a pattern in IFEval. A number is made of digits of any script.
+    """
+    counts = _count_sections(texts, settings.section_spliter)
+    return [judge_relation(count, "at least", settings.num_sections, "section", "sections") for count in counts]
+
+
+def _count_sections(texts: list[str], word: str) -> list[int]:
+    if SPECIAL.search(word):
+        pattern = rf"(?:{word})[{WHITESPACE}]?\p{{Nd}}+"
+        return [*pc.count_substring_regex(pa.array(texts, pa.string()), pattern).to_pylist()]
+    return [len(re.findall(word + SECTION_NUMBER, text)) for text in texts]
+
+
+@register_instruction(
+    "detectable_format:json_format",
+    NoSettings,
+    Example('```json\n{"ticket": 7}\n```', True),
+    Example('Here it is: {"ticket": 7}', False),
+)
+def json_format(text: str, settings: NoSettings) -> RowFinding:
+    """The whole output is JSON, bare or in a code fence.
+
+    The fence may be three backticks alone, or name JSON in one of the spellings json, Json and JSON. Any kind of JSON
+    will do, a bare number too. NaN, Infinity and more than 200 levels of nesting are refused; IFEval's reader takes
+    them.
+    """
+    inner = text.strip()
+    for fence in FENCES:
+        inner = inner.removeprefix(fence)
+    try:
+        parse_json(inner.removesuffix("```").strip())
+    except NotJson as error:
+        return RowFinding(False, str(error))
+    return FOLLOWED
+
+
+@register_instruction(
+    "detectable_format:title",
+    NoSettings,
+    Example("<<Ode to joy>>\nO friends!", True),
+    Example("<< >>\nO friends!", False),
+)
+def title(text: str, settings: NoSettings) -> RowFinding:
+    """There is a title in double angular brackets, on one line and not blank: <<Ode to joy>>."""
+    is_found = "<<" in text and any(_has_title(line) for line in text.split("\n"))
+    return FOLLOWED if is_found else RowFinding(False, "no text in << and >> on one line")
+
+
+def _has_title(line: str) -> bool:
+    """Whether the text from the first << to the last >> is a title: at most one in a line, the widest, is looked at."""
+    start, stop = line.find("<<"), line.rfind(">>")
+    return 0 <= start < stop - 2 and bool(line[start : stop + 2].lstrip("<").rstrip(">").strip())

@@ -1,0 +1,82 @@
+"""What the 25 instructions have in common: how they are registered, how counts are held against them, and blanks.
+
+The instructions are those of IFEval (Zhou et al. 2023, arXiv 2311.07911) with the names and settings of its data set.
+They are judged an output at a time: the usual call has one output, for a row's own criteria bring their own settings.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from rubrics.checks.registry import CheckFunction, CheckSettings, CheckVerdicts, Example, register_check
+from rubrics.checks.rows import RowFinding, gather_rows
+
+Relation = Literal["less than", "at least"]
+FOLLOWED = RowFinding(True)
+BLANK = RowFinding(False, "the output is blank, and a blank output follows no instruction")
+FOLLOWED_ALONE = gather_rows([FOLLOWED])  # what most calls come to: building it anew would be half of their time
+
+
+class NoSettings(CheckSettings):
+    """An instruction that says everything by its name."""
+
+
+def register_instruction(
+    name: str, settings_model: type[CheckSettings], *examples: Example
+) -> Callable[[Callable[[str, Any], RowFinding]], CheckFunction]:
+    """Register the decorated function of one output's text, which is never blank."""
+
+    def register(judge: Callable[[str, Any], RowFinding]) -> CheckFunction:
+        @register_check(name, settings_model, cost="rows", examples=examples)
+        @functools.wraps(judge)
+        def check(shard: pa.Table, settings: Any) -> CheckVerdicts:
+            texts = shard.column("output").to_pylist()
+            return _gather([BLANK if is_blank(text) else judge(text, settings) for text in texts])
+
+        return check
+
+    return register
+
+
+def register_column_instruction(
+    name: str, settings_model: type[CheckSettings], *examples: Example
+) -> Callable[[Callable[[list[str], Any], list[RowFinding]]], CheckFunction]:
+    """Register the decorated function of all outputs' texts; what it finds in a blank one is left aside."""
+
+    def register(judge: Callable[[list[str], Any], list[RowFinding]]) -> CheckFunction:
+        @register_check(name, settings_model, cost="rows", examples=examples)
+        @functools.wraps(judge)
+        def check(shard: pa.Table, settings: Any) -> CheckVerdicts:
+            texts = shard.column("output").to_pylist()
+            findings = judge(texts, settings)
+            return _gather([BLANK if is_blank(text) else findings[row] for row, text in enumerate(texts)])
+
+        return check
+
+    return register
+
+
+def _gather(findings: list[RowFinding]) -> CheckVerdicts:
+    return FOLLOWED_ALONE if findings == [FOLLOWED] else gather_rows(findings)
+
+
+def is_blank(text: str) -> bool:
+    """Whether the text holds nothing but whitespace."""
+    return not text or text.isspace()
+
+
+def judge_relation(count: int, relation: Relation, bound: int, unit: str, units: str) -> RowFinding:
+    """Hold a count against the bound: below it for "less than", not below it for "at least"."""
+    is_followed = count < bound if relation == "less than" else count >= bound
+    return FOLLOWED if is_followed else _miss(count, f"{relation} {bound}", unit, units)
+
+
+def judge_exact(count: int, wanted: int, unit: str, units: str) -> RowFinding:
+    """Hold a count against the only one that is right."""
+    return FOLLOWED if count == wanted else _miss(count, f"exactly {wanted}", unit, units)
+
+
+def _miss(count: int, wanted: str, unit: str, units: str) -> RowFinding:
+    return RowFinding(False, f"{count} {unit if count == 1 else units}, {wanted} required")

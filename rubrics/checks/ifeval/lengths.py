@@ -1,0 +1,156 @@
+"""Instructions about length: sentences, paragraphs and words."""
+
+import re
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from rubrics.checks.bounds import Count
+from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from rubrics.checks.ifeval.instruction import FOLLOWED, Relation, judge_exact, judge_relation, register_instruction
+from rubrics.checks.ifeval.sentences import count_sentences
+from rubrics.checks.registry import CheckSettings, Example
+from rubrics.checks.rows import RowFinding
+
+DIVIDER = "***"
+WORD = re.compile(r"\w+")
+WORD_OR_SPACE = bytes(ord("w" if WORD.match(chr(point)) else " ") for point in range(128)).ljust(256)
+WORD_END = re.compile(r"[.,?!'\"]")
+Place = Annotated[int, Field(ge=1, strict=True)]
+
+
+def _reachable_word(word: str) -> str:
+    if not word or WORD_END.search(word) or len(word.split()) != 1 or word != word.strip():
+        raise ValueError(f"found {word!r}, expected one word without whitespace, quotes and any of . , ? !")
+    return word
+
+
+class SentenceNumberSettings(CheckSettings):
+    """Settings of `length_constraints:number_sentences`."""
+
+    num_sentences: Count
+    """the bound on the number of sentences"""
+    relation: Relation
+    """whether there have to be `less than` so many or `at least`"""
+
+
+class ParagraphNumberSettings(CheckSettings):
+    """Settings of `length_constraints:number_paragraphs`."""
+
+    num_paragraphs: Count
+    """how many paragraphs there have to be, exactly"""
+
+
+class WordNumberSettings(CheckSettings):
+    """Settings of `length_constraints:number_words`."""
+
+    num_words: Count
+    """the bound on the number of words"""
+    relation: Relation
+    """whether there have to be `less than` so many or `at least`"""
+
+
+class FirstWordSettings(CheckSettings):
+    """Settings of `length_constraints:nth_paragraph_first_word`."""
+
+    num_paragraphs: Place
+    """how many paragraphs there have to be, exactly"""
+    nth_paragraph: Place
+    """which of them has to start with the word, counted from 1"""
+    first_word: Annotated[str, AfterValidator(_reachable_word)]
+    """the word it has to start with, in any case"""
+
+    @model_validator(mode="after")
+    def _paragraph_exists(self) -> Self:
+        if self.nth_paragraph > self.num_paragraphs:
+            raise ValueError(f"found nth_paragraph {self.nth_paragraph}, expected at most {self.num_paragraphs}")
+        return self
+
+
+@register_instruction(
+    "length_constraints:number_sentences",
+    SentenceNumberSettings,
+    Example("Dr. Lee paid 3.50 euros. Why?", True, {"num_sentences": 2, "relation": "at least"}),
+    Example("Dr. Lee paid 3.50 euros. Why?", False, {"num_sentences": 2, "relation": "less than"}),
+)
+def number_sentences(text: str, settings: SentenceNumberSettings) -> RowFinding:
+    """There are less than `num_sentences` sentences, or at least so many.
+
+    A sentence ends with . ! or ? before whitespace or a closing mark. A period does not end one after an abbreviation,
+    an initial or an ellipsis, unless a word such as "The" or "However" follows, nor after a number before a lower-case
+    letter. A line's end ends none. IFEval counts with NLTK's Punkt model for English; these rules come near it, and
+    differ in which abbreviations and first words they know. A text in a script without these marks is one sentence.
+    """
+    count = count_sentences(text)
+    return judge_relation(count, settings.relation, settings.num_sentences, "sentence", "sentences")
+
+
+@register_instruction(
+    "length_constraints:number_paragraphs",
+    ParagraphNumberSettings,
+    Example("One.\n***\nTwo.", True, {"num_paragraphs": 2}),
+    Example("One.\n\nTwo.", False, {"num_paragraphs": 2}),
+    Example("One.\n***\n***\nTwo.", False, {"num_paragraphs": 2}),
+)
+def number_paragraphs(text: str, settings: ParagraphNumberSettings) -> RowFinding:
+    """There are exactly `num_paragraphs` paragraphs, set apart by three asterisks.
+
+    Blank lines divide nothing. A blank paragraph at the start or the end is left out; one between two dividers makes
+    the output fail, so six asterisks in a row do.
+    """
+    paragraphs = text.split(DIVIDER)
+    is_filled = [bool(paragraph) and not paragraph.isspace() for paragraph in paragraphs]
+    if not all(is_filled[1:-1]):
+        return RowFinding(False, f"paragraph {is_filled.index(False, 1) + 1} of {len(paragraphs)} is blank")
+    return judge_exact(sum(is_filled), settings.num_paragraphs, "paragraph", "paragraphs")
+
+
+@register_instruction(
+    "length_constraints:number_words",
+    WordNumberSettings,
+    Example("A well-known fact.", True, {"num_words": 4, "relation": "at least"}),
+    Example("A well-known fact.", False, {"num_words": 4, "relation": "less than"}),
+)
+def number_words(text: str, settings: WordNumberSettings) -> RowFinding:
+    """There are less than `num_words` words, or at least so many.
+
+    A word is a run of letters, numbers and underscores (Python's `\\\\w+`): "well-known" and "don't" are two, a text in
+    Chinese is one up to the next mark, and a combining mark, as in Thai or Hindi, ends a word.
+    """
+    return judge_relation(_count_words(text), settings.relation, settings.num_words, "word", "words")
+
+
+def _count_words(text: str) -> int:
+    if not text.isascii():
+        return len(WORD.findall(text))
+    kinds = (" " + text).encode("ascii").translate(WORD_OR_SPACE)
+    return kinds.count(b" w")
+
+
+@register_instruction(
+    "length_constraints:nth_paragraph_first_word",
+    FirstWordSettings,
+    Example("One.\n\nThe second.", True, {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "the"}),
+    Example("One.\n\nA second.", False, {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "the"}),
+    Example("The only one.", False, {"num_paragraphs": 2, "nth_paragraph": 1, "first_word": "the"}),
+)
+def nth_paragraph_first_word(text: str, settings: FirstWordSettings) -> RowFinding:
+    """There are exactly `num_paragraphs` paragraphs, and the one asked for starts with `first_word`, in any case.
+
+    Two line ends (LF) set paragraphs apart. Blank ones do not count; yet `nth_paragraph` counts them, as in IFEval.
+    Quotes before the word are left out, and it ends at whitespace or one of . , ? ! ' ".
+    """
+    paragraphs = text.split("\n\n")
+    count = sum(1 for paragraph in paragraphs if paragraph and not paragraph.isspace())
+    if count != settings.num_paragraphs:
+        return judge_exact(count, settings.num_paragraphs, "paragraph", "paragraphs")
+    word = _first_word(paragraphs[settings.nth_paragraph - 1])
+    if word == settings.first_word.lower():
+        return FOLLOWED
+    shown = cut_text(word, EXCERPT_CHARACTERS)
+    return RowFinding(False, f"paragraph {settings.nth_paragraph} starts with {shown!r}, not {settings.first_word!r}")
+
+
+def _first_word(paragraph: str) -> str:
+    words = paragraph.split(maxsplit=1)
+    return WORD_END.split(words[0].lstrip("'").lstrip('"'), maxsplit=1)[0].lower() if words else ""

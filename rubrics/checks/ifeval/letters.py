@@ -1,0 +1,161 @@
+"""Instructions about the language, and about capital letters."""
+
+import difflib
+import re
+from itertools import filterfalse
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from rubrics.checks.bounds import Count
+from rubrics.checks.ifeval.instruction import (
+    FOLLOWED,
+    NoSettings,
+    Relation,
+    judge_relation,
+    register_instruction,
+)
+from rubrics.checks.language.language_of import UNTOLD, find_language
+from rubrics.checks.registry import CheckSettings, Example
+from rubrics.checks.rows import RowFinding
+
+ENGLISH = "en"
+LANGUAGES = {
+    "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "de": "German", "en": "English", "es": "Spanish",
+    "fa": "Persian", "fi": "Finnish", "fr": "French", "gu": "Gujarati", "he": "Hebrew", "hi": "Hindi",
+    "it": "Italian", "ja": "Japanese", "kn": "Kannada", "ko": "Korean", "ml": "Malayalam", "mr": "Marathi",
+    "ne": "Nepali", "pa": "Punjabi", "pl": "Polish", "pt": "Portuguese", "ru": "Russian", "sw": "Swahili",
+    "ta": "Tamil", "te": "Telugu", "th": "Thai", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese",
+}  # fmt: skip
+# What langdetect tells apart, which IFEval asks; fewer languages make short texts surer.
+TOLD_APART = (
+    *LANGUAGES, "af", "ca", "cs", "cy", "da", "el", "et", "hr", "hu", "id", "lt", "lv", "mk", "nl", "no", "ro", "sk",
+    "sl", "so", "sq", "sv", "tl", "tr", "zh",
+)  # fmt: skip
+# What NLTK's word_tokenize ends a word at; its periods do not matter to what is upper case.
+WORD_EDGE = re.compile(
+    r"[\s\u00ab\u00bb\u2018\u2019\u201c-\u201e`;@#$%&\u2012-\u2015?!*\[\](){}<>\"]|[:,](?![0-9])|\.\.+|--+|''+"
+)
+CONTRACTION = re.compile(r"(?:'[SMD]|'LL|'RE|'VE|N'T)\Z")
+TWO_WORDS = frozenset(("CANNOT", "GIMME", "GONNA", "GOTTA", "LEMME", "WANNA"))
+
+
+def _known_language(code: str) -> str:
+    if code in LANGUAGES:
+        return code
+    codes = {name.lower(): known for known, name in LANGUAGES.items()}
+    near = difflib.get_close_matches(code.lower(), [*codes, *LANGUAGES], n=1, cutoff=0.5)
+    expected = codes.get(near[0], near[0]) if near else f"one of {', '.join(LANGUAGES)}"
+    raise ValueError(f"found the language {code!r}, expected {expected}")
+
+
+class ResponseLanguageSettings(CheckSettings):
+    """Settings of `language:response_language`."""
+
+    language: Annotated[str, AfterValidator(_known_language)]
+    """the language as an ISO 639-1 code, one of IFEval's thirty, such as `de`"""
+
+
+class CapitalWordSettings(CheckSettings):
+    """Settings of `change_case:capital_word_frequency`."""
+
+    capital_frequency: Count
+    """the bound on the number of words in capital letters"""
+    capital_relation: Relation
+    """whether there have to be `less than` so many or `at least`"""
+
+
+@register_instruction(
+    "language:response_language",
+    ResponseLanguageSettings,
+    Example("Der Himmel ist blau, weil die Luft das Licht streut.", True, {"language": "de"}),
+    Example("The sky is blue because the air scatters the light.", False, {"language": "de"}),
+    Example("1, 2, 3", None, {"language": "de"}),
+)
+def response_language(text: str, settings: ResponseLanguageSettings) -> RowFinding:
+    """The output is in the language.
+
+    The language is the likeliest for samples from the whole text, by the model of py3langid, out of those that
+    langdetect knows, which IFEval asks: a word or a name in another language makes no difference, and a language
+    written in another script than its own is not known. Where nothing tells the language, as in a text of digits, or
+    another one is hardly likelier, as in a word or two, the output stays unscored; IFEval counts the first as followed.
+    """
+    return _judge_language(text, settings.language)
+
+
+def _judge_language(text: str, wanted: str) -> RowFinding:
+    found = find_language(text, TOLD_APART, (wanted,))
+    if found is None:
+        return RowFinding(None, reason=UNTOLD)
+    return FOLLOWED if found == wanted else RowFinding(False, f"found the language {found}, expected {wanted}")
+
+
+@register_instruction(
+    "change_case:english_capital",
+    NoSettings,
+    Example("THE SKY IS BLUE BECAUSE OF THE AIR.", True),
+    Example("THE SKY IS BLUE because OF THE AIR.", False),
+    Example("A", None),
+)
+def english_capital(text: str, settings: NoSettings) -> RowFinding:
+    """The output is in English, and every letter that has a case is a capital; there is at least one.
+
+    The language is told as in `language:response_language`, and only where the letters are right.
+    """
+    return _judge_english(text, text.isupper(), "capital")
+
+
+@register_instruction(
+    "change_case:english_lowercase",
+    NoSettings,
+    Example("the sky is blue because of the air.", True),
+    Example("The sky is blue because of the air.", False),
+    Example("a", None),
+)
+def english_lowercase(text: str, settings: NoSettings) -> RowFinding:
+    """The output is in English, and every letter that has a case is a small one; there is at least one.
+
+    The language is told as in `language:response_language`, and only where the letters are right.
+    """
+    return _judge_english(text, text.islower(), "lower-case")
+
+
+def _judge_english(text: str, is_right_case: bool, case: str) -> RowFinding:
+    if not is_right_case:
+        return RowFinding(False, f"not all letters are {case}, or there are none")
+    return _judge_language(text, ENGLISH)
+
+
+@register_instruction(
+    "change_case:capital_word_frequency",
+    CapitalWordSettings,
+    Example("NASA and the U.S. agree: GO!", True, {"capital_frequency": 3, "capital_relation": "at least"}),
+    Example("NASA and the U.S. agree: GO!", False, {"capital_frequency": 3, "capital_relation": "less than"}),
+)
+def capital_word_frequency(text: str, settings: CapitalWordSettings) -> RowFinding:
+    """There are less than `capital_frequency` words in capital letters, or at least so many.
+
+    A word has at least one letter with a case, and none of them is small: "I", "A", "COVID-19" and "3D" count. Words
+    end as for NLTK's `word_tokenize`: at whitespace and most marks, not at a hyphen or a slash; "DON'T", "IT'S" and
+    "CANNOT" are two words each.
+    """
+    count = _count_capital_words(text)
+    unit, units = "word in capital letters", "words in capital letters"
+    return judge_relation(count, settings.capital_relation, settings.capital_frequency, unit, units)
+
+
+def _count_capital_words(text: str) -> int:
+    likely = " ".join(filterfalse(str.islower, text.split()))
+    return sum(_count_capitals(word) for word in WORD_EDGE.split(likely) if word.isupper() or "'" in word)
+
+
+def _count_capitals(word: str) -> int:
+    """The words in capital letters in what stands between two edges: 0, 1 or 2."""
+    bare = word.rstrip(".")
+    upper = bare.upper()
+    if bare == upper and upper in TWO_WORDS:
+        return 2
+    ending = CONTRACTION.search(upper)
+    if ending is None or not ending.start():
+        return bare.isupper()
+    return bare[: ending.start()].isupper() + bare[ending.start() :].isupper()

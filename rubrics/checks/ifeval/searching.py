@@ -1,0 +1,83 @@
+"""Searching for keywords, which IFEval takes as patterns, in any case.
+
+Most of them are plain words, for which Python's own search is fastest; whatever else is a pattern for RE2. Both take
+time that is linear in the text. Letters match their lower case: "\u00c9" is "\u00e9", "\u00df" is not "SS".
+"""
+
+import re
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import AfterValidator
+
+from rubrics.checks.regexes import Regex
+
+SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
+ASCII_WORD = "0-9A-Za-z_"
+ANY_WORD = r"\p{L}\p{N}_"  # slow to compile
+
+
+def _not_empty(pattern: str) -> str:
+    if pc.match_substring_regex(pa.array([""]), pattern)[0].as_py():
+        raise ValueError(f"found {pattern!r}, which the empty text matches, expected a pattern of some characters")
+    return pattern
+
+
+Keyword = Annotated[Regex, AfterValidator(_not_empty)]
+StrippedKeyword = Annotated[Keyword, AfterValidator(str.strip), AfterValidator(_not_empty)]
+
+
+def find_keyword(texts: list[str], keyword: str) -> list[bool]:
+    """Whether each text has the keyword, in any case."""
+    if SPECIAL.search(keyword):
+        return [*_matches(pa.array(texts, pa.string()), keyword).to_pylist()]
+    word = keyword.lower()
+    return [word in text.lower() for text in texts]
+
+
+def count_keyword(texts: list[str], keyword: str) -> list[int]:
+    """How often each text has the keyword, in any case and without overlaps."""
+    if SPECIAL.search(keyword):
+        return [*pc.count_substring_regex(pa.array(texts, pa.string()), keyword, ignore_case=True).to_pylist()]
+    word = keyword.lower()
+    return [text.lower().count(word) for text in texts]
+
+
+def find_word(texts: list[str], keyword: str) -> list[bool]:
+    """Whether each text has the keyword, in any case, with no letter, number or underscore beside it."""
+    if SPECIAL.search(keyword):
+        return [*_find_alone(pa.array(texts, pa.string()), keyword).to_pylist()]
+    word = keyword.lower()
+    return [_has_word(text.lower(), word) for text in texts]
+
+
+def _has_word(text: str, word: str) -> bool:
+    start = text.find(word)
+    while start >= 0:
+        stop = start + len(word)
+        if not (start and _is_of_word(text[start - 1])) and not _is_of_word(text[stop : stop + 1]):
+            return True
+        start = text.find(word, start + 1)
+    return False
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _find_alone(texts: pa.Array, keyword: str) -> pa.BooleanArray:
+    is_found = _matches(texts, _alone(keyword, ASCII_WORD))
+    # Where a text has other letters, such as "\u00e9", one of them may stand beside the word.
+    is_doubtful = pc.and_not(is_found, pc.string_is_ascii(texts))
+    if not is_doubtful.true_count:
+        return is_found
+    return pc.replace_with_mask(is_found, is_doubtful, _matches(texts.filter(is_doubtful), _alone(keyword, ANY_WORD)))
+
+
+def _alone(keyword: str, word_characters: str) -> str:
+    return rf"(?:\A|[^{word_characters}])(?:{keyword})(?:\z|[^{word_characters}])"
+
+
+def _matches(texts: pa.Array, pattern: str) -> pa.BooleanArray:
+    return pc.match_substring_regex(texts, pattern, ignore_case=True)

@@ -1,0 +1,7 @@
+"""Checks of the language and the script."""
+
+from rubrics.checks.language import languages
+
+MODULES = (languages,)
+
+__all__ = ["MODULES"]

@@ -1,0 +1,11 @@
+"""Checks of length: words, characters, lines, tokens, sentences, paragraphs."""
+
+from rubrics.checks.length import lengths, structure, tokens
+
+MODULES = (
+    lengths,
+    tokens,
+    structure,
+)
+
+__all__ = ["MODULES"]

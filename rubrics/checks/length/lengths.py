@@ -1,0 +1,76 @@
+"""Checks of length: words, lines, characters and bytes."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rubrics.checks.bounds import BoundsSettings, judge_counts
+from rubrics.checks.columns import text_column
+from rubrics.checks.length.words import count_words
+from rubrics.checks.registry import CheckVerdicts, Example, register_check
+
+
+@register_check(
+    "length_words",
+    BoundsSettings,
+    examples=(
+        Example("A well-known fact.", True, {"min": 2, "max": 3}),
+        Example("A well-known fact.", False, {"min": 4}),
+    ),
+)
+def length_words(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
+    """The number of words lies within the bounds.
+
+    A word is a maximal run of non-whitespace, so "well-known" and "—" are one word each, and a text without spaces is
+    one word, in Chinese, Japanese and Thai too: hold those against `length_characters`. Whitespace is what Python's
+    `str.split` splits at (listed in `rubrics.checks.regexes`).
+    """
+    return judge_counts(count_words(text_column(shard, "output")), settings, "word", "words")
+
+
+@register_check(
+    "length_characters",
+    BoundsSettings,
+    examples=(Example("naïve", True, {"max": 5}), Example("naïve!", False, {"max": 5})),
+)
+def length_characters(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
+    """The number of characters lies within the bounds.
+
+    A character is a Unicode code point: whitespace counts, "é" is one or two of them as it was written, and an emoji of
+    a family is several.
+    """
+    counts = pc.utf8_length(text_column(shard, "output")).cast(pa.int64())
+    return judge_counts(counts, settings, "character", "characters")
+
+
+@register_check(
+    "length_lines",
+    BoundsSettings,
+    examples=(
+        Example("one\ntwo\n", True, {"min": 2, "max": 2}),
+        Example("one\n\nthree", False, {"max": 2}),
+    ),
+)
+def length_lines(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
+    """The number of lines lies within the bounds.
+
+    A line ends with LF or CRLF, and the last one with the output too: "a" and "a" with a line end are one line, an
+    empty output has none. Blank lines count. A CR alone, U+2028 and other breaks end no line.
+    """
+    texts = text_column(shard, "output")
+    has_open_line = pc.and_(pc.greater(pc.binary_length(texts), 0), pc.invert(pc.ends_with(texts, "\n")))
+    ends = pc.count_substring(texts, "\n").cast(pa.int64())
+    return judge_counts(pc.add(ends, has_open_line.cast(pa.int64())), settings, "line", "lines")
+
+
+@register_check(
+    "length_bytes",
+    BoundsSettings,
+    examples=(Example("naïve", True, {"max": 6}), Example("naïve", False, {"max": 5})),
+)
+def length_bytes(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
+    """The number of bytes lies within the bounds, as UTF-8.
+
+    An ASCII character is one byte, "é" two, "中" three, most emoji four.
+    """
+    counts = pc.binary_length(text_column(shard, "output")).cast(pa.int64())
+    return judge_counts(counts, settings, "byte", "bytes")

@@ -1,0 +1,71 @@
+"""Checks of structure: sentences, paragraphs and bullets, by marks alone and so the same in every language."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rubrics.checks.bounds import BoundsSettings, judge_counts
+from rubrics.checks.columns import text_column
+from rubrics.checks.length.sentences import tally_sentences
+from rubrics.checks.regexes import WHITESPACE
+from rubrics.checks.registry import CheckVerdicts, Example, register_check
+
+# Each pattern goes on to the end of what it counts, so that the next match begins at the next one. Arrow searches the
+# rest of the text as if it were a text of its own, so an anchor alone would match again right after a match.
+PARAGRAPH = rf"[^{WHITESPACE}].*(?:\n[^\n]*[^{WHITESPACE}].*)*"
+BULLET = r"(?m)^[ \t]*(?:[-*+•]|[0-9]+[.)])[ \t][^\n]*"
+
+
+def _count_matches(shard: pa.Table, pattern: str) -> pa.Int64Array:
+    return pc.count_substring_regex(text_column(shard, "output"), pattern).cast(pa.int64())
+
+
+@register_check(
+    "count_sentences",
+    BoundsSettings,
+    examples=(
+        Example("Wait?! It is late.", True, {"min": 2, "max": 2}),
+        Example("Wait?! It is late.", False, {"max": 1}),
+    ),
+)
+def count_sentences(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
+    """The number of sentences lies within the bounds.
+
+    A sentence is a run of text that is ended by one of . ! ? … 。, by the full-width ! or ? (U+FF01, U+FF1F) or by the
+    end of the text, and holds a letter or a number. So "Wait?!" is one; a line end ends none; "3.14" and "e.g." are
+    two, for no language is known.
+    """
+    return judge_counts(tally_sentences(text_column(shard, "output")), settings, "sentence", "sentences")
+
+
+@register_check(
+    "count_paragraphs",
+    BoundsSettings,
+    examples=(
+        Example("One.\n\nTwo.", True, {"min": 2, "max": 2}),
+        Example("One.\n\nTwo.", False, {"max": 1}),
+    ),
+)
+def count_paragraphs(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
+    """The number of paragraphs lies within the bounds.
+
+    A paragraph is a block of lines that each hold something, set apart by lines that are empty or hold whitespace
+    alone. Lines end with LF or CRLF.
+    """
+    return judge_counts(_count_matches(shard, PARAGRAPH), settings, "paragraph", "paragraphs")
+
+
+@register_check(
+    "count_bullets",
+    BoundsSettings,
+    examples=(
+        Example("- one\n2) two\n-5 degrees", True, {"min": 2, "max": 2}),
+        Example("- one\n2) two\n-5 degrees", False, {"max": 1}),
+    ),
+)
+def count_bullets(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
+    """The number of bullets lies within the bounds.
+
+    A bullet is a line that starts, after any spaces or tabs, with one of - * + • or with digits and . or ) and then has
+    a space or a tab. So "- one" and "2) two" are bullets, "-5 degrees", "**bold**" and "---" are not.
+    """
+    return judge_counts(_count_matches(shard, BULLET), settings, "bullet", "bullets")

@@ -1,0 +1,98 @@
+"""The check of length in the tokens of a model's own tokenizer."""
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, PrivateAttr, model_validator
+
+from rubrics.checks.bounds import BoundsSettings, judge_counts
+from rubrics.checks.columns import text_column, to_mask
+from rubrics.checks.evidence import evidence_where, join_texts
+from rubrics.checks.registry import CheckVerdicts, register_check
+
+MOST_BYTES = 400_000  # of an output; what is hard for a tokenizer takes it about a second a megabyte, some two
+BATCH_OUTPUTS = 256
+
+
+class TokenSettings(BoundsSettings):
+    """Bounds on the number of tokens, and the tokenizer that makes them."""
+
+    tokenizer: Annotated[str, Field(min_length=1)]
+    """path to a `tokenizer.json`, as Hugging Face's tokenizers write it; from the current folder if not absolute"""
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    """the SHA-256 of that file in hexadecimals; another file is refused"""
+    _tokenizer: Any = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _tokenizer_is_there(self) -> Self:
+        content_digest, self._tokenizer = _read_tokenizer(Path(self.tokenizer))
+        if self.digest not in {None, content_digest}:
+            raise ValueError(f"found {self.tokenizer} of SHA-256 {content_digest}, expected {self.digest}")
+        return self
+
+    def count(self, outputs: list[str]) -> list[int]:
+        """The tokens of each output, without those that a tokenizer adds at the start and the end."""
+        encodings = self._tokenizer.encode_batch_fast(outputs, add_special_tokens=False)
+        return [len(encoding) for encoding in encodings]
+
+
+@register_check("length_tokens", TokenSettings, cost="heavy")
+def length_tokens(shard: pa.Table, settings: TokenSettings) -> CheckVerdicts:
+    """The number of tokens lies within the bounds, by the `tokenizer.json` of a model.
+
+    Needs the package tokenizers: `pip install 'gradebook[tokens]'`. Special tokens that the tokenizer would add do not
+    count, and a truncation or padding that the file asks for is left out. The content of the file is no part of the
+    rubric's digest: `digest` pins it. An output of more than 400,000 bytes stays unscored: "too long to count". An
+    empty output has no tokens.
+    """
+    texts = text_column(shard, "output")
+    sizes = pc.binary_length(texts).cast(pa.int64())
+    is_counted = pc.less_equal(sizes, MOST_BYTES)
+    counts = np.zeros(len(texts), np.int64)
+    counts[to_mask(is_counted)] = _count_tokens(texts.filter(is_counted), settings)
+    found = judge_counts(pa.array(counts), settings, "token", "tokens")
+    is_long = pc.invert(is_counted)
+    shown = sizes.filter(is_long).cast(pa.string())
+    reasons = join_texts("too long to count: found ", shown, f" bytes, at most {MOST_BYTES}")
+    nothing = pa.scalar(None, pa.bool_())
+    return CheckVerdicts(
+        pc.if_else(is_counted, found.is_passed, nothing),
+        pc.if_else(is_counted, found.evidence, pa.scalar(None, pa.string())),
+        evidence_where(is_long, reasons),
+    )
+
+
+def _count_tokens(texts: pa.Array, settings: TokenSettings) -> list[int]:
+    batches = (texts.slice(first, BATCH_OUTPUTS) for first in range(0, len(texts), BATCH_OUTPUTS))
+    return [count for batch in batches for count in settings.count(batch.to_pylist())]
+
+
+def _read_tokenizer(path: Path) -> tuple[str, Any]:
+    """The digest of the file, and its tokenizer. Raises `ValueError` where package, file or content is amiss."""
+    try:
+        state = path.stat()
+        return _parse_tokenizer(path, state.st_mtime_ns, state.st_size)
+    except OSError as error:
+        raise ValueError(f"found no file {path} to read, expected a tokenizer.json: {error.strerror}") from error
+
+
+@lru_cache(maxsize=8)
+def _parse_tokenizer(path: Path, modified_ns: int, size: int) -> tuple[str, Any]:
+    """As `_read_tokenizer`; the file's time and size let a changed file be read again."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise ValueError("found no package tokenizers, expected it: pip install 'gradebook[tokens]'") from None
+    content = path.read_bytes()
+    try:
+        tokenizer = Tokenizer.from_buffer(content)
+    except Exception as error:  # the package raises no narrower type
+        raise ValueError(f"found {path}, expected a tokenizer.json: {error}") from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return hashlib.sha256(content).hexdigest(), tokenizer

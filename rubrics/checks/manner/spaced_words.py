@@ -1,0 +1,58 @@
+"""Texts as columns of words: split at whitespace, each distinct word known once."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+# Thai to Lao, Burmese, Khmer, kana, Han and its extensions: scripts that put no space between words.
+UNSPACED = (
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+BLOCK_BYTES = 1 << 21
+
+
+class WordColumn(NamedTuple):
+    """The words of a column of texts, one text after another.
+
+    ids: (word,), into the vocabulary. rows: (word,), the text of each, ascending. vocabulary: (distinct word,).
+    """
+
+    ids: Numbers
+    rows: Numbers
+    vocabulary: pa.Array
+
+
+def split_words(texts: pa.Array) -> WordColumn:
+    """Split texts at whitespace. texts: (text,), string or large_string, without nulls."""
+    words = pc.utf8_split_whitespace(texts)
+    encoded = words.flatten().dictionary_encode()
+    ids = encoded.indices.to_numpy().astype(np.int64)
+    rows = np.repeat(np.arange(len(texts)), pc.list_value_length(words).to_numpy())
+    return without_empty(WordColumn(ids, rows, encoded.dictionary))  # whitespace at an end of a text leaves one there
+
+
+def without_empty(words: WordColumn) -> WordColumn:
+    """Leave out the words without a character."""
+    is_word = (pc.binary_length(words.vocabulary).to_numpy() > 0)[words.ids]
+    return WordColumn(words.ids[is_word], words.rows[is_word], words.vocabulary)
+
+
+def text_blocks(texts: pa.Array) -> Iterator[pa.Array]:
+    """The column in slices of about `BLOCK_BYTES`, at least one text each, so that memory stays bounded."""
+    if texts.nbytes <= BLOCK_BYTES:
+        yield texts
+        return
+    ends = np.cumsum(pc.binary_length(texts).to_numpy(), dtype=np.int64)
+    first = 0
+    while first < len(texts):
+        before = ends[first - 1] if first else 0
+        last = max(int(np.searchsorted(ends, before + BLOCK_BYTES, side="right")), first + 1)
+        yield texts.slice(first, last - first)
+        first = last

@@ -1,0 +1,200 @@
+"""Checks of headings and sections."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from rubrics.checks.bounds import BoundsSettings, judge_counts
+from rubrics.checks.columns import Mask, text_column, to_mask
+from rubrics.checks.evidence import cut_text, evidence_where, quote_words
+from rubrics.checks.markdown.lines import MarkdownLines, Places, count_places, mark_rows, match_mask, split_markdown
+from rubrics.checks.regexes import WHITESPACE
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from rubrics.checks.wording.keywords import Words, name_words
+
+Level = Annotated[int, Field(ge=1, le=6, strict=True)]
+
+HASHES = r"^ {0,3}#{1,6}(?:[ \t\r]|$)"
+HASH_PARTS = r"^ {0,3}(?P<hashes>#{1,6})(?:[ \t]+(?P<title>.*?))??(?:[ \t]+#+)?[ \t\r]*$"
+UNDERLINE = r"^ {0,3}(?:=+|-+)[ \t\r]*$"
+DOUBLE = r"^ {0,3}="
+# What may stand above an underline: no list, quote, table row, break or further underline.
+PLAIN = (
+    rf"^ {{0,3}}(?:[^-+*>|#=_0-9{WHITESPACE}]|[-+*]+[^-+*{WHITESPACE}]|_+[^_{WHITESPACE}]"
+    rf"|[0-9]+[^0-9.)]|[0-9]+[.)][^{WHITESPACE}])"
+)
+# Emoji by their blocks: the classes of Unicode make a pattern that takes a millisecond to compile.
+DECORATION = rf"[{WHITESPACE}*_`~:\x{{ff1a}}\x{{200d}}\x{{fe0f}}\x{{2190}}-\x{{2bff}}\x{{1f000}}-\x{{1faff}}]*"
+NUMBERING = rf"(?:[0-9]+(?:\.[0-9]+)*[.)]?[{WHITESPACE}\x{{fe0f}}\x{{20e3}}]+)?"
+LABEL_START = rf"^[ \t]*(?:[-*+•][ \t]+)?{DECORATION}{NUMBERING}[*_`{WHITESPACE}]*"
+LABEL_END = rf"(?:[*_`{WHITESPACE}]*[:\x{{ff1a}}]|(?:\*\*|__)[{WHITESPACE}]*$)"
+NOWHERE = np.iinfo(np.int64).max
+
+
+class HeadingSettings(BoundsSettings):
+    """Bounds on the number of headings."""
+
+    levels: Annotated[tuple[Level, ...], Field(min_length=1)] | None = None
+    """count only the headings of these levels, 1 to 6"""
+
+
+class SectionSettings(CheckSettings):
+    """The titles of the sections, under exactly one of `any` and `all`."""
+
+    any: Words | None = None
+    """the titles of which one is enough"""
+    all: Words | None = None
+    """the titles that all have to stand there"""
+    in_order: bool = False
+    """the titles of `all` follow one another as they are listed; others may stand between them"""
+    case_sensitive: bool = False
+    """whether "Summary" and "SUMMARY" differ"""
+    level: Level | None = None
+    """only headings of this level, 1 to 6; labels have none"""
+    kind: Literal["heading", "label", "any"] = "heading"
+    """what starts a section: a Markdown `heading`; a `label`, which is a line that starts with the title and a colon
+    ("Summary: ...", "**Summary:**") or is the title in bold alone; or `any` of them"""
+
+    @model_validator(mode="after")
+    def _titles_can_be_found(self) -> Self:
+        if (self.any is None) == (self.all is None):
+            found = "neither any nor all" if self.any is None else "both any and all"
+            raise ValueError(f"found {found}, expected exactly one of them")
+        if self.in_order and self.all is None:
+            raise ValueError("found in_order with any, expected it with all")
+        if self.level is not None and self.kind != "heading":
+            raise ValueError(f"found level with kind: {self.kind}, expected it with kind: heading")
+        for title in self.titles:
+            if not title.strip() or "\n" in title:
+                raise ValueError(f"found the title {title!r}, expected one line that isn't blank")
+        return self
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The titles, whichever list they stand in."""
+        return self.any or self.all or ()
+
+
+@dataclass(frozen=True, slots=True)
+class Headings:
+    """The headings of a shard, in no order. All: (heading,). places: the line of the title."""
+
+    titles: pa.Array
+    levels: Places
+    places: Places
+
+
+@register_check(
+    "count_headings",
+    HeadingSettings,
+    examples=(
+        Example("# One\n\n## Two\n", True, {"min": 1, "max": 1, "levels": [2]}),
+        Example("```\n# a comment\n```", False, {"min": 1}),
+    ),
+)
+def count_headings(shard: pa.Table, settings: HeadingSettings) -> CheckVerdicts:
+    """The number of Markdown headings lies within the bounds.
+
+    A heading is a line of one to six # and a space, at most three spaces in (`#hashtag` is none), or a line of plain
+    text with a line of `=` (level 1) or `-` (level 2) alone right under it. What stands in fenced code or in a quote
+    does not count. A heading without text counts. A line in bold alone is none: `has_sections` finds it as a label.
+    """
+    texts = text_column(shard, "output")
+    lines = split_markdown(texts)
+    found = find_headings(lines)
+    places = found.places if settings.levels is None else found.places[np.isin(found.levels, settings.levels)]
+    counts = count_places(lines.rows[places], len(texts))
+    return judge_counts(counts, settings, "heading", "headings")
+
+
+@register_check(
+    "has_sections",
+    SectionSettings,
+    examples=(
+        Example("# Summary\nAll is well.\n# Risks\nNone.", True, {"all": ["summary", "risks"], "in_order": True}),
+        Example("# Risks\nNone.\n# Summary\nAll is well.", False, {"all": ["summary", "risks"], "in_order": True}),
+        Example("**Summary:** all is well.", True, {"all": ["Summary"], "kind": "label"}),
+        Example("Summary of it all", False, {"any": ["Summary"], "kind": "any"}),
+    ),
+)
+def has_sections(shard: pa.Table, settings: SectionSettings) -> CheckVerdicts:
+    """The sections stand there: at least one of `any`, or every one of `all`.
+
+    A heading has to be the title as a whole. Around the title, emphasis, emoji and colons are left out, and a number
+    before it: `## 2. **Summary**:` is "Summary", `## Summary of it` is not. Headings are as in `count_headings`; what
+    stands in fenced code is neither a heading nor a label. With `in_order`, each title has to stand below the one
+    before it. Without `case_sensitive`, letters match their simple Unicode case variants.
+    """
+    texts = text_column(shard, "output")
+    lines = split_markdown(texts)
+    hits = _find_titles(lines, settings)
+    finds = [mark_rows(lines.rows[places], len(texts)) for places in hits]
+    if settings.all is None:
+        is_passed = pa.array(np.logical_or.reduce(finds))
+        found = name_words("found ", is_passed, settings.titles, [pa.array(find) for find in finds], True)
+        nothing = cut_text(f"found none of {quote_words(settings.titles)}")
+        return CheckVerdicts(is_passed, pc.fill_null(found, nothing))
+    has_all = np.logical_and.reduce(finds)
+    missing = name_words("missing ", pa.array(~has_all), settings.all, [pa.array(find) for find in finds], False)
+    if not settings.in_order:
+        return CheckVerdicts(pa.array(has_all), missing)
+    misplaced = _find_misplaced(lines, hits, settings.all, has_all)
+    return CheckVerdicts(pa.array(has_all & to_mask(misplaced.is_null())), pc.coalesce(missing, misplaced))
+
+
+def find_headings(lines: MarkdownLines) -> Headings:
+    """Find the headings of both kinds."""
+    hashed = np.flatnonzero(lines.matches(HASHES))
+    parts = pc.extract_regex(lines.texts.take(pa.array(hashed)), HASH_PARTS)
+    underlines = np.flatnonzero(lines.matches(UNDERLINE))
+    above = underlines - 1
+    is_one_output = (above >= 0) & (lines.rows[above] == lines.rows[underlines])
+    above, underlines = above[is_one_output], underlines[is_one_output]
+    texts = lines.texts.take(pa.array(above))
+    is_plain = match_mask(texts, PLAIN) & ~lines.is_code[above]
+    is_double = match_mask(lines.texts.take(pa.array(underlines)), DOUBLE)
+    levels = pc.binary_length(pc.struct_field(parts, "hashes")).to_numpy().astype(np.int64)
+    return Headings(
+        pa.concat_arrays([pc.struct_field(parts, "title"), texts.filter(pa.array(is_plain))]),
+        np.concatenate([levels, np.where(is_double, 1, 2)[is_plain]]),
+        np.concatenate([hashed, above[is_plain]]),
+    )
+
+
+def _find_titles(lines: MarkdownLines, settings: SectionSettings) -> list[Places]:
+    """For each title, the lines where its section starts: [title] of (line,)."""
+    case = "" if settings.case_sensitive else "(?i)"
+    hits = [np.zeros(0, np.int64) for _ in settings.titles]
+    if settings.kind != "label":
+        found = find_headings(lines)
+        is_level = np.ones(len(found.levels), np.bool_) if settings.level is None else found.levels == settings.level
+        for index, title in enumerate(settings.titles):
+            words = re.escape(title.strip())
+            pattern = rf"{case}^{DECORATION}(?:{NUMBERING}{DECORATION})??{words}{DECORATION}$"
+            hits[index] = found.places[is_level & match_mask(found.titles, pattern)]
+    if settings.kind != "heading":
+        for index, title in enumerate(settings.titles):
+            is_label = lines.matches(rf"{case}{LABEL_START}{re.escape(title.strip())}{LABEL_END}")
+            hits[index] = np.concatenate([hits[index], np.flatnonzero(is_label)])
+    return hits
+
+
+def _find_misplaced(lines: MarkdownLines, hits: list[Places], titles: tuple[str, ...], has_all: Mask) -> pa.StringArray:
+    """For each output that has every title, which of them first stands nowhere below the one before it: (output,)."""
+    reached = np.full(len(has_all), -1, np.int64)
+    misplaced = pa.nulls(len(has_all), pa.string())
+    for index, (title, places) in enumerate(zip(titles, hits, strict=True)):
+        rows = lines.rows[places]
+        is_below = places > reached[rows]
+        following = np.full(len(has_all), NOWHERE)
+        np.minimum.at(following, rows[is_below], places[is_below])
+        is_missed = has_all & (following == NOWHERE) & (reached != NOWHERE)
+        words = f"{title!r} does not stand below {titles[index - 1]!r}"
+        misplaced = pc.coalesce(misplaced, evidence_where(pa.array(is_missed), words))
+        reached = following
+    return misplaced

@@ -1,0 +1,142 @@
+"""Markdown a line at a time: the lines of a shard's outputs, and those of them that are code.
+
+A line ends with LF; a CR before it is left on and counts as whitespace. A fence is three or more backticks or tildes
+behind any indentation, marks of a quote and at most one mark of a list. It is closed by a line of at least as many of
+the same character alone, at most three columns further in; unclosed, it goes on to the end of the output.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rubrics.checks.columns import Mask, to_mask
+from rubrics.checks.regexes import WHITESPACE
+
+Places = NDArray[np.int64]
+
+# A line of it holds no backtick behind the fence of backticks: "```x```" is code within a line.
+FENCE = r"^[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?(?:`{3,}[^`]*|~{3,}.*)$"
+FENCE_PARTS = r"^(?P<quote>[ \t>]*)(?P<mark>(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<words>.*)$"
+MOST_FURTHER_IN = 3
+NOT_BLANK = rf"[^{WHITESPACE}]"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlocks:
+    """The fenced code of a shard, in order. All: (block,).
+
+    rows: the output. firsts: the line of the opening fence. lasts: that of the closing fence, or the output's last.
+    words: what stands behind the opening fence.
+    """
+
+    rows: Places
+    firsts: Places
+    lasts: Places
+    is_closed: Mask
+    words: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownLines:
+    """The lines of a shard's outputs, in order.
+
+    texts: (line,). rows: (line,), the output that each stands in. starts: (output + 1,), the first line of each.
+    is_code: (line,), the fences themselves included.
+    """
+
+    texts: pa.Array
+    rows: Places
+    starts: Places
+    blocks: CodeBlocks
+    is_code: Mask
+
+    def matches(self, pattern: str) -> Mask:
+        """Whether each line matches and isn't code: (line,)."""
+        return match_mask(self.texts, pattern) & ~self.is_code
+
+    def count(self, is_counted: Mask) -> pa.Int64Array:
+        """How many of each output's lines are counted: (output,)."""
+        return count_places(self.rows[is_counted], len(self.starts) - 1)
+
+
+def split_markdown(texts: pa.Array) -> MarkdownLines:
+    """Split the outputs into lines, and find their fenced code. texts: (output,), string or large_string."""
+    listed = pc.split_pattern(texts, "\n")
+    starts = listed.offsets.to_numpy().astype(np.int64)
+    rows = np.repeat(np.arange(len(texts)), np.diff(starts))
+    lines = listed.flatten()
+    blocks = _find_blocks(lines, rows, starts)
+    return MarkdownLines(lines, rows, starts, blocks, spread_ranges(blocks.firsts, blocks.lasts + 1, len(lines)))
+
+
+def spread_ranges(firsts: Places, stops: Places, line_count: int) -> Mask:
+    """Mark the lines of ranges that don't overlap: (line,). firsts, stops: (range,), a stop is past its last line."""
+    turns = np.zeros(line_count + 1, np.int8)
+    turns[firsts] = 1
+    turns[stops] -= 1
+    is_inside: Mask = np.cumsum(turns[:line_count], dtype=np.int8) > 0
+    return is_inside
+
+
+def match_mask(texts: pa.Array, pattern: str) -> Mask:
+    """Whether each text matches, as an array of numpy: (text,)."""
+    return to_mask(pc.match_substring_regex(texts, pattern))
+
+
+def count_places(rows: Places, row_count: int) -> pa.Int64Array:
+    """How often each output occurs: (output,)."""
+    return pa.array(np.bincount(rows, minlength=row_count).astype(np.int64))
+
+
+def mark_rows(rows: Places, row_count: int) -> Mask:
+    """Whether each output occurs: (output,)."""
+    is_marked = np.zeros(row_count, np.bool_)
+    is_marked[rows] = True
+    return is_marked
+
+
+def _find_blocks(lines: pa.Array, rows: Places, starts: Places) -> CodeBlocks:
+    places = np.flatnonzero(match_mask(lines, FENCE))
+    if not len(places):
+        nowhere = places.astype(np.int64)
+        return CodeBlocks(nowhere, nowhere, nowhere, nowhere > 0, pa.nulls(0, pa.string()))
+    fences = pc.extract_regex(lines.take(pa.array(places)), FENCE_PARTS)
+    pairs = np.array(_pair_fences(fences, rows[places]), np.int64).reshape(-1, 2)
+    opened, closed = pairs[:, 0], pairs[:, 1]
+    is_closed = closed >= 0
+    firsts = places[opened]
+    block_rows = rows[firsts]
+    lasts = starts[block_rows + 1] - 1
+    lasts[is_closed] = places[closed[is_closed]]
+    words = pc.utf8_trim_whitespace(pc.struct_field(fences, "words")).take(pa.array(opened))
+    return CodeBlocks(block_rows, firsts, lasts, is_closed, words)
+
+
+def _pair_fences(fences: pa.StructArray, rows: Places) -> list[tuple[int, int]]:
+    """The place of each opening fence among the fences, and of the one that closes it, -1 where none does.
+
+    fences: (fence,), the groups of `FENCE_PARTS`. rows: (fence,).
+    """
+    quote, mark, fence, words = (pc.struct_field(fences, name) for name in ("quote", "mark", "fence", "words"))
+    indents = (pc.binary_length(quote).to_numpy() + pc.binary_length(mark).to_numpy()).tolist()
+    is_bare = to_mask(pc.and_(pc.equal(mark, ""), pc.equal(pc.utf8_trim_whitespace(words), ""))).tolist()
+    widths = pc.binary_length(fence).to_pylist()
+    signs = pc.utf8_slice_codeunits(fence, 0, 1).to_pylist()
+    pairs: list[tuple[int, int]] = []
+    open_at, open_row = -1, -1
+    for place, row in enumerate(rows.tolist()):
+        if row != open_row:
+            open_at, open_row = place, row
+            pairs.append((place, -1))
+        elif (
+            is_bare[place]
+            and signs[place] == signs[open_at]
+            and widths[place] >= widths[open_at]
+            and indents[place] <= indents[open_at] + MOST_FURTHER_IN
+        ):
+            pairs[-1] = (open_at, place)
+            open_row = -1
+    return pairs

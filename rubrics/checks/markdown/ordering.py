@@ -1,0 +1,136 @@
+"""The check that lines, lists or tables are sorted."""
+
+from typing import Annotated, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from rubrics.checks.columns import Mask, text_column, to_mask
+from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
+from rubrics.checks.markdown.lines import Places, mark_rows, split_markdown
+from rubrics.checks.markdown.sort_keys import date_keys, number_keys, text_keys
+from rubrics.checks.markdown.sorted_values import SortedValues, line_values, list_values, table_values
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from rubrics.checks.wording.folding import Fold
+
+UNITS = {"lines": "line", "list": "item", "table": "row"}
+EXPECTED = {"number": "a number", "date": "an ISO date", "text": "a text"}
+
+
+class SortSettings(CheckSettings):
+    """What has to be sorted, and how."""
+
+    source: Literal["lines", "list", "table"]
+    """what has to be sorted: the `lines` of the output, the items of each Markdown `list`, the rows of each `table`"""
+    column: Annotated[int, Field(ge=1, strict=True)] | Annotated[str, Field(min_length=1)] | None = None
+    """the column of a table, by its name or its number from 1; the first one if not given"""
+    order: Literal["ascending", "descending"] = "ascending"
+    """whether the values go up or down"""
+    as_: Annotated[Literal["text", "number", "date"], Field(alias="as")] = "text"
+    """what a value is read as: the whole `text`, the first `number` in it, or the first ISO `date` in it"""
+    case_sensitive: bool = False
+    """whether "b" and "B" differ, in texts and in the column's name: capital letters come before small ones then"""
+    fold: Fold = "none"
+    """what differs in writing only, in texts, as in `contains`: so that "é" is sorted as "e" with `accents`"""
+    is_strict: bool = False
+    """equal values next to each other fail"""
+
+    @model_validator(mode="after")
+    def _settings_fit_together(self) -> Self:
+        if self.column is not None and self.source != "table":
+            raise ValueError(f"found column with source: {self.source}, expected it with source: table")
+        if self.fold != "none" and self.as_ != "text":
+            raise ValueError(f"found fold with as: {self.as_}, expected it with as: text")
+        return self
+
+
+@register_check(
+    "is_sorted",
+    SortSettings,
+    examples=(
+        Example("- apple\n- Pear\n- plum", True, {"source": "list"}),
+        Example("- apple\n- plum\n- Pear", False, {"source": "list"}),
+        Example(
+            "| Item | Price |\n|---|---|\n| Cake | $10 |\n| Tea | $9 |",
+            True,
+            {"source": "table", "column": "Price", "as": "number", "order": "descending"},
+        ),
+        Example("Tea, then cake.", None, {"source": "table"}),
+    ),
+)
+def is_sorted(shard: pa.Table, settings: SortSettings) -> CheckVerdicts:
+    """The lines, the items of each list, or the rows of each table are sorted.
+
+    Texts are compared by their code points, without emphasis and, unless `case_sensitive`, without regard to case: no
+    language's own order is known. A number may have a sign, a currency, commas between thousands and a decimal point,
+    and is compared as a 64-bit float; a date is `YYYY-MM-DD` with a time or without one, whose zone is not read. A
+    value without the number or date asked for leaves the output unscored, unless a pair is out of order.
+
+    Lists and tables are as in `count_list_items` and `has_table`. Text at the start of a line ends a list, unless an
+    item with a number above 1 goes on with it; nested items are left out. Lines are those that aren't blank, in fenced
+    code too. An output with no line, list, table or column to sort is unscored; one value alone is sorted.
+    """
+    values = _read_values(text_column(shard, "output"), settings)
+    keys = _read_keys(values.texts, settings)
+    is_wrong = np.zeros(len(keys), np.bool_)  # that a value and the next one of its group are
+    is_wrong[:-1] = (values.groups[1:] == values.groups[:-1]) & _are_misplaced(keys, settings)
+    row_count = len(values.reasons)
+    is_failed = mark_rows(values.rows[is_wrong], row_count)
+    is_unread = to_mask(keys.is_null())
+    unread = _describe_unread(values, is_unread, settings, row_count)
+    reasons = pc.if_else(pa.array(is_failed), pa.scalar(None, pa.string()), pc.coalesce(values.reasons, unread))
+    is_passed = pc.if_else(reasons.is_null(), pa.array(~is_failed), pa.scalar(None, pa.bool_()))
+    return CheckVerdicts(is_passed, _describe_pairs(values, is_wrong, settings, is_failed), reasons)
+
+
+def _read_values(texts: pa.Array, settings: SortSettings) -> SortedValues:
+    lines = split_markdown(texts)
+    if settings.source == "lines":
+        return line_values(lines)
+    if settings.source == "list":
+        return list_values(lines)
+    column = 1 if settings.column is None else settings.column
+    return table_values(lines, column, is_case_sensitive=settings.case_sensitive)
+
+
+def _read_keys(values: pa.Array, settings: SortSettings) -> pa.Array:
+    if settings.as_ == "number":
+        return number_keys(values)
+    if settings.as_ == "date":
+        return date_keys(values)
+    return text_keys(values, settings.fold, is_case_sensitive=settings.case_sensitive)
+
+
+def _are_misplaced(keys: pa.Array, settings: SortSettings) -> Mask:
+    """Whether each key and the next one are out of order: (key - 1,)."""
+    here, following = keys.slice(0, max(len(keys) - 1, 0)), keys.slice(1)
+    low, high = (here, following) if settings.order == "ascending" else (following, here)
+    compare = pc.greater_equal if settings.is_strict else pc.greater
+    return to_mask(pc.fill_null(compare(low, high), False))
+
+
+def _describe_pairs(values: SortedValues, is_wrong: Mask, settings: SortSettings, is_failed: Mask) -> pa.StringArray:
+    """The first pair of each output that fails: (output,)."""
+    places = _first_places(values.rows, is_wrong)
+    numbers = places - np.searchsorted(values.groups, values.groups[places]) + 1
+    here, following = (cut_texts(values.texts.take(pa.array(places + step)), EXCERPT_CHARACTERS) for step in (0, 1))
+    order = f"{'strictly ' if settings.is_strict else ''}{settings.order}"
+    unit, shown = f"{UNITS[settings.source]} ", pa.array(numbers).cast(pa.string())
+    text = join_texts(unit, shown, " '", here, "' stands before '", following, f"', expected {order} order")
+    return evidence_where(pa.array(is_failed), text)
+
+
+def _describe_unread(values: SortedValues, is_unread: Mask, settings: SortSettings, row_count: int) -> pa.StringArray:
+    """The first value of each output that can't be read: (output,)."""
+    places = _first_places(values.rows, is_unread)
+    shown = cut_texts(values.texts.take(pa.array(places)), EXCERPT_CHARACTERS)
+    is_named = pa.array(mark_rows(values.rows[places], row_count))
+    return evidence_where(is_named, join_texts("found '", shown, f"', expected {EXPECTED[settings.as_]}"))
+
+
+def _first_places(rows: Places, mask: Mask) -> Places:
+    """The first marked value of each output that has one. rows, mask: (value,)."""
+    places = np.flatnonzero(mask)
+    return places[np.unique(rows[places], return_index=True)[1]]

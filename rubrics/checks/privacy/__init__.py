@@ -1,0 +1,7 @@
+"""Checks for personal data and secrets."""
+
+from rubrics.checks.privacy import pii
+
+MODULES = (pii,)
+
+__all__ = ["MODULES"]

@@ -1,0 +1,77 @@
+"""Phone numbers in prose: the forms that people write, told from dates and order numbers by shape and by neighbours."""
+
+import re
+from collections.abc import Iterator
+
+Span = tuple[int, int]
+
+BLANK = "\u00a0\u202f "  # the characters themselves: RE2 and Python escape them in different ways
+DASHES = "\u2010-\u2013-"
+DASH = f"[{DASHES}]"
+GAP = f"[{BLANK}.{DASHES}]"  # between two groups of digits
+WIDE_GAP = f"[{BLANK}()./{DASHES}]{{0,3}}"
+
+# What may be a phone: seven digits, with little between them.
+LIKELY = rf"(?:[0-9]{WIDE_GAP}){{6}}[0-9]"
+
+INTERNATIONAL = rf"(?:\+|\(\+)[1-9](?:{WIDE_GAP}[0-9]){{8,14}}|00[1-9][0-9]{{0,2}}{GAP}[0-9](?:{WIDE_GAP}[0-9]){{6,11}}"
+NATIONAL = "|".join(
+    (
+        rf"(?:1{GAP})?\([0-9]{{3}}\){GAP}?[0-9]{{3}}{GAP}[0-9]{{4}}",  # (212) 555-0123
+        rf"(?:1{DASH})?[0-9]{{3}}{DASH}[0-9]{{3}}{DASH}[0-9]{{4}}",  # 212-555-0123
+        r"(?:1\.)?[2-9][0-9]{2}\.[0-9]{3}\.[0-9]{4}",  # 212.555.0123
+        rf"(?:1[{BLANK}])?[2-9][0-9]{{2}}[{BLANK}][2-9][0-9]{{2}}[{BLANK}{DASHES}][0-9]{{4}}",  # 212 555 0123
+        rf"\([0-9]{{2}}\)[{BLANK}]?[0-9]{{4,5}}{DASH}[0-9]{{4}}",  # (11) 91234-5678
+        rf"1[3-9][0-9]{GAP}[0-9]{{4}}{GAP}[0-9]{{4}}",  # 138 1234 5678
+        # 020 7946 0123, 089/1234567, 01 23 45 67 89
+        rf"\(?0[1-9][0-9]{{0,3}}\)?(?:{GAP}|[{BLANK}]?/[{BLANK}]?)?[0-9]{{2,8}}(?:{GAP}[0-9]{{2,8}}){{0,4}}",
+    )
+)
+AFTER_A_CUE = rf"\+?\(?[0-9](?:{WIDE_GAP}[0-9]){{6,14}}"
+NOT_IN_A_WORD = "(?<![0-9A-Za-z])(?<![0-9A-Za-z]_)"  # an underscore after a space begins italics
+BEFORE = rf"{NOT_IN_A_WORD}(?<![/+=#$€£¥.,{DASHES}])"
+AFTER = rf"(?!_?[0-9A-Za-z]|[.,:/]?[0-9]|{DASH}[0-9])"
+
+WRITTEN = re.compile(rf"(?=[+(0-9]){BEFORE}(?:(?P<international>{INTERNATIONAL})|{NATIONAL}){AFTER}")
+CUED = re.compile(
+    r"(?i)(?:\b(?:phone|telephone|tel|cell|mobile|call|dial|fax|whatsapp|hotline|telefon|teléfono|téléphone)\b"
+    r"|电话|電話|手机|手機|携帯|전화|☎|📞)(?:[\s:.#]|\b(?:us|me|him|her|them|at|on|number|no|is|line|support)\b){0,8}"
+    rf"(?P<number>{AFTER_A_CUE}){AFTER}"
+)
+DATE = re.compile(
+    r"(?:19|20)[0-9]{2}[ ./\u2010-\u2013-][0-9]{1,2}[ ./\u2010-\u2013-][0-9]{1,2}(?![0-9])"
+    # four pairs and more are no date: 01.99.00.12.34
+    r"|[0-9]{1,2}[./\u2010-\u2013-][0-9]{1,2}[./\u2010-\u2013-](?:[0-9]{4}|[0-9]{2})(?![0-9]|[.][0-9]{2}[.][0-9])"
+)
+OTHER_CUE = re.compile(
+    r"(?i)(?:\b(?:order|invoice|ticket|ref|reference|isbn|issn|doi|case|account|acct|tracking|version|serial|part|sku"
+    r"|upc|ean|gtin|item|id|booking|policy|customer|member)|№)(?:[\s:.#]|\b(?:number|no|nr|id|is|code)\b){0,6}\Z"
+)
+CUE_CHARACTERS = 40
+TRUNK_DIGITS = range(9, 13)
+
+
+def find_phones(text: str) -> Iterator[Span]:
+    """The spans of the phone numbers in a text, each once."""
+    spans = {(match.start(), match.end()) for match in WRITTEN.finditer(text) if _is_phone(match)}
+    taken = {start for start, _ in spans}
+    for match in CUED.finditer(text):
+        start, stop = match.span("number")
+        if start not in taken and DATE.match(text, start) is None and not _is_numbered_thing(text, start):
+            spans.add((start, stop))
+    yield from sorted(spans)
+
+
+def _is_phone(match: re.Match[str]) -> bool:
+    if match["international"]:
+        return True
+    digits = [character for character in match[0] if character.isdigit()]
+    has_trunk = digits[0] == "0"
+    if has_trunk and (len(digits) not in TRUNK_DIGITS or match[0].isdigit()):
+        return False
+    return DATE.match(match[0]) is None and not _is_numbered_thing(match.string, match.start())
+
+
+def _is_numbered_thing(text: str, start: int) -> bool:
+    """Whether the words before say that it numbers something else: an order, a ticket, a book."""
+    return OTHER_CUE.search(text[max(0, start - CUE_CHARACTERS) : start]) is not None

@@ -1,0 +1,175 @@
+"""The kinds of personal data and secrets: where they stand in a text, and how they are shown without being told.
+
+Each kind has a RE2 pattern that matches every text with one, and many without, and a search that reads a text in linear
+time: its expressions are possessive or bounded.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from rubrics.checks.privacy.check_digits import IBAN_LENGTHS, is_card, is_iban
+from rubrics.checks.privacy.phone_numbers import BLANK, DASHES, GAP, LIKELY, NOT_IN_A_WORD, Span, find_phones
+
+PiiKindName = Literal["email", "phone", "card", "iban", "ip", "ssn", "api_key"]
+
+# Latin, Greek and Cyrillic letters: with those of scripts without spaces a name would take in the sentence before it.
+LETTERS = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f"
+# The same characters may not stand before it, or a run of them would be read from each of its characters on.
+EMAIL = re.compile(rf"(?<![{LETTERS}.%+_&~'-])[{LETTERS}.%+_&~'-]++@(?=([{LETTERS}.-]++))")
+TOP_LEVEL = re.compile(rf"xn--[a-z0-9-]+|(?:(?![0-9_])[{LETTERS}]){{2,24}}", re.IGNORECASE)
+EDGE_MARKS = "%+_&~.'-"
+NO_MAILBOX = re.compile(r"git@|[^@]*@[1-9]x\.")  # a repository, and a picture for dense screens
+CARD = re.compile(
+    # after two groups of four there is no end of them: a table, not a card
+    rf"(?<![0-9A-Za-z])(?<![0-9][.,])(?<![0-9]{{4}}{GAP}[0-9]{{4}}{GAP})(?=([0-9]{{13,19}}(?![0-9])"
+    rf"|[0-9]{{4}}({GAP})[0-9]{{4}}\2[0-9]{{4}}\2[0-9]{{1,4}}(?:\2[0-9]{{1,3}})?(?![0-9])"
+    rf"|[0-9]{{4}}({GAP})[0-9]{{6}}\3[0-9]{{4,5}}(?![0-9])))"
+)
+IBAN_START = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}(?=[ \u00a0-]?[A-Za-z0-9])")
+IBAN_REST = re.compile(r"(?:[ \u00a0-]?[A-Za-z0-9])*")
+IPV4 = re.compile(
+    rf"{NOT_IN_A_WORD}(?<![.-])(?:(?:25[0-5]|2[0-4][0-9]|1?[0-9]{{1,2}})\.){{3}}(?:25[0-5]|2[0-4][0-9]|1?[0-9]{{1,2}})"
+    r"(?!_?[0-9A-Za-z]|-|\.[0-9A-Za-z])"
+)
+LEADING_ZERO = re.compile(r"\b0[0-9]")
+VERSION_CUE = re.compile(r"(?i)(?:\b(?:version|ver\.?|v|release|build|section|chapter|clause):?|§) ?\Z|[a-z]/\Z")
+IPV6 = re.compile(
+    rf"{NOT_IN_A_WORD}(?<![:.])[0-9A-Fa-f]{{0,4}}+:[0-9A-Fa-f:]++(?:(?<=:)[0-9.]{{7,15}})?(?!_?[0-9A-Za-z])"
+)
+LONG_GROUP = re.compile("[0-9A-Fa-f]{3}")
+SSN = re.compile(
+    rf"{NOT_IN_A_WORD}(?<![0-9][-.])(?!000|666|9)[0-9]{{3}}([{BLANK}{DASHES}])(?!00)[0-9]{{2}}\1(?!0000)[0-9]{{4}}"
+    r"(?!_?[0-9A-Za-z]|[-.][0-9])"
+)
+BARE_SSN = re.compile(
+    r"(?i)\b(?:ssn|social security(?: number| no\.?)?)\b(?:[\s:#]|\b(?:is|number)\b){0,5}"
+    r"((?!000|666|9)[0-9]{3}(?!00)[0-9]{2}(?!0000)[0-9]{4})(?![0-9A-Za-z_])"
+)
+KEY_SHAPES = (
+    r"[sr]k-(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_-]{20,}+",
+    r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+",
+    r"(?:AKIA|ASIA)[A-Z0-9]{16}",
+    r"gh[pousr]_[A-Za-z0-9]{30,}+",
+    r"github_pat_[A-Za-z0-9_]{22,}+",
+    r"glpat-[A-Za-z0-9_-]{20,}+",
+    r"xox[a-z]-[A-Za-z0-9-]{10,}+",
+    r"AIza[A-Za-z0-9_-]{30,}+",
+    r"hf_[A-Za-z0-9]{30,}+",
+    r"(?<!-)eyJ[A-Za-z0-9_-]{10,}+\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]*+",
+)
+API_KEY = re.compile(
+    rf"(?<![A-Za-z0-9_])(?:{'|'.join(KEY_SHAPES)})(?![A-Za-z0-9])"
+    r"|-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PiiKind:
+    """likely: in RE2's syntax, matches every text with one. find: the spans of those in a text, in order."""
+
+    likely: str
+    find: Callable[[str], Iterator[Span]]
+
+
+def find_emails(text: str) -> Iterator[Span]:
+    """The spans of the addresses; a mark at an edge is the sentence's."""
+    for match in EMAIL.finditer(text):
+        name, domain = match[0][:-1].lstrip(EDGE_MARKS), match[1].rstrip(".-")
+        labels = domain.split(".")
+        if name and len(labels) > 1 and all(labels) and TOP_LEVEL.fullmatch(labels[-1]):
+            start = match.end() - 1 - len(name)
+            stop = match.end() + len(domain)
+            if NO_MAILBOX.match(text, start, stop) is None:
+                yield start, stop
+
+
+def find_cards(text: str) -> Iterator[Span]:
+    """The spans of the numbers with a right check digit, in the groups that cards show or in one."""
+    for match in CARD.finditer(text):
+        if is_card(match[1].replace(match[2] or match[3] or " ", "")):
+            yield match.span(1)
+
+
+def find_ibans(text: str) -> Iterator[Span]:
+    """The spans of the account numbers; with gaps in capitals alone, or prose would be one now and then."""
+    for start in (match.start() for match in IBAN_START.finditer(text)):
+        length = IBAN_LENGTHS.get(text[start : start + 2].upper(), 0)
+        written = IBAN_REST.match(text[start : start + 2 * length])
+        stop = start + _length_of(written[0] if written else "", length)
+        shown = text[start:stop]
+        is_run_on = text[stop : stop + 1].isalnum() and text[stop : stop + 1].isascii()
+        if not is_run_on and (shown.isalnum() or shown.isupper()) and is_iban(_alphanumeric(shown)):
+            yield start, stop
+
+
+def _length_of(written: str, count: int) -> int:
+    """How long the start of a text is that holds so many letters and digits; 0 where there are not so many."""
+    places = [place for place, character in enumerate(written, start=1) if character.isalnum()]
+    return places[count - 1] if 0 < count <= len(places) else 0
+
+
+def _alphanumeric(text: str) -> str:
+    return "".join(character for character in text if character.isalnum())
+
+
+def find_ips(text: str) -> Iterator[Span]:
+    """The spans of the addresses, version 4 and 6; none after "version", "section" or a product's name and slash."""
+    spans = [match.span() for match in IPV4.finditer(text) if _is_ipv4(match)]
+    yield from sorted(spans + [match.span() for match in IPV6.finditer(text) if _is_ipv6(match[0])])
+
+
+def _is_ipv4(match: re.Match[str]) -> bool:
+    before = match.string[max(0, match.start() - 12) : match.start()]
+    return LEADING_ZERO.search(match[0]) is None and VERSION_CUE.search(before) is None
+
+
+def _is_ipv6(text: str) -> bool:
+    if len(text) > 45 or LONG_GROUP.search(text) is None:  # "1::2" is a slice more often
+        return False
+    try:
+        ipaddress.IPv6Address(text.rstrip(":") if text.endswith(":") and not text.endswith("::") else text)
+    except ValueError:
+        return False
+    return True
+
+
+def find_ssns(text: str) -> Iterator[Span]:
+    """The spans of the numbers in ranges that are given out, in three groups, or in one after "SSN"."""
+    spans = [match.span() for match in SSN.finditer(text)]
+    yield from sorted(spans + [match.span(1) for match in BARE_SSN.finditer(text)])
+
+
+def find_api_keys(text: str) -> Iterator[Span]:
+    """The spans of what has the shape of a key that a service gives out, a signed token, or a private key's header."""
+    return (match.span() for match in API_KEY.finditer(text))
+
+
+# In this order: what one kind has found is not searched by the next, so the digits of an account are no phone.
+KINDS: Mapping[PiiKindName, PiiKind] = MappingProxyType(
+    {
+        "api_key": PiiKind(
+            r"\b(?:[sr]k[-_][A-Za-z0-9_-]{16}|AKIA|ASIA|gh[pousr]_|github_pat_|glpat-|xox|AIza|hf_|eyJ)|PRIVATE KEY",
+            find_api_keys,
+        ),
+        "iban": PiiKind(r"[A-Za-z]{2}[0-9]{2}[ \x{a0}-]?[A-Za-z0-9]", find_ibans),
+        "card": PiiKind(LIKELY, find_cards),
+        "email": PiiKind("@", find_emails),
+        "ip": PiiKind(
+            r"(?:[0-9]{1,3}\.){3}[0-9]|[0-9A-Fa-f]{3}:[0-9A-Fa-f:]*:|::[0-9A-Fa-f:]*[0-9A-Fa-f]{3}", find_ips
+        ),
+        "ssn": PiiKind(LIKELY, find_ssns),
+        "phone": PiiKind(LIKELY, find_phones),
+    }
+)
+
+
+def mask(kind: PiiKindName, found: str) -> str:
+    """What was found, told by its edges alone: a***@e***.org, DE***00; of a key its first four characters."""
+    if kind == "email":
+        name, _, domain = found.rpartition("@")
+        return f"{name[0]}***@{domain[0]}***.{domain.rpartition('.')[2]}"
+    return f"{found[:4]}***" if kind == "api_key" else f"{found[:2]}***{found[-2:]}"

@@ -1,0 +1,114 @@
+"""Checks of the JSON that an output is or holds: that it is there, and that it satisfies a JSON Schema."""
+
+from typing import Annotated, Any, Literal, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import ConfigDict, Field, model_validator
+
+from rubrics.checks.columns import text_column
+from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from rubrics.checks.rows import RowFinding, gather_rows
+from rubrics.checks.structured.json_text import Extract, FoundJson, NotJson, TooManyBrackets, find_json
+
+NAMES = {"object": "JSON object", "array": "JSON array", "any": "JSON object or array"}
+PLURALS = {"object": "JSON objects", "array": "JSON arrays", "any": "JSON objects and arrays"}
+
+
+class JsonObjectSettings(CheckSettings):
+    """What the text has to hold."""
+
+    kind: Literal["object", "array", "any"] = "object"
+    """what is looked for; `any` takes objects and arrays alike"""
+    is_only_one: bool = True
+    """exactly one may be there; else one or more"""
+
+
+@register_check(
+    "has_json_object",
+    JsonObjectSettings,
+    cost="rows",
+    examples=(
+        Example('Here you are:\n```json\n{"ticket": 7}\n```\nAs said in [1].', True),
+        Example('{"ticket": 7} or {"ticket": 8}', False),
+        Example('{"ticket": 7, "tags": ["new", }', False),
+    ),
+)
+def has_json_object(shard: pa.Table, settings: JsonObjectSettings) -> CheckVerdicts:
+    """The output holds exactly one JSON object, bare or in a code fence, whatever prose stands around it.
+
+    An object that stands within another one or within an array is part of that, and doesn't count; nor does what a
+    broken object holds, up to the bracket that closes it, or without one up to the end of its code fence or of the
+    text. A bracketed number such as [1] is an array. NaN, Infinity and more than 200 levels of nesting are refused.
+    A quotation mark in prose right after a bracket can hide an object up to the end of its line. A text with more
+    than 50,000 objects and arrays, or 10,000 broken ones, stays unscored.
+    """
+    texts = text_column(shard, "output")
+    has_bracket = pc.match_substring_regex(texts, r"[{\[]")
+    rows = zip(has_bracket.to_pylist(), texts.to_pylist(), strict=True)
+    nothing = RowFinding(False, f"found no {NAMES[settings.kind]}")
+    return gather_rows(_object_finding(text, settings) if is_likely else nothing for is_likely, text in rows)
+
+
+def _object_finding(text: str, settings: JsonObjectSettings) -> RowFinding:
+    try:
+        found = find_json(text)
+    except NotJson as error:
+        return RowFinding(False, str(error))
+    except TooManyBrackets as error:
+        return RowFinding(None, reason=str(error))
+    count = _count_kind(found, settings.kind)
+    if count == 0:
+        reason = f": {found.fault}" if found.fault else ""
+        return RowFinding(False, f"found no {NAMES[settings.kind]}{reason}")
+    if count > 1 and settings.is_only_one:
+        return RowFinding(False, f"found {count} {PLURALS[settings.kind]}, expected one")
+    return RowFinding(True)
+
+
+def _count_kind(found: FoundJson, kind: str) -> int:
+    counts = {"object": len(found.objects), "array": len(found.arrays)}
+    return counts[kind] if kind in counts else sum(counts.values())
+
+
+class JsonSchemaSettings(CheckSettings):
+    """A JSON Schema, and where the JSON stands."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    json_schema: Annotated[dict[str, Any], Field(alias="schema")]
+    """a JSON Schema; nothing is fetched, references stay within it, patterns are RE2's"""
+    extract: Extract = "whole"
+    """`whole`: the output is the JSON; `found`: it holds one JSON object among other text, or with no object one
+    array"""
+
+    @model_validator(mode="after")
+    def _schema_can_be_used(self) -> Self:
+        from rubrics.schemas.validating import check_schema  # here: it is slow to import, and few rubrics need it
+
+        fault = check_schema(self.json_schema)
+        if fault is not None:
+            raise ValueError(f"schema: {fault}")
+        return self
+
+
+@register_check(
+    "json_schema",
+    JsonSchemaSettings,
+    cost="heavy",
+    examples=(
+        Example('{"ticket": 7}', True, {"schema": {"required": ["ticket"]}}),
+        Example('Sure: {"ticket": "7"}', False, {"schema": {"required": ["id"]}, "extract": "found"}),
+        Example("{}", False, {"schema": {"required": ["ticket"]}}),
+    ),
+)
+def json_schema(shard: pa.Table, settings: JsonSchemaSettings) -> CheckVerdicts:
+    """The output's JSON satisfies a JSON Schema, draft 2020-12 unless `$schema` names another.
+
+    As the method `schema`, with the JSON also looked for among other text. What is no JSON fails. The evidence holds
+    the first three errors, each with its path. `format` asserts nothing. An output whose validation takes more than
+    200,000 steps stays unscored. The rubric's `schemas` are not seen from here.
+    """
+    from rubrics.schemas.validating import validate_outputs
+
+    return validate_outputs(text_column(shard, "output"), settings.json_schema, extract=settings.extract)

@@ -1,0 +1,168 @@
+"""The check that an output is SQL."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from typing import Annotated, Any, Literal
+
+import pyarrow as pa
+from pydantic import Field, field_validator
+
+from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text, quote_words
+from rubrics.checks.registry import CheckVerdicts, Example, register_check
+from rubrics.checks.structured.fences import CannotTell, Misfit, SyntaxSettings, judge_syntax
+from rubrics.checks.structured.stack import on_a_full_stack
+
+MOST_SQL = 10_000
+Kind = Literal["select", "insert", "update", "delete", "merge", "create", "alter", "drop", "truncate", "other"]
+KIND_OF_CLASS: dict[str, Kind] = {
+    "Insert": "insert",
+    "Update": "update",
+    "Delete": "delete",
+    "Merge": "merge",
+    "Create": "create",
+    "Alter": "alter",
+    "Drop": "drop",
+    "TruncateTable": "truncate",
+    "Values": "select",
+    "Query": "select",
+}
+NO_STATEMENTS = ("Condition", "Alias", "Aliases", "Tuple", "Paren", "Identifier", "Star", "Ordered")
+TOKEN_PLACE = re.compile(r" from ([0-9]+):([0-9]+)")
+TOKEN_TEXT = re.compile(r"<Token token_type: TokenType\.(\w+),.*", re.DOTALL)  # as sqlglot's messages show one
+CLASS_NAME = re.compile(r"<class '(?:\w+\.)*(\w+)'>")  # of a part of a statement, as sqlglot words it
+
+
+class SqlSettings(SyntaxSettings):
+    """What the SQL has to be."""
+
+    dialect: str | None = None
+    """whose SQL: `duckdb`, `postgres`, `mysql`, `sqlite`, `bigquery`, `snowflake`, `spark`, `tsql`, ...; none: what
+    most of them share, and more"""
+    statements: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """the most statements allowed"""
+    kinds: Annotated[tuple[Kind, ...], Field(min_length=1)] | None = None
+    """the kinds of statement allowed: `select`, `insert`, `update`, `delete`, `merge`, `create`, `alter`, `drop`,
+    `truncate`, `other`; all, where none are given"""
+
+    @field_validator("dialect")
+    @classmethod
+    def _dialect_is_known(cls, dialect: str | None) -> str | None:
+        from sqlglot.dialects.dialect import Dialects  # here: it is slow to import
+
+        known = sorted(each.value for each in Dialects if each.value)
+        if dialect is not None and dialect not in known:
+            raise ValueError(f"found {dialect!r}, expected one of {', '.join(known)}")
+        return dialect
+
+
+@register_check(
+    "sql_valid",
+    SqlSettings,
+    cost="heavy",
+    examples=(
+        Example("```sql\nselect name from users where id = 7;\n```", True, {"kinds": ["select"], "statements": 1}),
+        Example("select name frm users wher id = 7", False),
+        Example("with gone as (delete from users returning *) select * from gone", False, {"kinds": ["select"]}),
+        Example("call refresh_users()", None),
+    ),
+)
+def sql_valid(shard: pa.Table, settings: SqlSettings) -> CheckVerdicts:
+    """The whole output parses as SQL, bare or in a code fence: one or more statements, of the kinds allowed.
+
+    Parsed by sqlglot, which is lenient: it refuses what it can't read, and lets some pass that a database refuses. No
+    table or column is looked up. A bare expression is no statement. A query is a `select`, whatever it begins with; a
+    statement that writes within a `with`, and `select ... into`, count as what they do. A statement that sqlglot keeps
+    as text (`call`, `explain`, ...) can't be told: unscored, or a fail where `kinds` are given without `other`. So
+    stays unscored what is longer than 10,000 characters or nested too deeply.
+    """
+    return judge_syntax(shard, settings, "SQL", MOST_SQL, lambda text: _read_sql(text, settings))
+
+
+class _Unread(Exception):
+    """A statement that sqlglot keeps as text."""
+
+
+def _read_sql(text: str, settings: SqlSettings) -> None:
+    statements = _parse(text, settings)
+    if not statements:
+        raise Misfit("found no statement, expected SQL")
+    if settings.statements is not None and len(statements) > settings.statements:
+        raise Misfit(f"found {len(statements)} statements, expected at most {settings.statements}")
+    for statement in statements:
+        kind = _kind_of(statement)
+        if kind is None:
+            shown = cut_text(statement.sql(), EXCERPT_CHARACTERS)
+            raise Misfit(f"found the expression '{shown}', expected a statement")
+        for each in (kind, *_kinds_within(statement)):
+            if settings.kinds is not None and each not in settings.kinds:
+                raise Misfit(f"found the kind '{each}', expected {quote_words(settings.kinds)}")
+
+
+def _parse(text: str, settings: SqlSettings) -> list[Any]:
+    from sqlglot.errors import ParseError, SqlglotError, TokenError
+
+    try:
+        return on_a_full_stack(partial(_statements, text, settings.dialect))
+    except _Unread as unread:
+        if settings.kinds is not None and "other" not in settings.kinds:
+            raise Misfit(f"found a statement with {unread}, expected {quote_words(settings.kinds)}") from None
+        raise CannotTell(f"found a statement that can't be read: {unread}") from None
+    except ParseError as error:
+        first: dict[str, Any] = error.errors[0] if error.errors else {"description": str(error)}
+        words = CLASS_NAME.sub(r"\1", TOKEN_TEXT.sub(r"\1", str(first["description"])))
+        raise Misfit(words, first.get("line"), first.get("col")) from None
+    except TokenError as error:
+        raise _token_misfit(error) from None
+    except RecursionError:
+        raise CannotTell("nested too deeply to parse") from None
+    except (SqlglotError, ValueError, TypeError, AttributeError, LookupError) as error:
+        raise CannotTell(f"the parser gave up: {type(error).__name__}: {error}") from None
+
+
+def _token_misfit(error: Exception) -> Misfit:
+    reason = str(error.__cause__ or error)
+    place = TOKEN_PLACE.search(reason)
+    return Misfit(reason) if place is None else Misfit(reason[: place.start()], int(place[1]), int(place[2]))
+
+
+def _statements(text: str, dialect: str | None) -> list[Any]:
+    language, parser_class = _quiet(dialect)
+    tokens = language.tokenize(text)
+    return [each for each in parser_class(dialect=language).parse(tokens, text) if each is not None]
+
+
+@lru_cache
+def _quiet(dialect: str | None) -> tuple[Any, Any]:
+    """The dialect and its parser without their log lines about what they keep as text."""
+    from sqlglot.dialects.dialect import Dialect
+
+    language: Any = Dialect.get_or_raise(dialect)
+    language.to_json_path = lambda path: path
+
+    def stop(parser: Any) -> None:
+        raise _Unread(repr(parser._prev.text.upper()))
+
+    parser_class: Any = type(language.parser_class)
+    return language, parser_class("QuietParser", (language.parser_class,), {"_warn_unsupported": stop})
+
+
+def _kind_of(statement: Any) -> Kind | None:
+    """None for what is no statement."""
+    from sqlglot import exp
+
+    for name, kind in KIND_OF_CLASS.items():
+        if isinstance(statement, getattr(exp, name)):
+            return kind
+    return None if isinstance(statement, tuple(getattr(exp, name) for name in NO_STATEMENTS)) else "other"
+
+
+def _kinds_within(statement: Any) -> Iterator[Kind]:
+    """What a statement does beside what it is: a `with` that writes, and `select ... into`."""
+    from sqlglot import exp
+
+    for part in statement.find_all(exp.CTE, exp.Into):
+        if isinstance(part, exp.Into):
+            yield "create"
+        else:
+            yield _kind_of(part.this) or "other"

@@ -1,0 +1,11 @@
+"""Checks of words, phrases and patterns."""
+
+from rubrics.checks.wording import affixes, keywords, patterns
+
+MODULES = (
+    keywords,
+    affixes,
+    patterns,
+)
+
+__all__ = ["MODULES"]

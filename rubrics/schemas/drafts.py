@@ -1,0 +1,88 @@
+"""Which draft a schema is written in, and the validator class of that draft with its keywords made safe."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker, ValidationError, validators
+from jsonschema.exceptions import best_match
+from jsonschema.protocols import Validator
+
+from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from rubrics.schemas.keywords import metered_keywords
+
+Schema = dict[str, Any]
+Draft = type[Validator]
+
+
+class SchemaFault(Exception):
+    """What is wrong with a schema, in one sentence."""
+
+
+def draft_of(schema: Schema, others: Mapping[str, Schema]) -> Draft:
+    """The draft that `$schema` names; without one, the draft of the other schemas, or 2020-12.
+
+    others: those that it may refer to; they name the draft only where they all name the same. Raises `SchemaFault`.
+    """
+    if "$schema" in schema:
+        return _draft_named(schema["$schema"])
+    named = {_draft_named(other["$schema"]) for other in others.values() if "$schema" in other}
+    return named.pop() if len(named) == 1 else Draft202012Validator
+
+
+def refuse_other_draft(name: str, schema: Schema, draft: Draft) -> None:
+    """One validation has one draft. Raises `SchemaFault`."""
+    if "$schema" in schema and _draft_named(schema["$schema"]) is not draft:
+        found, expected = schema["$schema"], draft.META_SCHEMA["$schema"]
+        raise SchemaFault(f"$ref: found {name!r} of the draft {found!r}, expected one of {expected!r}")
+
+
+def _draft_named(name: Any) -> Draft:
+    find_draft: Callable[..., Draft | None] = validators.validator_for
+    draft = find_draft({"$schema": name}, default=None) if isinstance(name, str) else None
+    if draft is None:
+        raise SchemaFault(f"$schema: found {name!r}, expected a JSON Schema draft from 3 to 2020-12")
+    return draft
+
+
+@cache
+def safe_class(draft: Draft) -> Draft:
+    """The draft's validator with every keyword counted, and those that could stall replaced."""
+    extend: Callable[..., Draft] = validators.extend
+    return extend(draft, validators=metered_keywords(dict(draft.VALIDATORS)))
+
+
+def without_dialect(schema: Schema) -> Schema:
+    """The schema without `$schema`, at whose sight jsonschema would go back to its own keywords."""
+    return {key: value for key, value in schema.items() if key != "$schema"}
+
+
+def dialect_fault(schema: Any, draft: Draft) -> str | None:
+    """What the draft's own schema finds wrong. Formats are left out: "regex" would be Python's syntax, not RE2's."""
+    meta_validator = draft(draft.META_SCHEMA, format_checker=FormatChecker(formats=()))
+    error = best_match(meta_validator.iter_errors(schema))
+    return None if error is None else describe_error(error)
+
+
+def describe_error(error: ValidationError | Any) -> str:
+    """The path and the message; a long instance in the message would push its end, the reason, out of sight."""
+    shown = repr(error.instance)
+    message = error.message.replace(shown, cut_text(shown, EXCERPT_CHARACTERS)) if shown else error.message
+    return cut_text(f"{error.json_path}: {message}")
+
+
+def entries_in(schema: Any, most: int) -> int:
+    """How many values the schema holds, counted no further than just beyond the most."""
+    count, waiting = 0, [schema]
+    while waiting and count <= most:
+        value = waiting.pop()
+        count += 1
+        waiting += list(_held_by(value))
+    return count
+
+
+def _held_by(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list | tuple):
+        yield from value

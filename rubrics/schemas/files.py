@@ -1,0 +1,124 @@
+"""The schemas of a rubric: those that are named as files beside it are read and written out."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from rubrics.errors import ModelFault
+from rubrics.plain_words import Place, place_text, shown
+from rubrics.yaml_lines import DEEPEST, read_yaml
+
+RULE = "unsafe-schema"
+SUFFIXES = (".json", ".yaml", ".yml")
+MOST_BYTES = 1_000_000
+MOST_LEVELS = DEEPEST - 5  # the rubric stands around it
+
+Values = dict[str, Any]
+FoundFault = tuple[Place, str, str]
+
+
+def write_out_schemas(values: Values, folder: Traversable) -> tuple[Values, list[FoundFault]]:
+    """A rubric's values with the content of its schema files in the place of their names, and what can't be read.
+
+    folder: where the files stand. One that can't be read becomes an empty schema, so that the references to it are no
+    second fault.
+    """
+    entries = values.get("schemas")
+    if not isinstance(entries, dict):
+        return values, []
+    written: Values = {}
+    found: list[FoundFault] = []
+    for name, entry in entries.items():
+        try:
+            written[name] = _read_schema(entry, folder) if isinstance(entry, str) else entry
+        except ModelFault as fault:
+            written[name] = {}
+            place: Place = ("schemas", name)
+            found.append((place, f"{place_text(place)}: {fault}", fault.rule))
+    return {**values, "schemas": written}, found
+
+
+def _read_schema(name: str, folder: Traversable) -> Values:
+    from rubrics.checks.structured.json_text import count_levels  # here: the checks take pyarrow's compute module
+
+    content = _content(name, folder)
+    schema = _from_json(content) if name.endswith(".json") else _from_yaml(name, content)
+    if not isinstance(schema, dict):
+        raise _fault(f"found {shown(schema)} in {name}, expected a JSON Schema: a mapping of keys to values")
+    if count_levels(schema) > MOST_LEVELS:
+        raise _fault(f"found more than {MOST_LEVELS} levels of nesting in {name}, expected fewer")
+    try:
+        json.dumps(schema, allow_nan=False, ensure_ascii=False).encode()
+    except ValueError as error:
+        raise _fault(f"found what JSON can't hold in {name} ({error}), expected plain numbers and text") from None
+    return schema
+
+
+def _content(name: str, folder: Traversable) -> bytes:
+    """The file's bytes. Raises `ModelFault` where it is not a file below the folder."""
+    parts = PurePosixPath(name).parts
+    if not name.endswith(SUFFIXES):
+        raise _fault(f"found {shown(name)}, expected a JSON Schema, or a file that ends in {', '.join(SUFFIXES)}")
+    if name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\x00" in name:
+        raise _fault(f"found {shown(name)}, expected a path below the rubric's folder")
+    file = folder.joinpath(*parts)
+    try:
+        if isinstance(file, Path) and not _is_below(file, folder):
+            raise _fault(f"found {shown(name)}, which leads out of the rubric's folder, expected a file below it")
+        if not file.is_file():
+            raise _fault(f"found no file {shown(name)} beside the rubric, expected one")
+        with file.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise _fault(f"found {shown(name)}, which can't be read ({error.strerror}), expected a file") from None
+    if len(content) > MOST_BYTES:
+        raise _fault(f"found more than {MOST_BYTES:,} bytes in {name}, expected fewer")
+    return content
+
+
+def _is_below(file: Path, folder: Traversable) -> bool:
+    above = os.path.realpath(str(folder))
+    return os.path.commonpath([above, os.path.realpath(file)]) == above
+
+
+def _from_json(content: bytes) -> Any:
+    from rubrics.checks.structured.json_text import NotJson, parse_json
+
+    try:
+        text = content.decode("utf-8-sig")
+        schema = parse_json(text)
+    except (NotJson, UnicodeDecodeError) as error:
+        raise _fault(f"found what is not JSON ({error}), expected a JSON Schema") from None
+    json.loads(text, object_pairs_hook=_refuse_repeats, parse_int=str)
+    return schema
+
+
+def _refuse_repeats(pairs: list[tuple[str, Any]]) -> None:
+    """JSON lets a key stand twice in an object, and the last one count. Raises `ModelFault`."""
+    counts = Counter(key for key, _ in pairs)
+    twice = [key for key, count in counts.items() if count > 1]
+    if twice:
+        raise _fault(f"found the key {shown(twice[0])} twice in an object, expected each key once")
+
+
+def _from_yaml(name: str, content: bytes) -> Any:
+    read = read_yaml(content, name)
+    if read.faults:
+        more = f" and {len(read.faults) - 1} more" if len(read.faults) > 1 else ""
+        raise _fault(f"found a file with faults ({read.faults[0]}{more}), expected one without")
+    return read.values
+
+
+def _fault(message: str) -> ModelFault:
+    return ModelFault(RULE, message)
+
+
+def schemas_in(values: Values) -> dict[str, Values]:
+    """The schemas of a rubric's values, as far as they are mappings."""
+    entries = values.get("schemas")
+    pairs: Iterator[tuple[str, Any]] = iter(entries.items()) if isinstance(entries, dict) else iter(())
+    return {name: entry for name, entry in pairs if isinstance(entry, dict)}

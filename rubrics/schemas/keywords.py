@@ -1,0 +1,186 @@
+"""JSON Schema's keywords with a bound on their work.
+
+Each call of a keyword counts its steps, whether jsonschema's own code does it or, where that would use a backtracking
+engine, take quadratic time, round or read on after the answer is known, the code here.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+from jsonschema import ValidationError
+
+from rubrics.checks.evidence import quote_words
+from rubrics.schemas.evaluated import unevaluated_items, unevaluated_properties
+from rubrics.schemas.matching import match_any
+from rubrics.schemas.metering import spend
+
+Errors = Iterator[ValidationError]
+Keyword = Callable[..., Errors | None]  # None: no errors, as jsonschema takes it
+
+MESSAGE_CHARACTERS_A_STEP = 50
+STEPS_A_REFERENCE = 12
+SMALL_LOOP = 16  # entries that are gone through in a step
+# These validate each entry of the instance, or each part of themselves.
+ENTRIES = frozenset(
+    {"items", "prefixItems", "additionalItems", "contains", "propertyNames"}
+    | {"patternProperties", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"}
+)
+REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+PARTS = frozenset({"allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies", "extends", "disallow", "type"})
+
+
+def metered_keywords(keywords: dict[str, Keyword]) -> dict[str, Keyword]:
+    """A draft's keywords, made safe and counted."""
+    return {name: _counted(name, SAFE_KEYWORDS.get(name, keyword)) for name, keyword in keywords.items()}
+
+
+def _counted(name: str, keyword: Keyword) -> Keyword:
+    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Errors:
+        spend(_step_count(name, value, instance))
+        for error in keyword(validator, value, instance, schema) or ():
+            if not error.schema_path:  # made here; those from further down are counted there
+                spend(len(error.message) // MESSAGE_CHARACTERS_A_STEP)
+            yield error
+
+    return check
+
+
+def _step_count(name: str, value: Any, instance: Any) -> int:
+    """What a call costs, without the calls of other keywords that it leads to."""
+    entry_count = len(instance) if isinstance(instance, list | dict) else 0
+    part_count = len(value) if isinstance(value, list | dict) else 0
+    if name in REFERENCES:
+        return STEPS_A_REFERENCE
+    if name in ENTRIES:
+        return 1 + entry_count + part_count // SMALL_LOOP
+    if name == "properties":
+        return 1 + min(entry_count, part_count) + part_count // SMALL_LOOP
+    return 1 + (part_count if name in PARTS else part_count // SMALL_LOOP)
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: dict[str, Any]) -> Errors:
+    if validator.is_type(instance, "string") and not match_any([instance], pattern)[0]:
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: dict[str, Any], instance: Any, schema: dict[str, Any]) -> Errors:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, subschema in patterns.items():
+        for key, is_match in zip(instance, match_any(instance, pattern), strict=True):
+            if is_match:
+                spend(1)
+                yield from validator.descend(instance[key], subschema, path=key, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: dict[str, Any]) -> Errors:
+    if not validator.is_type(instance, "object"):
+        return
+    extras = _extra_keys(instance, schema)
+    if isinstance(allowed, dict):
+        for key in extras:
+            yield from validator.descend(instance[key], allowed, path=key)
+    elif not allowed and extras:
+        yield ValidationError(f"additional properties are not allowed: {quote_words(extras)}")
+
+
+def _extra_keys(instance: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """The keys that neither `properties` nor `patternProperties` speaks of, in the order of the object."""
+    extras = [key for key in instance if key not in schema.get("properties", {})]
+    for pattern in schema.get("patternProperties", {}):
+        matches = match_any(extras, pattern)
+        extras = [key for key, is_match in zip(extras, matches, strict=True) if not is_match]
+    return extras
+
+
+def _unique_items(validator: Any, is_wanted: bool, instance: Any, schema: dict[str, Any]) -> Errors:
+    if not is_wanted or not validator.is_type(instance, "array"):
+        return
+    seen = set()
+    for entry in instance:
+        frozen = _freeze(entry)
+        if frozen in seen:
+            yield ValidationError(f"found an entry more than once, expected unique items: {entry!r}")
+            return
+        seen.add(frozen)
+
+
+def _freeze(value: Any) -> Any:
+    """A hashable stand-in, equal where JSON Schema says equal: 1 and 1.0 are, 1 and true are not."""
+    spend(1)
+    if isinstance(value, dict):
+        return ("object", frozenset((key, _freeze(entry)) for key, entry in value.items()))
+    if isinstance(value, list):
+        return ("array", tuple(_freeze(entry) for entry in value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return (type(value), value)
+    # As text: Python's hash of a number is known, so many could be made to share one.
+    return ("number", str(int(value)) if math.isfinite(value) and value == int(value) else str(value))
+
+
+def _multiple_of(validator: Any, divisor: float, instance: Any, schema: dict[str, Any]) -> Errors:
+    """Exact: 0.07 is a multiple of 0.01, though its float divided by the other's is no whole number."""
+    if not validator.is_type(instance, "number"):
+        return
+    if math.isinf(instance):
+        raise OverflowError  # 1e999 is JSON, and too large to be told
+    if Fraction(repr(instance)) % Fraction(repr(divisor)):
+        yield ValidationError(f"{instance!r} is not a multiple of {divisor!r}")
+
+
+def _enum(validator: Any, allowed: list[Any], instance: Any, schema: dict[str, Any]) -> Errors:
+    if not any(_is_equal(each, instance) for each in allowed):
+        yield ValidationError(f"{instance!r} is not one of {allowed!r}")
+
+
+def _const(validator: Any, expected: Any, instance: Any, schema: dict[str, Any]) -> Errors:
+    if not _is_equal(expected, instance):
+        yield ValidationError(f"{expected!r} was expected")
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Whether JSON Schema says equal, as in `_freeze`."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        spend(1)
+        return one.keys() == other.keys() and all(_is_equal(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        spend(1 + min(len(one), len(other)) // SMALL_LOOP)
+        return len(one) == len(other) and all(_is_equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    return bool(one == other)
+
+
+def _any_of(validator: Any, subschemas: list[Any], instance: Any, schema: dict[str, Any]) -> Errors:
+    if not any(_is_valid(validator, instance, subschema) for subschema in subschemas):
+        yield ValidationError(f"{instance!r} is not valid under any of the given schemas")
+
+
+def _one_of(validator: Any, subschemas: list[Any], instance: Any, schema: dict[str, Any]) -> Errors:
+    valid = [subschema for subschema in subschemas if _is_valid(validator, instance, subschema)]
+    if not valid:
+        yield ValidationError(f"{instance!r} is not valid under any of the given schemas")
+    elif len(valid) > 1:
+        yield ValidationError(f"{instance!r} is valid under each of {', '.join(map(repr, valid))}")
+
+
+def _is_valid(validator: Any, instance: Any, subschema: Any) -> bool:
+    return next(validator.descend(instance, subschema), None) is None
+
+
+SAFE_KEYWORDS: dict[str, Keyword] = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
+    "multipleOf": _multiple_of,
+    "divisibleBy": _multiple_of,  # draft 3's name
+    "enum": _enum,
+    "const": _const,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "unevaluatedProperties": unevaluated_properties,
+    "unevaluatedItems": unevaluated_items,
+}

@@ -1,0 +1,204 @@
+"""What runs in a process of its own: functions of users, called one request after the other.
+
+It says `{"is_ready": true}` and waits. A request is a line of JSON. One with `allow` asks for an import: the answer is
+`{"is_vectorised": ..}` or `{"fault": ..}`. Another is a call, with `size` bytes of Arrow IPC after it: the answer is
+`{"is_ready": true}`, then a line for each row, `[level, evidence, fault]`, as soon as it is known, and `{"cpu_s": ..}`
+last. A `{"fault": ..}` before that is the last thing the process says.
+"""
+
+import ctypes
+import importlib
+import io
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Set
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from rubrics.functions import is_vectorised, is_within
+
+PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <linux/prctl.h>
+MOST_CHARACTERS = 201  # one more than is kept, so that the reader marks the cut
+MOST_LOG_CHARACTERS = 1_000_000  # what a process may print
+OUT_OF_MEMORY = b'{"fault": "function ran out of memory"}\n'
+
+Line = list[Any]  # level, evidence, fault
+
+
+def main(descriptor: int, parent: int, memory_limit_mb: int) -> None:
+    """Answer requests on a socket until the other end is closed. parent: the process without which this one ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        return
+    # Private memory that can be written, not the address space: libraries map far more of it than they use.
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_limit_mb << 20, memory_limit_mb << 20))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.set_inheritable(descriptor, False)
+    log = _BoundedLog(sys.stderr)
+    sys.stdout, sys.stderr = log, log
+    with socket.socket(fileno=descriptor) as connection, connection.makefile("rb") as requests:
+        # A copy of the process that a function makes has no say: its answers would be those of the next rows.
+        os.register_at_fork(after_in_child=lambda: os.close(connection.detach()))
+        _send(connection, {"is_ready": True})
+        _answer_all(connection, requests)
+
+
+class NoFunction(Exception):
+    """What a rubric names is not there, no function, or of another package."""
+
+
+class _BoundedLog(io.TextIOBase):
+    """What functions print, up to a length: a print in an endless loop can't fill the disk."""
+
+    encoding = "utf-8"  # libraries ask for it
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._room = stream, MOST_LOG_CHARACTERS
+
+    def write(self, text: str) -> int:
+        """Keep what there is room for."""
+        if self._room > 0:
+            self._stream.write(text[: self._room])
+            self._stream.flush()
+            self._room -= len(text)
+        return len(text)
+
+    def writable(self) -> bool:
+        """It can be written."""
+        return True
+
+    def fileno(self) -> int:
+        """The file's, for programs that a function starts."""
+        return int(self._stream.fileno())
+
+
+def _answer_all(connection: socket.socket, requests: Any) -> None:
+    functions: dict[str, Callable[..., Any]] = {}
+    for line in requests:
+        request = json.loads(line)
+        name = request["function"]
+        try:
+            if "allow" in request:
+                functions[name] = find_function(name, request["allow"])
+                _send(connection, {"is_vectorised": is_vectorised(functions[name])})
+            else:
+                _call(functions[name], request, requests.read(request["size"]), connection)
+        except MemoryError:
+            connection.sendall(OUT_OF_MEMORY)
+            return
+        except NoFunction as error:
+            _send(connection, {"fault": str(error)})
+        except BaseException as error:  # noqa: BLE001 - an import can raise anything
+            _send(connection, {"fault": _words(error)})
+
+
+def find_function(name: str, allow: list[str]) -> Callable[..., Any]:
+    """Import the function `module.path:name`. Raises what the import raises, and `NoFunction`.
+
+    It has to be made in a package that is allowed: what a module there imports from others is not for a rubric to call.
+    """
+    module, _, path = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise NoFunction(f"found no {part} in {module}, expected a function")
+        found = getattr(found, part)
+        if isinstance(found, ModuleType):
+            raise NoFunction(f"found a module, {found.__name__}, expected a function")
+    if not callable(found):
+        raise NoFunction(f"found a {type(found).__name__}, expected a function")
+    made_in = getattr(found, "__module__", None)
+    if not isinstance(made_in, str) or not is_within(made_in, allow):
+        raise NoFunction(f"found a function of {made_in}, expected one of {', '.join(allow)}")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _call(function: Callable[..., Any], request: Any, body: bytes, connection: socket.socket) -> None:
+    import pyarrow as pa  # here: a mere look whether a function is there does without
+
+    pa.set_cpu_count(1)
+    began = time.process_time()
+    table = pa.ipc.open_stream(body).read_all()
+    _send(connection, {"is_ready": True})
+    settings = [request["settings"]] if request["settings"] else []
+    answers = _call_once if is_vectorised(function) else _call_rows
+    for lines in answers(function, table, settings):
+        _send(connection, *lines)
+    _send(connection, {"cpu_s": time.process_time() - began})
+
+
+def _call_rows(function: Callable[..., Any], table: Any, settings: list[Any]) -> Iterator[list[Line]]:
+    """One answer at a time: when the process is lost, it is known which row it was at."""
+    for row in table.to_pylist():
+        yield _guarded(partial(_row_verdict, function, row, settings))
+
+
+def _row_verdict(function: Callable[..., Any], row: dict[str, Any], settings: list[Any]) -> list[Line]:
+    metadata = json.loads(row["metadata"]) if row["metadata"] else {}
+    return [_verdict(function(row | {"metadata": metadata, "context": row["context"] or []}, *settings))]
+
+
+def _call_once(function: Callable[..., Any], table: Any, settings: list[Any]) -> Iterator[list[Line]]:
+    lines = _guarded(partial(_verdicts, function, table, settings))
+    yield lines if len(lines) == table.num_rows else lines * table.num_rows
+
+
+def _verdicts(function: Callable[..., Any], table: Any, settings: list[Any]) -> list[Line]:
+    found = function(table, *settings)
+    for to_list in ("to_pylist", "tolist"):  # Arrow's, numpy's
+        found = getattr(found, to_list)() if hasattr(found, to_list) else found
+    if isinstance(found, (str, bytes, Mapping, Set)):  # what they hold is no verdict, or has no order
+        raise TypeError(f"found a {type(found).__name__}, expected a sequence with an entry for each row")
+    verdicts = list(found)
+    if len(verdicts) != table.num_rows:
+        raise ValueError(f"found {len(verdicts)} verdicts, expected {table.num_rows}")
+    return [_verdict(verdict) for verdict in verdicts]
+
+
+def _verdict(returned: Any) -> Line:
+    """What a function returned: a level, True, False or None; or a pair of it and its evidence."""
+    is_pair = isinstance(returned, (tuple, list)) and len(returned) == 2
+    level, evidence = returned if is_pair else (returned, None)
+    for library, to_plain in (("numpy", "item"), ("pyarrow.lib", "as_py")):
+        if type(level).__module__ == library and hasattr(level, to_plain):
+            level = getattr(level, to_plain)()
+    if isinstance(level, int) and not isinstance(level, bool):
+        level = str(level)  # the levels of a scale are numbers
+    if level is not None and not isinstance(level, (bool, str)):
+        kind = type(level).__name__
+        return [None, None, f"function returned a {kind}, expected a level id, True, False or None"[:MOST_CHARACTERS]]
+    return [_cut(level), None if evidence is None else _cut(str(evidence)), None]
+
+
+def _cut(level: Any) -> Any:
+    return level[:MOST_CHARACTERS] if isinstance(level, str) else level
+
+
+def _guarded(call: Callable[[], list[Line]]) -> list[Line]:
+    """What a call makes, or one line that says how it failed."""
+    try:
+        return call()
+    except MemoryError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: a function ends no run
+        return [[None, None, f"function raised {_words(error)}"[:MOST_CHARACTERS]]]
+
+
+def _words(error: BaseException) -> str:
+    try:
+        words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    except Exception:  # noqa: BLE001 - the error's own __str__
+        words = type(error).__name__
+    return " ".join(words[:MOST_CHARACTERS].split())
+
+
+def _send(connection: socket.socket, *answers: Any) -> None:
+    connection.sendall("".join([json.dumps(answer) + "\n" for answer in answers]).encode())

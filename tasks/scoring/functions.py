@@ -1,0 +1,218 @@
+"""Verdicts of functions of users: called in processes of their own, so that none can end a run or hold it up."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from rubrics.checks.columns import text_column
+from rubrics.checks.evidence import cut_text
+from rubrics.errors import Fault, RubricError
+from rubrics.methods import FunctionMethod
+from rubrics.model import Criterion, Rubric
+from rubrics.outputs import OUTPUT_COLUMNS
+from rubrics.verdicts import verdict_table
+from tasks.functions import FunctionSettings, runnable_functions
+from tasks.scoring.function_process import FunctionFault, FunctionProcess, ProcessLost, Reply
+from tasks.scoring.unsupported import leave_unscored
+from tasks.timings import Timing
+
+FUNCTION_COLUMNS = tuple(column for column in OUTPUT_COLUMNS if column != "criteria")
+CANT_TELL = "the function can't tell"
+MOST_LOST = 20  # processes that a shard may cost a function, before its other rows are left alone
+SLICE_ROWS, SLICE_BYTES = 1_000, 1 << 23  # what a process takes in at once, where it is called row by row
+
+
+class FunctionPool:
+    """Processes that call functions: one for each call under way, kept for the next; all end with the pool."""
+
+    def __init__(self, settings: FunctionSettings, log_file: Path | None = None) -> None:
+        """log_file: takes what functions print; None drops it."""
+        self.settings, self._log_file = settings, log_file
+        self._lock = threading.Lock()
+        self._idle: list[FunctionProcess] = []
+        self._alive: set[FunctionProcess] = set()
+        self._is_closed = False
+        # The kernel ends a process with the thread that started it: this one lives as long as the pool.
+        self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="start functions")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes; a call under way raises."""
+        with self._lock:
+            self._is_closed = True
+            alive, self._alive, self._idle = list(self._alive), set(), []
+        for process in alive:
+            process.end()
+        self._starter.shutdown()
+
+    def find(self, function: str) -> None:
+        """Import a function and let it be. Raises `FunctionFault`."""
+        process = self._take()
+        try:
+            process.find(function)
+        except ProcessLost as lost:
+            self._drop(process)
+            raise FunctionFault(str(lost).replace("function", "its import", 1)) from None
+        except FunctionFault:
+            self._drop(process)  # what a half import left behind bears on no other
+            raise
+        self._give_back(process)
+
+    def call(self, method: FunctionMethod, rows: pa.Table, timing: Timing) -> list[Reply]:
+        """What the function says of each row. rows: `FUNCTION_COLUMNS`.
+
+        A row whose call ends or outlasts its process has the reason, and the next one goes on in a new process; for a
+        vectorised function all of the rows are one call.
+        """
+        replies: list[Reply] = []
+        lost_count = 0
+        while len(replies) < rows.num_rows:
+            process = self._take()
+            is_vectorised = False
+            try:
+                is_vectorised = process.find(method.function)
+                for part in _parts(rows.slice(len(replies)), is_whole=is_vectorised):
+                    _gather(process.call(method, part), replies, timing)
+            except FunctionFault as fault:
+                self._drop(process)
+                replies += _failed(f"function can't be imported: {fault}", rows.num_rows - len(replies))
+            except ProcessLost as lost:
+                self._drop(process)
+                lost_count += 1
+                rest = rows.num_rows - len(replies)  # none, where it ended after the last row
+                replies += _failed(str(lost), rest if is_vectorised else min(rest, 1))
+                if lost_count == MOST_LOST:
+                    words = f"function not called: {MOST_LOST} calls of the shard ended its process, the last: {lost}"
+                    replies += _failed(words, rows.num_rows - len(replies))
+            else:
+                self._give_back(process)
+        return replies
+
+    def _take(self) -> FunctionProcess:
+        while process := self._idle_process():
+            if process.is_alive():
+                return process
+            self._drop(process)
+        process = self._starter.submit(FunctionProcess, self.settings, self._log_file).result()
+        with self._lock:
+            self._alive.add(process)
+        return process
+
+    def _idle_process(self) -> FunctionProcess | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _give_back(self, process: FunctionProcess) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(process)
+
+    def _drop(self, process: FunctionProcess) -> None:
+        """End a process. Raises `RuntimeError` where the pool was closed: then it is no row's fault that it ended."""
+        process.end()
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("found the processes of functions closed, expected them open")
+            self._alive.discard(process)
+
+
+@contextmanager
+def opened_functions(rubric: Rubric, settings: FunctionSettings, log_file: Path) -> Iterator[FunctionPool | None]:
+    """A pool for the rubric's functions while the block runs; None where it has none that may run."""
+    if not runnable_functions(rubric, settings):
+        yield None
+        return
+    with FunctionPool(settings, log_file) as pool:
+        yield pool
+    if log_file.exists() and not log_file.stat().st_size:
+        log_file.unlink()
+
+
+def probe_functions(rubric: Rubric, settings: FunctionSettings) -> None:
+    """Import each function of the rubric that may run. Raises `RubricError` where one can't be had."""
+    faults = []
+    with FunctionPool(settings) as pool:
+        for criterion_id, name in runnable_functions(rubric, settings).items():
+            try:
+                pool.find(name)
+            except FunctionFault as fault:
+                message = f"{criterion_id}: the function {name}: {fault}"
+                expected = "" if "expected" in message else ", expected a function that can be imported"
+                faults.append(Fault(rubric.id, None, message + expected))
+    if faults:
+        raise RubricError(tuple(faults))
+
+
+def score_function(
+    run_id: str, criterion: Criterion, rows: pa.Table, pool: FunctionPool | None, timing: Timing
+) -> pa.Table:
+    """The verdicts of a criterion's function, as `VERDICT_SCHEMA`: unscored where its package may not run.
+
+    rows: `output_id` and `FUNCTION_COLUMNS`. Raises `TypeError` for a criterion of another method.
+    """
+    method = criterion.method
+    if not isinstance(method, FunctionMethod):
+        raise TypeError(f"{criterion.id}: found the method {method.type}, expected function")
+    if pool is None or not pool.settings.allows(method.function):
+        return leave_unscored(run_id, criterion, rows)
+    replies = pool.call(method, rows.select(FUNCTION_COLUMNS), timing)
+    scores = {level.id: level.score for level in criterion.ranked_levels}
+    graded = [_graded(tuple(scores), *reply) for reply in replies]
+    return verdict_table(
+        run_id,
+        criterion,
+        text_column(rows, "output_id"),
+        pa.array([level_id for level_id, _, _ in graded], pa.string()),
+        pa.array([scores.get(level_id or "") for level_id, _, _ in graded], pa.float64()),
+        reasons=pa.array([reason for _, _, reason in graded], pa.string()),
+        evidence=pa.array([evidence for _, evidence, _ in graded], pa.string()),
+    )
+
+
+def _graded(
+    levels: tuple[str, ...], level: str | bool | None, evidence: str | None, fault: str | None
+) -> tuple[str | None, str | None, str | None]:
+    """The level's id, the evidence, and why there is no level. levels: ids, worst first."""
+    shown = None if evidence is None else cut_text(evidence)
+    if isinstance(level, bool):
+        return levels[-1 if level else 0], shown, None
+    if level in levels:
+        return level, shown, None
+    if level is None:
+        return None, shown, cut_text(fault or CANT_TELL)
+    return None, shown, cut_text(f"unknown_level: {cut_text(level, 60)!r}, expected one of {', '.join(levels)}")
+
+
+def _parts(rows: pa.Table, *, is_whole: bool) -> Iterable[pa.Table]:
+    """The rows as a process takes them in: all at once, or some at a time."""
+    if is_whole:
+        return (rows,)
+    row_bytes = max(rows.nbytes // rows.num_rows, 1)
+    count = max(min(SLICE_ROWS, SLICE_BYTES // row_bytes), 1)
+    return (rows.slice(start, count) for start in range(0, rows.num_rows, count))
+
+
+def _gather(answers: Iterable[Reply | float], replies: list[Reply], timing: Timing) -> None:
+    """Keep each reply as it comes: what came before a process was lost stays."""
+    for answer in answers:
+        if isinstance(answer, float):
+            timing.cpu_s += answer
+        else:
+            replies.append(answer)
+
+
+def _failed(reason: str, count: int) -> list[Reply]:
+    return [(None, None, reason)] * count

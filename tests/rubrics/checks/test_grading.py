@@ -1,0 +1,54 @@
+"""Verdicts of many criteria, built together, are those of each alone."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from rubrics.checks.grading import Finding, grade_findings, grade_outputs
+from rubrics.checks.registry import CheckVerdicts
+from rubrics.model import Criterion
+from rubrics.verdicts import VERDICT_SCHEMA
+
+LEVELS = [{"id": "bad", "score": 0.2}, {"id": "pass", "score": 0.6}, {"id": "good", "score": 0.9}]
+
+
+def finding(criterion_id: str, ids: list[str], is_passed: list[bool | None], levels: Any = (), **texts: Any) -> Finding:
+    method = {"type": "check", "check": "length_words", "settings": {"max": 3}}
+    body = {"id": criterion_id, "description": "Is it so?", "method": method, "levels": levels}
+    arrays = {"evidence": [None] * len(ids)} | texts
+    columns = {name: pa.array(values, pa.string()) for name, values in arrays.items()}
+    found = CheckVerdicts(pa.array(is_passed, pa.bool_()), **columns)
+    return Finding(Criterion.model_validate(body), pa.array(ids, pa.string()), found)
+
+
+FINDINGS = [
+    finding("plain", ["a", "b", "c"], [True, False, None]),
+    finding("none", [], []),
+    finding("levels", ["c"], [False], LEVELS, evidence=["4 words"]),
+    finding("graded", ["a", "b"], [True, None], LEVELS, level_ids=["pass", None], reasons=[None, "no reference"]),
+    finding("large", ["a"], [True]),
+]
+
+
+def test_verdicts_of_many_criteria_are_those_of_each_alone():
+    for findings in (FINDINGS, FINDINGS[:3], FINDINGS[1:2]):
+        each = [grade_outputs("r", one.criterion, one.output_ids, one.found) for one in findings]
+        assert grade_findings("r", findings).to_pylist() == pa.concat_tables(each).to_pylist()
+
+
+def test_a_level_that_a_check_names_is_the_one_of_its_own_criterion():
+    verdicts = grade_findings("r", FINDINGS).select(["criterion_id", "output_id", "level_id", "score", "reason"])
+    # "pass" is 1 where a criterion names no levels and 0.6 where these do
+    assert [tuple(row.values()) for row in verdicts.to_pylist()] == [
+        ("plain", "a", "pass", 1.0, None),
+        ("plain", "b", "fail", 0.0, None),
+        ("plain", "c", None, None, "the check can't tell"),
+        ("levels", "c", "bad", 0.2, None),
+        ("graded", "a", "pass", 0.6, None),
+        ("graded", "b", None, None, "no reference"),
+        ("large", "a", "pass", 1.0, None),
+    ]
+
+
+def test_no_criteria_have_no_verdicts():
+    assert grade_findings("r", []).schema == VERDICT_SCHEMA
