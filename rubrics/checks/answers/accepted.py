@@ -67,10 +67,13 @@ class Accepted:
     @property
     def reasons(self) -> pa.StringArray:
         """Why a row can't be told: (row,)."""
+        unanswered = evidence_where(pa.array(~self.has_answer), NO_REFERENCE)
+        if not self.is_crowded.any():
+            return unanswered
         crowded = evidence_where(
             pa.array(self.is_crowded), f"too many answers in the reference, at most {MOST_ANSWERS}"
         )
-        return pc.coalesce(crowded, evidence_where(pa.array(~self.has_answer), NO_REFERENCE))
+        return pc.coalesce(crowded, unanswered)
 
     def is_any(self, is_met: Mask) -> pa.BooleanArray:
         """Whether a row meets one of its answers, null where it has none. is_met: (pair,). Returns (row,)."""

@@ -70,7 +70,8 @@ class NumberFormat:
             # Nearly always one of the last matches holds a number; a giant cluster may have a million of them.
             for most in (FEW_MATCHES, None):
                 matches = deque(self._matches_of(cluster), most)
-                found = next(filter(None, map(self._read_match, reversed(matches))), None)
+                distinct = {match[0]: match for match in reversed(matches)}
+                found = next(filter(None, map(self._read_match, distinct.values())), None)
                 if found:
                     return found[-1]
                 if len(matches) != most:

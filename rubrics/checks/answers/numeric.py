@@ -1,8 +1,9 @@
 """The check of a number against the accepted one, in exact arithmetic."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Annotated, Literal, NamedTuple, Self
 
 import pyarrow as pa
@@ -103,9 +104,7 @@ def _judge_row(
         return RowFinding(None, reason=f"too many numbers: found more than {MOST_NUMBERS} different ones")
     if settings.take != "only" or len(numerals) == 1:
         values = [_value(numeral, settings) for numeral in numerals]
-        if any(
-            value is not None and _is_near(value, number.value, settings) for value in values for number in accepted
-        ):
+        if _is_any_near([value for value in values if value is not None], accepted, settings):
             return RowFinding(True)
         if None in values:
             return RowFinding(None, reason=TOO_LONG)
@@ -134,11 +133,20 @@ def _value(numeral: Numeral, settings: NumericSettings) -> Fraction | None:
     return value / 100 if value is not None and is_divided else value
 
 
-def _is_near(value: Fraction, expected: Fraction, settings: NumericSettings) -> bool:
-    if value == expected:
+def _is_any_near(values: Sequence[Fraction], accepted: Sequence[AcceptedNumber], settings: NumericSettings) -> bool:
+    """Whether a value lies within the tolerance of an accepted one; there may be many of both."""
+    if not {number.value for number in accepted}.isdisjoint(values):
         return True
+    if not settings.tolerance and not settings.relative_tolerance:
+        return False
     tolerance, relative = (Fraction(repr(share)) for share in (settings.tolerance, settings.relative_tolerance))
-    return abs(value - expected) <= max(tolerance, relative * abs(expected))
+    reaches = [max(tolerance, relative * abs(number.value)) for number in accepted]
+    spans = sorted(
+        (number.value - reach, number.value + reach) for number, reach in zip(accepted, reaches, strict=True)
+    )
+    starts, stops = [start for start, _ in spans], list(accumulate((stop for _, stop in spans), max))
+    begun_counts = (bisect_right(starts, value) for value in values)
+    return any(count and value <= stops[count - 1] for value, count in zip(values, begun_counts, strict=True))
 
 
 def _shown(numeral: Numeral) -> str:

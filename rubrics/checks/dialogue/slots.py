@@ -16,7 +16,7 @@ from rubrics.checks.matching import find_likely
 from rubrics.checks.privacy.phone_numbers import LIKELY, find_phones
 from rubrics.checks.privacy.pii_kinds import LETTERS
 from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.wording.keywords import Words
+from rubrics.checks.wording.keywords import ShortWords
 
 SlotKind = Literal["date", "time", "weekday", "number", "percent", "money", "email", "phone", "url"]
 
@@ -79,7 +79,7 @@ class SlotSettings(CheckSettings):
 
     all: Annotated[tuple[SlotKind, ...], Field(min_length=1)] | None = None
     """the kinds of which each has to occur: date, time, weekday, number, percent, money, email, phone, url"""
-    names: Annotated[Mapping[str, Words], Field(min_length=1)] | None = None
+    names: Annotated[Mapping[str, ShortWords], Field(min_length=1)] | None = None
     """further slots, each with the texts of which one has to occur as whole words: {person: [Ada, Bob]}"""
     relative_dates: bool = False
     """whether "tomorrow" or a weekday is a date"""

@@ -50,7 +50,7 @@ def _read_phrase(phrase: str) -> str:
     return phrase
 
 
-Phrase = Annotated[str, AfterValidator(_read_phrase), Field(max_length=10_000)]
+Phrase = Annotated[str, AfterValidator(_read_phrase), Field(max_length=500)]  # a longer one would stall the search
 
 
 class ToolClaimSettings(CheckSettings):

@@ -13,7 +13,7 @@ from rubrics.checks.ifeval.instruction import (
     register_column_instruction,
     register_instruction,
 )
-from rubrics.checks.ifeval.searching import Keyword, StrippedKeyword, count_keyword, find_keyword, find_word
+from rubrics.checks.ifeval.searching import Keyword, StrippedKeyword, count_keyword, find_keywords, find_words
 from rubrics.checks.registry import CheckSettings, Example
 from rubrics.checks.rows import RowFinding
 
@@ -72,7 +72,7 @@ def existence(texts: list[str], settings: ExistenceSettings) -> list[RowFinding]
     A keyword is found inside longer words too: "day" is in "yesterday". It is a pattern, as in IFEval, so that "e.g."
     finds "eggs"; settings whose pattern RE2 does not take, such as "C++", are refused (write `C\\\\+\\\\+`).
     """
-    finds = [find_keyword(texts, keyword) for keyword in settings.keywords]
+    finds = find_keywords(texts, settings.keywords)
     return [_all_found(settings.keywords, row) for row in zip(*finds, strict=True)]
 
 
@@ -113,7 +113,7 @@ def forbidden_words(texts: list[str], settings: ForbiddenWordsSettings) -> list[
     not in "canyon". A script without spaces sets no word apart. The words are patterns, as in `keywords:existence`.
     One that ends with a mark, such as "wow!", is found before a space too, where IFEval's `\\b` wants a letter.
     """
-    finds = [find_word(texts, word) for word in settings.forbidden_words]
+    finds = find_words(texts, settings.forbidden_words)
     return [_none_found(settings.forbidden_words, row) for row in zip(*finds, strict=True)]
 
 

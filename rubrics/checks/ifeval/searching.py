@@ -5,11 +5,12 @@ time that is linear in the text. Letters match their lower case: "\u00c9" is "\u
 """
 
 import re
+from collections.abc import Sequence
 from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from rubrics.checks.regexes import Regex
 
@@ -24,16 +25,20 @@ def _not_empty(pattern: str) -> str:
     return pattern
 
 
-Keyword = Annotated[Regex, AfterValidator(_not_empty)]
+# Long enough for any word, and short enough to be looked for anew at each place of a text.
+Keyword = Annotated[Regex, Field(max_length=200), AfterValidator(_not_empty)]
 StrippedKeyword = Annotated[Keyword, AfterValidator(str.strip), AfterValidator(_not_empty)]
 
 
-def find_keyword(texts: list[str], keyword: str) -> list[bool]:
-    """Whether each text has the keyword, in any case."""
-    if SPECIAL.search(keyword):
-        return [*_matches(pa.array(texts, pa.string()), keyword).to_pylist()]
-    word = keyword.lower()
-    return [word in text.lower() for text in texts]
+def find_keywords(texts: list[str], keywords: Sequence[str]) -> list[list[bool]]:
+    """For each keyword whether each text has it, in any case: [keyword] of [text]."""
+    lowered = [text.lower() for text in texts]
+    return [
+        [*_matches(pa.array(texts, pa.string()), keyword).to_pylist()]
+        if SPECIAL.search(keyword)
+        else [keyword.lower() in text for text in lowered]
+        for keyword in keywords
+    ]
 
 
 def count_keyword(texts: list[str], keyword: str) -> list[int]:
@@ -44,12 +49,15 @@ def count_keyword(texts: list[str], keyword: str) -> list[int]:
     return [text.lower().count(word) for text in texts]
 
 
-def find_word(texts: list[str], keyword: str) -> list[bool]:
-    """Whether each text has the keyword, in any case, with no letter, number or underscore beside it."""
-    if SPECIAL.search(keyword):
-        return [*_find_alone(pa.array(texts, pa.string()), keyword).to_pylist()]
-    word = keyword.lower()
-    return [_has_word(text.lower(), word) for text in texts]
+def find_words(texts: list[str], keywords: Sequence[str]) -> list[list[bool]]:
+    """As `find_keywords`, with no letter, number or underscore beside it."""
+    lowered = [text.lower() for text in texts]
+    return [
+        [*_find_alone(pa.array(texts, pa.string()), keyword).to_pylist()]
+        if SPECIAL.search(keyword)
+        else [_has_word(text, keyword.lower()) for text in lowered]
+        for keyword in keywords
+    ]
 
 
 def _has_word(text: str, word: str) -> bool:

@@ -12,7 +12,7 @@ from rubrics.checks.ifeval.instruction import (
     register_column_instruction,
     register_instruction,
 )
-from rubrics.checks.ifeval.searching import StrippedKeyword, find_keyword
+from rubrics.checks.ifeval.searching import StrippedKeyword, find_keywords
 from rubrics.checks.registry import CheckSettings, Example
 from rubrics.checks.rows import RowFinding
 
@@ -56,7 +56,7 @@ def postscript(texts: list[str], settings: PostscriptSettings) -> list[RowFindin
     """
     marker = settings.postscript_marker
     known = POSTSCRIPTS.get(marker)
-    finds = [known.search(text.lower()) for text in texts] if known else find_keyword(texts, marker)
+    finds = [known.search(text.lower()) for text in texts] if known else find_keywords(texts, (marker,))[0]
     missing = RowFinding(False, f"missing {marker!r}")
     return [FOLLOWED if is_found else missing for is_found in finds]
 

@@ -29,6 +29,7 @@ COMMON_WORDS = frozenset((  # these tell little of what a text holds
 # fmt: on
 HAS_WORD = re.compile(r"\w")
 HAS_UNSPACED = re.compile(UNSPACED)
+MOST_PHRASE_WORDS = 20  # so many are compared at each place of a text
 APOSTROPHES = "’‘ʼ＇`´"  # noqa: RUF001
 OPEN_MARK = re.compile(r" ([.,!?;:])")
 CHOICE = re.compile(r"\(([^()]*)\)")
@@ -38,6 +39,9 @@ LEAST_ROWS_TO_PREFILTER = 32  # of fewer rows, reading all of them is faster tha
 def _has_words(phrase: str) -> str:
     if not HAS_WORD.search(phrase.replace("_", " ")):
         raise ValueError(f"found {phrase!r}, expected a phrase with a letter or a number")
+    word_count = len(TOKEN.findall(_fold(phrase)))
+    if word_count > MOST_PHRASE_WORDS:
+        raise ValueError(f"found a phrase of {word_count} words and marks, expected at most {MOST_PHRASE_WORDS}")
     key = _fold(phrase).strip(" '")
     if not HAS_UNSPACED.search(key) and not (TOKEN.match(key) and LAST_TOKEN.search(key)):
         raise ValueError(f"found {phrase!r}, expected no sign at its ends but . , ! ? ; :, for others do not count")

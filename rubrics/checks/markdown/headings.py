@@ -15,7 +15,7 @@ from rubrics.checks.evidence import cut_text, evidence_where, quote_words
 from rubrics.checks.markdown.lines import MarkdownLines, Places, count_places, mark_rows, match_mask, split_markdown
 from rubrics.checks.regexes import WHITESPACE
 from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.wording.keywords import Words, name_words
+from rubrics.checks.wording.keywords import ShortWords, name_words
 
 Level = Annotated[int, Field(ge=1, le=6, strict=True)]
 
@@ -33,6 +33,7 @@ DECORATION = rf"[{WHITESPACE}*_`~:\x{{ff1a}}\x{{200d}}\x{{fe0f}}\x{{2190}}-\x{{2
 NUMBERING = rf"(?:[0-9]+(?:\.[0-9]+)*[.)]?[{WHITESPACE}\x{{fe0f}}\x{{20e3}}]+)?"
 LABEL_START = rf"^[ \t]*(?:[-*+•][ \t]+)?{DECORATION}{NUMBERING}[*_`{WHITESPACE}]*"
 LABEL_END = rf"(?:[*_`{WHITESPACE}]*[:\x{{ff1a}}]|(?:\*\*|__)[{WHITESPACE}]*$)"
+LABEL_MARK = r"[:\x{ff1a}*_]"  # of which every label has one at its end
 NOWHERE = np.iinfo(np.int64).max
 
 
@@ -46,9 +47,9 @@ class HeadingSettings(BoundsSettings):
 class SectionSettings(CheckSettings):
     """The titles of the sections, under exactly one of `any` and `all`."""
 
-    any: Words | None = None
+    any: ShortWords | None = None
     """the titles of which one is enough"""
-    all: Words | None = None
+    all: ShortWords | None = None
     """the titles that all have to stand there"""
     in_order: bool = False
     """the titles of `all` follow one another as they are listed; others may stand between them"""
@@ -178,9 +179,11 @@ def _find_titles(lines: MarkdownLines, settings: SectionSettings) -> list[Places
             pattern = rf"{case}^{DECORATION}(?:{NUMBERING}{DECORATION})??{words}{DECORATION}$"
             hits[index] = found.places[is_level & match_mask(found.titles, pattern)]
     if settings.kind != "heading":
+        likely = np.flatnonzero(lines.matches(LABEL_MARK))
+        texts = lines.texts.take(pa.array(likely))
         for index, title in enumerate(settings.titles):
-            is_label = lines.matches(rf"{case}{LABEL_START}{re.escape(title.strip())}{LABEL_END}")
-            hits[index] = np.concatenate([hits[index], np.flatnonzero(is_label)])
+            is_label = match_mask(texts, rf"{case}{LABEL_START}{re.escape(title.strip())}{LABEL_END}")
+            hits[index] = np.concatenate([hits[index], likely[is_label]])
     return hits
 
 

@@ -17,6 +17,8 @@ from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, regis
 from rubrics.checks.wording.folding import Fold, fold_text, fold_texts
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=10_000)], ...], Field(min_length=1)]
+# What stands in a larger pattern: RE2 takes minutes over a text where a longer one nearly matches at each place.
+ShortWords = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=500)], ...], Field(min_length=1)]
 MANY_WORDS = 8  # so many are looked for at once first, for most outputs hold none of a long list
 LONGEST_WITH_CASE = 1_000  # letters; a longer word has too many states for RE2 where case is folded, and takes minutes
 BATCH_CHARACTERS = 2_000  # of the words in one pattern: RE2 takes none that is very large

@@ -1,0 +1,129 @@
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hostile_settings import WORSE
+from hostile_texts import hostile_texts
+from pydantic import ValidationError
+
+from rubrics.checks import check_names, find_check, read_settings
+from rubrics.checks.evidence import MOST_EVIDENCE_CHARACTERS
+from rubrics.checks.registry import Check, CheckVerdicts, Example
+from rubrics.checks.samples import example_shard
+
+LARGE, SMALL = 200_000, 200
+SHAPES = (
+    "CRLF",
+    "NUL in words",
+    "emoji families",
+    "one letter",
+    "growing quotes",
+    "nested lists",
+    "distinct citations",
+    "a table",
+)
+NAMES = [name for name in check_names() if find_check(name).examples and "audio" not in find_check(name).columns]
+
+
+def shard_of(check: Check, texts: list[str], others: Mapping[str, Any]) -> pa.Table:
+    rows = [example_shard(check, Example(text, None, others=others)) for text in texts]
+    return pa.concat_tables(rows).combine_chunks()
+
+
+def judge(name: str, text: str, settings: Mapping[str, Any], **others: Any) -> CheckVerdicts:
+    check = find_check(name)
+    return check.function(shard_of(check, [text], others), read_settings(check, settings))
+
+
+def rows_of(found: CheckVerdicts) -> list[tuple[Any, ...]]:
+    """A row an output: whether it passes, the evidence, the reason."""
+    assert (found.is_passed.type, found.evidence.type) == (pa.bool_(), pa.string())
+    reasons = pa.nulls(len(found.is_passed), pa.string()) if found.reasons is None else found.reasons
+    columns = (found.is_passed, found.evidence, reasons)
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def is_told(is_passed: bool | None, evidence: str | None, reason: str | None) -> bool:
+    """Whether a fail has its evidence and an unscored output its reason, and neither is long."""
+    is_short = max(len(evidence or ""), len(reason or "")) <= MOST_EVIDENCE_CHARACTERS
+    return is_short and bool(is_passed or (reason if is_passed is None else evidence))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_check_gives_a_verdict_on_large_texts_that_are_made_to_stall_it(name):
+    check = find_check(name)
+    texts, example = [hostile_texts(LARGE)[shape] for shape in SHAPES], check.examples[0]
+    found = check.function(shard_of(check, texts, example.others), read_settings(check, example.settings))
+    assert [is_told(*row) for row in rows_of(found)] == [True] * len(SHAPES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_check_gives_a_verdict_on_every_shape_with_the_worst_settings(name):
+    check = find_check(name)
+    texts, others = list(hostile_texts(SMALL).values()), check.examples[0].others
+    shard = shard_of(check, texts, others)
+    for given in WORSE.get(name, [])[:4]:
+        settings = read_settings(check, given)
+        rows = rows_of(check.function(shard, settings))
+        assert [is_told(*row) for row in rows] == [True] * len(texts)
+        # A verdict is the same among fewer others.
+        assert rows_of(check.function(shard.slice(0, 9), settings)) == rows[:9]
+
+
+@pytest.mark.parametrize("whole_word", [False, True])
+def test_a_long_word_is_looked_for_in_any_case(whole_word):
+    # RE2 alone takes minutes over the first text, where each place is the start of a near match.
+    settings = {"any": ["A" * 5_000 + "É"], "whole_word": whole_word}
+    assert judge("contains", "a" * 1_000_000, settings).is_passed.to_pylist() == [False]
+    assert judge("contains", f"{'a' * 5_000}é!", settings).is_passed.to_pylist() == [True]
+
+
+def test_a_long_word_differs_by_case_where_that_counts():
+    settings = {"any": ["A" * 5_000], "case_sensitive": True}
+    assert judge("contains", "a" * 6_000, settings).is_passed.to_pylist() == [False]
+
+
+@pytest.mark.parametrize(
+    "name", ["contains_reference", "exact_match", "token_f1", "numeric_answer", "choice_letter", "edit_similarity"]
+)
+def test_a_reference_of_very_many_answers_stays_unscored(name):
+    reference = "1|A|" * 500 + "1"  # 1001 answers
+    settings = {"separator": "|"} | ({"min": 0.5} if name in ("token_f1", "edit_similarity") else {})
+    expected = [(None, None, "too many answers in the reference, at most 1000")]
+    assert rows_of(judge(name, "1 A", settings, reference=reference)) == expected
+    assert judge(name, "1 A", settings, reference=reference[:-2]).is_passed.to_pylist() != [None]
+
+
+@pytest.mark.parametrize(
+    ("output", "tolerances", "is_passed"),
+    [
+        ("2.4 and 9.6", {"tolerance": 0.5}, True),  # 9.6 is 0.4 from 10
+        ("2.4 and 9.4", {"tolerance": 0.5}, False),
+        ("2.4 and 9.4", {"relative_tolerance": 0.06}, True),  # 0.06 of 10 is 0.6
+        ("1000.5", {"relative_tolerance": 0.001}, True),  # reaches from 999 to 1001, and stands behind the span of 10
+        ("0.94 and 1002", {"relative_tolerance": 0.001, "tolerance": 0.05}, False),
+        ("0.95", {"relative_tolerance": 0.001, "tolerance": 0.05}, True),  # the end of a span is within it
+    ],
+)
+def test_any_of_many_numbers_may_come_near_one_of_many_answers(output, tolerances, is_passed):
+    found = judge("numeric_answer", output, {"take": "any", "separator": " ", **tolerances}, reference="10 1000 1")
+    assert found.is_passed.to_pylist() == [is_passed]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("no_profanity", {"more": ["a " * 20 + "b"]}),
+        ("no_refusal", {"except": ["a " * 20 + "b"]}),
+        ("no_banned_tone", {"words": ["a " * 20 + "b"]}),
+        ("slots", {"names": {"guest": ["-" * 501]}}),
+        ("has_sections", {"any": ["a" * 501]}),
+        ("claim_needs_tool", {"claims": ["a" * 501], "tools": ["f"]}),
+        ("keywords:forbidden_words", {"forbidden_words": ["a" * 201]}),
+        ("keywords:existence", {"keywords": ["a" * 201]}),
+    ],
+)
+def test_a_phrase_too_long_to_be_looked_for_at_each_place_is_refused(name, settings):
+    with pytest.raises(ValidationError, match="at most"):
+        read_settings(find_check(name), settings)
