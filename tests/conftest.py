@@ -35,6 +35,14 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(PREFECT_HOME, ignore_errors=True)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuse a name that spells out a set: its order differs from one process of pytest-xdist to the next."""
+    callspec = getattr(item, "callspec", None)
+    for value in callspec.params.values() if callspec else ():
+        if isinstance(value, set | frozenset) and len(value) > 1 and str(value) in item.name:
+            raise pytest.UsageError(f"{item.nodeid}: found a set in its name, expected a list or tuple")
+
+
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[str]:
     """The address of a real Prefect server; its slow start is paid once."""
