@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 from rubrics.levels import Frozen
 
 _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
+Mode = Literal["strict", "loose"]  # how a check reads an output
 FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
 
 
@@ -19,7 +20,7 @@ class CheckMethod(Frozen):
     """the check's name"""
     settings: dict[str, Any] = {}
     """the check's settings: [checks](checks.md)"""
-    mode: Literal["strict", "loose"] = "strict"
+    mode: Mode = "strict"
     """`loose` passes too where the output does without its first line, its last line, both, or asterisks"""
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import yaml
@@ -16,10 +16,11 @@ from rubrics.checks.modes import run_check
 from rubrics.checks.registry import Check, CheckSettings, Example
 from rubrics.checks.samples import example_shard
 from rubrics.errors import InputError
+from rubrics.methods import Mode
 from rubrics.plain_words import describe, keys_of
 from tasks.scoring.audio import with_audio
 
-MODES = ("strict", "loose")
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,13 @@ def try_check(name: str, settings: Mapping[str, Any], mode: str, row: Mapping[st
     `InputError` for an unknown check, a setting that does not fit, or another mode.
     """
     check = known_check(name)
-    if mode not in MODES:
+    read_mode = next((each for each in MODES if each == mode), None)
+    if read_mode is None:
         raise InputError(f"--mode: found {mode!r}, expected {' or '.join(MODES)}")
     _refuse_broken_text(row, settings)
     fitted = _fitted_settings(check, settings)
     shard = _one_row(check, row)
-    found = run_check(check, shard, fitted, "loose" if mode == "loose" else "strict")
+    found = run_check(check, shard, fitted, read_mode)
     is_passed = found.is_passed[0].as_py()
     reason = found.reasons[0].as_py() if found.reasons is not None else None
     return Tried(

@@ -6,7 +6,6 @@ What is left of a variant is stripped of surrounding whitespace, and a blank var
 """
 
 from collections.abc import Iterator
-from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +14,8 @@ from rubrics.checks.columns import text_column
 from rubrics.checks.evidence import evidence_where
 from rubrics.checks.regexes import WHITESPACE
 from rubrics.checks.registry import Check, CheckSettings, CheckVerdicts
+from rubrics.methods import Mode
 
-Mode = Literal["strict", "loose"]
 FIRST_LINE = r"\A[^\n]*(?:\n|\z)"
 LAST_LINE = r"(?:\n[^\n]*|\A[^\n]*)\z"
 NOT_BLANK = rf"[^{WHITESPACE}]"

@@ -10,14 +10,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from rubrics.checks.columns import text_column
+from rubrics.checks.columns import Mask, text_column
 from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
 from rubrics.checks.registry import CheckSettings
 
 NO_REFERENCE = "no reference"
 MOST_ANSWERS = 1_000  # in a reference: each of them is held against the output
 Places = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 class AcceptedSettings(CheckSettings):

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from rubrics.checks.answers.accepted import Accepted, AcceptedSettings, Mask, accepted_answers
+from rubrics.checks.answers.accepted import Accepted, AcceptedSettings, accepted_answers
 from rubrics.checks.answers.sequences import SequencePairs, Sequences
-from rubrics.checks.columns import text_column
+from rubrics.checks.columns import Mask, text_column
 from rubrics.checks.evidence import evidence_where
 from rubrics.checks.measures import MeasureSettings, judge_measures
 from rubrics.checks.registry import CheckVerdicts

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
-from rubrics.checks.answers.accepted import Accepted, AcceptedSettings, Mask, accepted_answers
+from rubrics.checks.answers.accepted import Accepted, AcceptedSettings, accepted_answers
 from rubrics.checks.answers.normalising import (
     Punctuation,
     fold_case,
@@ -17,7 +17,7 @@ from rubrics.checks.answers.normalising import (
     surround,
 )
 from rubrics.checks.character_classes import gap_class
-from rubrics.checks.columns import text_column
+from rubrics.checks.columns import Mask, text_column
 from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
 from rubrics.checks.registry import CheckVerdicts, Example, register_check
 from rubrics.checks.wording.folding import Fold, fold_texts

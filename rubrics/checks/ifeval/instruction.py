@@ -11,12 +11,11 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from rubrics.checks.registry import CheckFunction, CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.rows import RowFinding, gather_rows
+from rubrics.checks.rows import PASSED, RowFinding, gather_rows
 
 Relation = Literal["less than", "at least"]
-FOLLOWED = RowFinding(True)
+FOLLOWED = PASSED
 BLANK = RowFinding(False, "the output is blank, and a blank output follows no instruction")
-FOLLOWED_ALONE = gather_rows([FOLLOWED])  # what most calls come to: building it anew would be half of their time
 
 
 class NoSettings(CheckSettings):
@@ -33,7 +32,7 @@ def register_instruction(
         @functools.wraps(judge)
         def check(shard: pa.Table, settings: Any) -> CheckVerdicts:
             texts = shard.column("output").to_pylist()
-            return _gather([BLANK if is_blank(text) else judge(text, settings) for text in texts])
+            return gather_rows(BLANK if is_blank(text) else judge(text, settings) for text in texts)
 
         return check
 
@@ -51,15 +50,11 @@ def register_column_instruction(
         def check(shard: pa.Table, settings: Any) -> CheckVerdicts:
             texts = shard.column("output").to_pylist()
             findings = judge(texts, settings)
-            return _gather([BLANK if is_blank(text) else findings[row] for row, text in enumerate(texts)])
+            return gather_rows(BLANK if is_blank(text) else findings[row] for row, text in enumerate(texts))
 
         return check
 
     return register
-
-
-def _gather(findings: list[RowFinding]) -> CheckVerdicts:
-    return FOLLOWED_ALONE if findings == [FOLLOWED] else gather_rows(findings)
 
 
 def is_blank(text: str) -> bool:

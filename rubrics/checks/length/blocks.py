@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rubrics.checks.columns import Mask
+
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 BLOCK_BYTES = 1 << 18  # stays in a core's cache; larger arrays cost more, for each is given back to the system
 WORD_BITS = 64

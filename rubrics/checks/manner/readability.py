@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field
 
-from rubrics.checks.columns import text_column
+from rubrics.checks.columns import Mask, text_column
 from rubrics.checks.evidence import evidence_where
-from rubrics.checks.manner.spaced_words import UNSPACED, Mask, Numbers, split_words, text_blocks
+from rubrics.checks.manner.spaced_words import UNSPACED, Numbers, split_words, text_blocks
 from rubrics.checks.measures import MeasureSettings, judge_measures
 from rubrics.checks.registry import CheckVerdicts, Example, register_check
 

@@ -7,11 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from rubrics.checks.columns import text_column
+from rubrics.checks.columns import Mask, text_column
 from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
 from rubrics.checks.manner.spaced_words import (
     UNSPACED,
-    Mask,
     Numbers,
     WordColumn,
     split_words,

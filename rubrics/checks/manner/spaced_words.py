@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 # Thai to Lao, Burmese, Khmer, kana, Han and its extensions: scripts that put no space between words.
 UNSPACED = (
