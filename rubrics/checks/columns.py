@@ -12,7 +12,9 @@ def text_column(shard: pa.Table, name: str) -> pa.StringArray:
 
     Raises `KeyError` where the shard has no such column.
     """
-    return shard.column(name).combine_chunks()
+    column = shard.column(name)
+    # To combine a single chunk would copy it: all of a shard's text anew for each check.
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def to_mask(values: pa.BooleanArray) -> Mask:

@@ -45,7 +45,7 @@ def judge_measures(
     null too: it is within no bounds, and beyond none.
     """
     values = pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
-    shown = join_texts(f"{name} ", pc.round(values, SHOWN_DIGITS).cast(pa.string()))
+    shown = join_texts(f"{name} ", _rounded(values, settings).cast(pa.string()))
     if settings.levels is not None:
         level_ids = _reached_levels(values, settings.levels)
         is_passed = pc.if_else(values.is_valid(), level_ids.is_valid(), pa.scalar(None, pa.bool_()))
@@ -55,6 +55,19 @@ def judge_measures(
     missed = evidence_where(is_low, f", at least {_number(settings.min)} required")
     missed = pc.coalesce(missed, evidence_where(is_high, f", at most {_number(settings.max)} allowed"))
     return CheckVerdicts(pc.invert(pc.or_(is_low, is_high)), join_texts(shown, pc.fill_null(missed, "")), reasons)
+
+
+def _rounded(values: pa.DoubleArray, settings: MeasureSettings) -> pa.DoubleArray:
+    """The values as they are shown; one that rounding would bring to a bound it misses keeps all its digits."""
+    least = (settings.levels or {}).values() if settings.min is None else [settings.min]
+    sides = [(pc.less, bound) for bound in least] + [
+        (pc.greater, bound) for bound in [settings.max] if bound is not None
+    ]
+    rounded = pc.round(values, SHOWN_DIGITS)
+    for is_beyond, bound in sides:
+        is_kept = pc.equal(is_beyond(values, bound), is_beyond(rounded, bound))
+        rounded = pc.if_else(is_kept, rounded, values)
+    return rounded
 
 
 def _reached_levels(values: pa.DoubleArray, levels: Mapping[str, float]) -> pa.StringArray:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import InitErrorDetails
 
 Cost = Literal["columns", "rows", "heavy"]
 COSTS: Mapping[Cost, str] = MappingProxyType(
@@ -112,8 +113,22 @@ def find_check(name: str) -> Check:
 
 
 def read_settings(check: Check, settings: Mapping[str, Any]) -> CheckSettings:
-    """Validate a rubric's settings for a check. Raises `ValidationError` with every fault."""
-    return check.settings_model.model_validate(settings)
+    """Validate a rubric's settings for a check. Raises `ValidationError` with every fault, each told once."""
+    try:
+        return check.settings_model.model_validate(settings)
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+        # pydantic counts the right entries of a list alone, so it calls one with a wrong entry too short as well.
+        told = [
+            each for each in faults if each["type"] != "too_short" or len(each["input"]) < each["ctx"]["min_length"]
+        ]
+        if len(told) == len(faults):
+            raise
+        details = [
+            InitErrorDetails(type=each["type"], loc=each["loc"], input=each["input"], ctx=each.get("ctx", {}))
+            for each in told
+        ]
+        raise ValidationError.from_exception_data(error.title, details) from None
 
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Checks that look at an output at a time: what they find in a row, and the rows put together."""
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -24,8 +24,8 @@ PASSED = RowFinding(True)
 def gather_rows(findings: Iterable[RowFinding]) -> CheckVerdicts:
     """Put the findings of a shard's rows together, in order; evidence and reasons are cut to their length."""
     rows = list(findings)
-    if rows == [PASSED]:
-        return _passed_alone()
+    if len(rows) == 1:
+        return _gather_one(*rows)
     return CheckVerdicts(
         pa.array([row.is_passed for row in rows], pa.bool_()),
         _gather_texts([row.evidence for row in rows]),
@@ -33,10 +33,21 @@ def gather_rows(findings: Iterable[RowFinding]) -> CheckVerdicts:
     )
 
 
-@lru_cache(maxsize=1)
-def _passed_alone() -> CheckVerdicts:
-    """What most calls with a single row come to: building it anew would be half of their time."""
-    return CheckVerdicts(pa.array([True]), pa.nulls(1, pa.string()), pa.nulls(1, pa.string()))
+def _gather_one(row: RowFinding) -> CheckVerdicts:
+    """A row's own criteria bring calls with a single row: building its arrays anew would be half of their time."""
+    alone = _verdict_alone(row.is_passed)
+    if row.evidence is row.reason is None:
+        return alone
+    return CheckVerdicts(
+        alone.is_passed,
+        alone.evidence if row.evidence is None else _gather_texts([row.evidence]),
+        alone.reasons if row.reason is None else _gather_texts([row.reason]),
+    )
+
+
+@cache
+def _verdict_alone(is_passed: bool | None) -> CheckVerdicts:
+    return CheckVerdicts(pa.array([is_passed], pa.bool_()), pa.nulls(1, pa.string()), pa.nulls(1, pa.string()))
 
 
 def _gather_texts(texts: list[str | None]) -> pa.StringArray:

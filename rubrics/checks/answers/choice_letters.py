@@ -1,8 +1,8 @@
 """Finding the letter that an answer to a multiple-choice question chooses, by a ladder from clear to faint signs."""
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, cached_property
 
 from rubrics.checks.answers.numerals import boxed_text
 
@@ -30,9 +30,24 @@ DENIAL = re.compile(
     re.IGNORECASE,
 )
 DENIED = re.compile(
-    CLOSING + r"(?:(?:is|was|are|would|could|does|do)(?: not\b|n['’]t\b)|can(?: not|not|['’]t)\b"
+    f"{CLOSING}+" + r"(?:(?:is|was|are|would|could|does|do)(?: not\b|n['’]t\b)|can(?: not|not|['’]t)\b"
     r"|(?:is|would be) (?:\w{1,20} )?(?:wrong|incorrect|false)\b)"
 )
+
+
+class _Reading:
+    """A text, and where it says that a letter is wrong: found at the first question, for most texts need it not."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def _denial_ends(self) -> set[int]:
+        return {denial.end() for denial in DENIAL.finditer(self.text)}
+
+    def is_undenied(self, match: re.Match[str]) -> bool:
+        """Whether the text does not say that the letter is wrong."""
+        return match.start("letter") not in self._denial_ends and not DENIED.match(self.text, match.end("letter"))
 
 
 class ChoiceFinder:
@@ -47,7 +62,7 @@ class ChoiceFinder:
             rf"{OPENING}{NOUN}(?P<letter>{upper})(?![\w'’])"
         )
         self._subject = re.compile(
-            rf"(?<![\w'’])(?P<letter>{upper}){CLOSING}(?:is|would be) (?:the )?(?:{BEST}|(?:\w{{1,20}} )?answer)\b"
+            rf"(?<![\w'’])(?P<letter>{upper}){CLOSING}+(?:is|would be) (?:the )?(?:{BEST}|(?:\w{{1,20}} )?answer)\b"
         )
         self._alone = re.compile(rf"(?m)^{OPENING}{NOUN}(?P<letter>{both})(?!\w){CLOSING}\r?$")
         self._bold = re.compile(rf"(?:\*\*|__)\(?(?P<letter>{both})[).:]{{0,2}}(?:\*\*|__)")
@@ -57,46 +72,51 @@ class ChoiceFinder:
     def find(self, text: str) -> str:
         """The letters chosen, upper case and in order: one where the choice is clear, more where it is not, or none."""
         rungs = (self._in_box, self._in_statement, self._on_a_line, self._in_bold, self._at_an_edge, self._anywhere)
+        reading = _Reading(text)
         for rung in rungs:
-            if letters := rung(text):
+            if letters := rung(reading):
                 return letters
         return ""
 
-    def _in_box(self, text: str) -> str:
-        boxed = boxed_text(text)
+    def _in_box(self, reading: _Reading) -> str:
+        boxed = boxed_text(reading.text)
         return "" if boxed is None else _distinct(self._alone.finditer(boxed.strip()))
 
-    def _in_statement(self, text: str) -> str:
+    def _in_statement(self, reading: _Reading) -> str:
         """The last statement counts: the answer may be put right."""
-        places = {match.start("letter"): match for match in _undenied(text, self._stated(text))}
-        return self._with_another(text, places[max(places)]) if places else ""
+        both = (self._stated(reading.text), reversed([*self._subject.finditer(reading.text)]))
+        last_of_each = [next(filter(reading.is_undenied, matches), None) for matches in both]
+        last = max(filter(None, last_of_each), key=lambda match: match.start("letter"), default=None)
+        return self._with_another(reading, last) if last else ""
 
     def _stated(self, text: str) -> Iterator[re.Match[str]]:
-        yield from self._subject.finditer(text)
-        for lead in STATEMENT.finditer(text):
-            match = self._after_statement.match(text, lead.end())
+        """The last one first: there may be very many, and one is enough."""
+        for end in reversed([lead.end() for lead in STATEMENT.finditer(text)]):
+            match = self._after_statement.match(text, end)
             if match and _is_certain(text, match) and not QUESTION.match(text, match.end("letter")):
                 yield match
 
-    def _with_another(self, text: str, match: re.Match[str]) -> str:
-        another = self._another.match(text, match.end("letter"))
-        return _distinct(_undenied(text, filter(None, (match, another))))
+    def _with_another(self, reading: _Reading, match: re.Match[str]) -> str:
+        another = self._another.match(reading.text, match.end("letter"))
+        return _distinct(filter(None, (match, another)), reading.is_undenied)
 
-    def _on_a_line(self, text: str) -> str:
-        return _distinct(self._alone.finditer(text))
+    def _on_a_line(self, reading: _Reading) -> str:
+        return _distinct(self._alone.finditer(reading.text))
 
-    def _in_bold(self, text: str) -> str:
-        return _distinct(_undenied(text, self._bold.finditer(text)))
+    def _in_bold(self, reading: _Reading) -> str:
+        return _distinct(self._bold.finditer(reading.text), reading.is_undenied)
 
-    def _at_an_edge(self, text: str) -> str:
+    def _at_an_edge(self, reading: _Reading) -> str:
         """At the start of the first line or of the last one: "B. Paris"."""
-        stripped = text.strip()
+        stripped = reading.text.strip()
         matches = (self._marked.match(stripped), self._marked.match(stripped, stripped.rfind("\n") + 1))
         return _distinct(filter(None, matches))
 
-    def _anywhere(self, text: str) -> str:
-        matches = (match for match in self._lone.finditer(text) if not _is_article(text, match))
-        return _distinct(_undenied(text, matches))
+    def _anywhere(self, reading: _Reading) -> str:
+        return _distinct(
+            self._lone.finditer(reading.text),
+            lambda match: not _is_article(reading.text, match) and reading.is_undenied(match),
+        )
 
 
 @cache
@@ -105,8 +125,14 @@ def choice_finder(choices: str) -> ChoiceFinder:
     return ChoiceFinder(choices)
 
 
-def _distinct(matches: Iterator[re.Match[str]]) -> str:
-    return "".join(sorted({match["letter"].upper() for match in matches}))
+def _distinct(matches: Iterable[re.Match[str]], counts: Callable[[re.Match[str]], bool] | None = None) -> str:
+    """Each letter once, in order. counts: whether a match does; it is not asked again for a letter that has one."""
+    letters: set[str] = set()
+    for match in matches:
+        letter = match["letter"].upper()
+        if letter not in letters and (counts is None or counts(match)):
+            letters.add(letter)
+    return "".join(sorted(letters))
 
 
 def _is_certain(text: str, match: re.Match[str]) -> bool:
@@ -117,16 +143,6 @@ def _is_certain(text: str, match: re.Match[str]) -> bool:
     if match["letter"].islower():
         return END_OF_LINE.match(text, end) is not None
     return not _is_article(text, match)
-
-
-def _undenied(text: str, matches: Iterable[re.Match[str]]) -> Iterator[re.Match[str]]:
-    """Those whose letters the text does not say are wrong."""
-    denied = None
-    for match in matches:
-        if denied is None:
-            denied = {denial.end() for denial in DENIAL.finditer(text)}
-        if match.start("letter") not in denied and not DENIED.match(text, match.end("letter")):
-            yield match
 
 
 def _is_article(text: str, match: re.Match[str]) -> bool:

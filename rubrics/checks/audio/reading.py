@@ -10,6 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_SAMPLES = 180_000_000  # of all channels together: an hour at 48 kHz in one, with some to spare
+# Beside it, for a small file can hold hours of silence, which take as long as speech. An hour in Opus has 14 samples a
+# byte at 27 kbit/s, and in MP3, FLAC and WAV fewer.
+FREE_SAMPLES = 8_000_000
+SAMPLES_A_BYTE = 16
 MOST_AMPLITUDE = 1e6  # full scale is 1; beyond this a float file holds no sound
 LOWEST_RATE, HIGHEST_RATE = 4_000, 192_000  # Hz; telephones have 8,000
 BLOCK_SAMPLES = 1 << 17
@@ -34,6 +38,7 @@ class Recording:
     sample_rate: int  # Hz
     channel_count: int
     frame_count: int
+    byte_count: int  # of the file
     file: Any
 
     def blocks(self, size: int | None = None) -> Iterator[Samples]:
@@ -41,26 +46,32 @@ class Recording:
 
         Each block but the last has `size` frames, or else `BLOCK_SAMPLES` in all channels together. A file that breaks
         off ends where it does. Raises `UnusableAudio` where it can't be decoded, where a sample is no number or far
-        beyond full scale, and where there are more than `MOST_SAMPLES`.
+        beyond full scale, and where there are too many.
         """
         frame_count = size or BLOCK_SAMPLES // self.channel_count
         read_count = 0
         while len(block := self._read(frame_count)):
             read_count += block.size
-            _refuse_length(read_count)
+            self._refuse_length(read_count)
             if not self.subtype.startswith("PCM"):
                 _refuse_strange_samples(block)
             yield block
 
     def refuse_strange_header(self) -> None:
         """Raise `UnusableAudio` where the header alone shows that measuring would take too long or mean nothing."""
-        _refuse_length(self.frame_count * self.channel_count)
+        self._refuse_length(self.frame_count * self.channel_count)
         if self.channel_count > MOST_CHANNELS:
             raise UnusableAudio(f"found {self.channel_count} channels, at most {MOST_CHANNELS}")
         if not LOWEST_RATE <= self.sample_rate <= HIGHEST_RATE:
             raise UnusableAudio(
                 f"found a sample rate of {self.sample_rate} Hz, expected {LOWEST_RATE} to {HIGHEST_RATE}"
             )
+
+    def _refuse_length(self, sample_count: int) -> None:
+        most = min(MOST_SAMPLES, FREE_SAMPLES + SAMPLES_A_BYTE * self.byte_count)
+        if sample_count > most:
+            of = "" if most == MOST_SAMPLES else f" of a file of {self.byte_count} bytes"
+            raise UnusableAudio(f"too long to measure: found {sample_count} samples, at most {most}{of}")
 
     def _read(self, size: int) -> Samples:
         import soundfile
@@ -97,17 +108,12 @@ def open_recording(content: bytes) -> Iterator[Recording]:
         raise UnusableAudio(f"found no sound file: {error.error_string}") from None
     with file:
         kind = SAME_FORMAT.get(file.format, file.format)
-        yield Recording(kind, file.subtype, file.samplerate, file.channels, file.frames, file)
+        yield Recording(kind, file.subtype, file.samplerate, file.channels, file.frames, len(content), file)
 
 
 def _begins_as_mpeg(content: bytes) -> bool:
     """Whether the eleven bits are there that each frame of MPEG audio begins with."""
     return len(content) > 1 and content[0] == 0xFF and content[1] >= 0xE0
-
-
-def _refuse_length(sample_count: int) -> None:
-    if sample_count > MOST_SAMPLES:
-        raise UnusableAudio(f"too long to measure: found {sample_count} samples, at most {MOST_SAMPLES}")
 
 
 def _refuse_strange_samples(block: Samples) -> None:

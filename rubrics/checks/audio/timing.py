@@ -57,6 +57,10 @@ def audio_duration(shard: pa.Table, settings: AudioDurationSettings) -> CheckVer
 
     What can be decoded counts, whatever the header says: a WAV file that breaks off is as long as what is there. One
     without samples lasts 0 seconds. What is no audio, or can't be decoded, stays unscored: "audio: ...".
+
+    So does what is too long to measure, here and in the other checks that measure audio: more than 180 million samples
+    in all channels, which is an hour at 48 kHz, or more than 8 million and 16 for each byte of the file. The second
+    limit meets what is packed very tightly: minutes of nothing but silence, or much speech in Opus below 27 kbit/s.
     """
     return judge_audio(shard, settings, "duration in seconds", _duration)
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from rubrics.checks.columns import text_column
 from rubrics.checks.dialogue.calls import SUCCESSES, calls_at, name_of, went_well
+from rubrics.checks.dialogue.phrase_patterns import any_phrase, phrase_pattern
 from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text, quote_words
 from rubrics.checks.matching import place_findings, same_verdicts
 from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
@@ -106,7 +107,7 @@ def claim_needs_tool(shard: pa.Table, settings: ToolClaimSettings) -> CheckVerdi
     """
     texts, metadata = (text_column(shard, name) for name in ("output", "metadata"))
     fold = "" if settings.case_sensitive else "(?i)"
-    either = "|".join(_phrase_pattern(claim) for claim in settings.claims)
+    either = "|".join(phrase_pattern(claim) for claim in settings.claims)
     # For a single row too: Python folds case a little further, and a verdict must not depend on the other rows.
     is_likely = pc.match_substring_regex(texts, fold + either)
     rows = zip(texts.filter(is_likely).to_pylist(), metadata.filter(is_likely).to_pylist(), strict=True)
@@ -145,17 +146,12 @@ def _compile_claims(
     claims: tuple[str, ...], negations: tuple[str, ...], case_sensitive: bool, whole_word: bool
 ) -> re.Pattern[str]:
     """What matches a negation with its claim, or else a claim by itself: a text is read once."""
-    either = "|".join(_phrase_pattern(claim) for claim in sorted(claims, key=len, reverse=True))
-    claim = rf"(?<!\w)(?:{either})(?!\w)" if whole_word else f"(?:{either})"
+    either = any_phrase(claims, case_sensitive)
+    claim = rf"(?<!\w){either}(?!\w)" if whole_word else either
     flags = re.NOFLAG if case_sensitive else re.IGNORECASE
     if not negations:
         return re.compile(f"(?P<claim>{claim})", flags)
-    negation = "|".join(_phrase_pattern(negation) for negation in negations)
+    negation = any_phrase(negations, case_sensitive=False)
     starts = rf"(?:(?<!\w)|(?<=\w)(?=n['’]))(?i:{negation})(?!\w|\s+(?i:{NO_NEGATION})\b)"
     between = rf"(?:{GAP}[\w'’-]++){{0,{MOST_WORDS_BETWEEN}}}?{GAP}"
     return re.compile(f"{starts}{between}{claim}|(?P<claim>{claim})", flags)
-
-
-def _phrase_pattern(phrase: str) -> str:
-    """What finds a claim or a negation: typed or typeset apostrophes, and any whitespace between its words."""
-    return r"\s+".join(re.sub("['’]", "['’]", re.escape(word)) for word in phrase.split())

@@ -102,7 +102,10 @@ def cited_ids(pieces: list[str], style: Style) -> list[str]:
 @lru_cache(maxsize=4096)
 def read_mark(mark: str, style: Style) -> tuple[str, ...]:
     """The ids in a mark: [2, 3] has two, [4-6] three, 【4†file】 the id 4, and [see page 3] none."""
-    parts = [part.strip(EDGES) for part in re.split(style.separators, mark.strip(EDGES).translate(RAISED))]
+    inside = mark.strip(EDGES)
+    if style.trimmed is None and inside.isascii() and inside.isalnum() and FIRST_NUMBER.search(inside):
+        return (inside.lower(),)  # most are as plain as that
+    parts = [part.strip(EDGES) for part in re.split(style.separators, inside.translate(RAISED))]
     if style.part is not None and not all(style.part.fullmatch(part) for part in parts):
         return ()
     if style.trimmed is not None:

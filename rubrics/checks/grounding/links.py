@@ -74,7 +74,10 @@ class UrlSettings(BoundsSettings):
     ),
 )
 def count_urls(shard: pa.Table, settings: UrlSettings) -> CheckVerdicts:
-    """The number of links lies within the bounds, and each leads to a domain that is allowed.
+    """The number of web addresses lies within the bounds, and each leads to a domain that is allowed.
+
+    Addresses alone count, wherever they stand; `count_links` also counts Markdown links to files and headings, and
+    leaves out images and code.
 
     A link is an address with its scheme (`https://...`, or `mailto:...` where `schemes` says so), in Markdown and HTML
     too, or a bare one that starts with "www."; the same address twice counts twice. It ends at whitespace, a bracket,
@@ -109,9 +112,10 @@ def _url_pattern(schemes: Sequence[str], ends: str) -> str:
 
 def _first_stray(urls: Sequence[str], domains: Sequence[str]) -> str | None:
     """What to say of the first link that leads elsewhere; None where none does."""
+    within = tuple(f".{domain}" for domain in domains)
     for url in urls:
         host = _host(url)
-        if not any(host == domain or host.endswith(f".{domain}") for domain in domains):
+        if host not in domains and not host.endswith(within):
             return f"found '{cut_text(url, EXCERPT_CHARACTERS)}', expected {' or '.join(domains)}"
     return None
 

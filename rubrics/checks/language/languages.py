@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
 from rubrics.checks.columns import text_column
-from rubrics.checks.evidence import evidence_where, join_texts
 from rubrics.checks.language.language_of import UNTOLD, find_languages
 from rubrics.checks.manner.phrases import read_phrases
 from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
@@ -85,18 +84,18 @@ def language(shard: pa.Table, settings: LanguageSettings) -> CheckVerdicts:
     or two, so name both, or ask for some text. Code counts as text.
     """
     texts = text_column(shard, "output")
-    has_letters = pa.array([_has_letters(text.as_py(), settings.min_letters) for text in texts], pa.bool_())
-    found = find_languages(texts.filter(has_letters), wanted=settings.any)
-    languages = pc.replace_with_mask(pa.nulls(len(texts), pa.string()), has_letters, found)
-    is_wanted = pc.is_in(languages, pa.array(settings.any))
-    is_passed = pc.if_else(languages.is_valid(), is_wanted, pa.scalar(None, pa.bool_()))
-    expected = evidence_where(pc.invert(is_passed), f", expected {' or '.join(settings.any)}")
-    evidence = join_texts("found ", languages, pc.fill_null(expected, ""))
-    reasons = pc.coalesce(
-        evidence_where(pc.invert(has_letters), f"too few letters: expected at least {settings.min_letters}"),
-        evidence_where(languages.is_null(), UNTOLD),
-    )
-    return CheckVerdicts(is_passed, evidence, reasons)
+    has_letters = [_has_letters(text.as_py(), settings.min_letters) for text in texts]
+    found = iter(find_languages(texts.filter(pa.array(has_letters, pa.bool_())), wanted=settings.any).to_pylist())
+    too_few = RowFinding(None, reason=f"too few letters: expected at least {settings.min_letters}")
+    return gather_rows(_judge_language(next(found), settings.any) if enough else too_few for enough in has_letters)
+
+
+def _judge_language(found: str | None, wanted: tuple[str, ...]) -> RowFinding:
+    if found is None:
+        return RowFinding(None, reason=UNTOLD)
+    if found in wanted:
+        return RowFinding(True, f"found {found}")
+    return RowFinding(False, f"found {found}, expected {' or '.join(wanted)}")
 
 
 def _has_letters(text: str, least: int) -> bool:

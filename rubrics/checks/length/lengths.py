@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 from rubrics.checks.bounds import BoundsSettings, judge_counts
 from rubrics.checks.columns import text_column
 from rubrics.checks.length.words import count_words
+from rubrics.checks.matching import are_few
 from rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 
@@ -24,7 +25,12 @@ def length_words(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     one word, in Chinese, Japanese and Thai too: hold those against `length_characters`. Whitespace is what Python's
     `str.split` splits at (listed in `rubrics.checks.regexes`).
     """
-    return judge_counts(count_words(text_column(shard, "output")), settings, "word", "words")
+    texts = text_column(shard, "output")
+    if are_few(texts):
+        counts = pa.array([len((text or "").split()) for text in texts.to_pylist()], pa.int64())
+    else:
+        counts = count_words(texts)
+    return judge_counts(counts, settings, "word", "words")
 
 
 @register_check(

@@ -1,17 +1,21 @@
 """Checks of structure: sentences, paragraphs and bullets, by marks alone and so the same in every language."""
 
+import re
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rubrics.checks.bounds import BoundsSettings, judge_counts
 from rubrics.checks.columns import text_column
 from rubrics.checks.length.sentences import tally_sentences
+from rubrics.checks.matching import are_few
 from rubrics.checks.regexes import WHITESPACE
 from rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 # Each pattern goes on to the end of what it counts, so that the next match begins at the next one. Arrow searches the
 # rest of the text as if it were a text of its own, so an anchor alone would match again right after a match.
 PARAGRAPH = rf"[^{WHITESPACE}].*(?:\n[^\n]*[^{WHITESPACE}].*)*"
+SENTENCE_END = re.compile("[.!?\u2026\u3002\uff01\uff1f]")
 BULLET = r"(?m)^[ \t]*(?:[-*+•]|[0-9]+[.)])[ \t][^\n]*"
 
 
@@ -34,7 +38,16 @@ def count_sentences(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     end of the text, and holds a letter or a number. So "Wait?!" is one; a line end ends none; "3.14" and "e.g." are
     two, for no language is known.
     """
-    return judge_counts(tally_sentences(text_column(shard, "output")), settings, "sentence", "sentences")
+    texts = text_column(shard, "output")
+    if are_few(texts):
+        counts = pa.array([_count_sentences(text or "") for text in texts.to_pylist()], pa.int64())
+    else:
+        counts = tally_sentences(texts)
+    return judge_counts(counts, settings, "sentence", "sentences")
+
+
+def _count_sentences(text: str) -> int:
+    return sum(any(map(str.isalnum, run)) for run in SENTENCE_END.split(text))
 
 
 @register_check(

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
-from itertools import product
+from itertools import islice, product
 from typing import Annotated
 
 import pyarrow as pa
@@ -88,12 +88,30 @@ class PhraseBook:
 
     def find(self, text: str) -> tuple[str, ...]:
         """The phrases in a text, each once, in order; of phrases that overlap, the one that begins first."""
+        return tuple(self._places(_fold(text)))
+
+    def quote(self, text: str) -> tuple[str, ...]:
+        """What `find` finds, in the text's own letters and signs."""
         folded = _fold(text)
-        found = dict.fromkeys(phrase for phrase in self._anywhere if phrase in folded)
+        found = self._places(folded)
+        if len(folded) != len(text):  # a letter whose lower case is two: the places are not the text's
+            return tuple(found)
+        last_place = max((place for span in found.values() if span for place in span), default=0)
+        edges = [match.span() for match in islice(TOKEN.finditer(folded), last_place)]
+        quoted = []
+        for phrase, span in found.items():
+            start = edges[span[0]][0] if span else folded.index(phrase)
+            stop = edges[min(span[1], len(edges)) - 1][1] if span else start + len(phrase)
+            quoted.append(text[start:stop].rstrip(" ,.!;"))
+        return tuple(quoted)
+
+    def _places(self, folded: str) -> dict[str, tuple[int, int] | None]:
+        """The phrases in a folded text, each with its first word and the one after it; None where it has no words."""
+        found: dict[str, tuple[int, int] | None] = dict.fromkeys(each for each in self._anywhere if each in folded)
         tokens = [*TOKEN.findall(folded), "."]
         starts = self._root.following
         if starts.keys().isdisjoint(tokens):
-            return tuple(found)
+            return found
         free_from = 0
         for place in [place for place, token in enumerate(tokens) if token in starts]:
             node, end = self._longest(tokens, place)
@@ -101,8 +119,8 @@ class PhraseBook:
                 continue
             free_from = end
             if not node.is_excepted:
-                found[node.phrase] = None
-        return tuple(found)
+                found.setdefault(node.phrase, (place, end))
+        return found
 
     def _longest(self, tokens: list[str], place: int) -> tuple[_Node, int]:
         """The longest phrase that begins at a place, and the place after it; a node without one where none does."""
@@ -158,15 +176,16 @@ def _prefilter(words: list[str | None]) -> str | None:
     return f"(?i)(?:{'|'.join(parts)})"
 
 
-def find_phrases(texts: pa.Array, book: PhraseBook) -> list[tuple[str, ...]]:
-    """The book's phrases in each text: [text]."""
+def find_phrases(texts: pa.Array, book: PhraseBook, *, is_quoted: bool = False) -> list[tuple[str, ...]]:
+    """The book's phrases in each text, as the book names them or, quoted, as the text writes them: [text]."""
+    find = book.quote if is_quoted else book.find
     if book.prefilter is None or len(texts) < LEAST_ROWS_TO_PREFILTER:
-        return [book.find(text) for text in texts.to_pylist()]
+        return [find(text) for text in texts.to_pylist()]
     is_likely = pc.match_substring_regex(texts, book.prefilter)
     found: list[tuple[str, ...]] = [()] * len(texts)
     places = pc.indices_nonzero(is_likely).to_pylist()
     for place, text in zip(places, texts.filter(is_likely).to_pylist(), strict=True):
-        found[place] = book.find(text)
+        found[place] = find(text)
     return found
 
 

@@ -55,7 +55,7 @@ def no_refusal(shard: pa.Table, settings: RefusalSettings) -> CheckVerdicts:
     "I'm unable to" in the first lines of a story is found. Where that matters, ask a judge.
     """
     heads = pc.utf8_slice_codeunits(pc.utf8_ltrim_whitespace(text_column(shard, "output")), 0, settings.within)
-    found = find_phrases(heads, _book("refusals", settings.more, settings.except_))
+    found = find_phrases(heads, _book("refusals", settings.more, settings.except_), is_quoted=True)
     return _judge(found, settings.is_negated, f"no refusal in the first {settings.within} characters")
 
 
@@ -78,7 +78,8 @@ def not_as_an_ai(shard: pa.Table, settings: SelfReferenceSettings) -> CheckVerdi
     and words whole. A phrase of `except` never counts, nor does a listed one that begins inside of it. Somebody else's
     words in quotes count as the output's own.
     """
-    found = find_phrases(text_column(shard, "output"), _book("as_an_ai", settings.more, settings.except_))
+    book = _book("as_an_ai", settings.more, settings.except_)
+    found = find_phrases(text_column(shard, "output"), book, is_quoted=True)
     return _judge(found, settings.is_negated, "no self-reference as an AI")
 
 

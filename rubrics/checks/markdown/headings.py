@@ -1,6 +1,5 @@
 """Checks of headings and sections."""
 
-import re
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
@@ -13,6 +12,7 @@ from rubrics.checks.bounds import BoundsSettings, judge_counts
 from rubrics.checks.columns import Mask, text_column, to_mask
 from rubrics.checks.evidence import cut_text, evidence_where, quote_words
 from rubrics.checks.markdown.lines import MarkdownLines, Places, count_places, mark_rows, match_mask, split_markdown
+from rubrics.checks.markdown.titles import find_each
 from rubrics.checks.regexes import WHITESPACE
 from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
 from rubrics.checks.wording.keywords import ShortWords, name_words
@@ -174,16 +174,14 @@ def _find_titles(lines: MarkdownLines, settings: SectionSettings) -> list[Places
     if settings.kind != "label":
         found = find_headings(lines)
         is_level = np.ones(len(found.levels), np.bool_) if settings.level is None else found.levels == settings.level
-        for index, title in enumerate(settings.titles):
-            words = re.escape(title.strip())
-            pattern = rf"{case}^{DECORATION}(?:{NUMBERING}{DECORATION})??{words}{DECORATION}$"
-            hits[index] = found.places[is_level & match_mask(found.titles, pattern)]
+        before, after = rf"{case}^{DECORATION}(?:{NUMBERING}{DECORATION})??", f"{DECORATION}$"
+        for index, places in enumerate(find_each(found.titles, settings.titles, before, after)):
+            hits[index] = found.places[places[is_level[places]]]
     if settings.kind != "heading":
         likely = np.flatnonzero(lines.matches(LABEL_MARK))
         texts = lines.texts.take(pa.array(likely))
-        for index, title in enumerate(settings.titles):
-            is_label = match_mask(texts, rf"{case}{LABEL_START}{re.escape(title.strip())}{LABEL_END}")
-            hits[index] = np.concatenate([hits[index], likely[is_label]])
+        for index, places in enumerate(find_each(texts, settings.titles, f"{case}{LABEL_START}", LABEL_END)):
+            hits[index] = np.concatenate([hits[index], likely[places]])
     return hits
 
 

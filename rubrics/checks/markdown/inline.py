@@ -54,7 +54,9 @@ def count_bold(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     ),
 )
 def count_links(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
-    """The number of links lies within the bounds: those in Markdown on one line, and bare addresses.
+    """The number of Markdown links and bare addresses lies within the bounds, wherever the links lead.
+
+    For web addresses alone, the domains they may lead to, or other schemes, there is `count_urls`.
 
     A link in Markdown is `[text](target)`, whatever the target is, and counts once; an image is none, but a link around
     one is. A bare address starts with http://, https:// or www. anywhere, so also in angle brackets, in HTML and in the

@@ -64,9 +64,11 @@ def is_sorted(shard: pa.Table, settings: SortSettings) -> CheckVerdicts:
     """The lines, the items of each list, or the rows of each table are sorted.
 
     Texts are compared by their code points, without emphasis and, unless `case_sensitive`, without regard to case: no
-    language's own order is known. A number may have a sign, a currency, commas between thousands and a decimal point,
-    and is compared as a 64-bit float; a date is `YYYY-MM-DD` with a time or without one, whose zone is not read. A
-    value without the number or date asked for leaves the output unscored, unless a pair is out of order.
+    language's own order is known. A number may have a sign, a currency, commas between thousands, a decimal point and
+    an exponent of one or two digits, and is compared as a 64-bit float; one with a longer exponent is not read, and a
+    comma elsewhere ends a number, so that "12,34" and "12,3456" are 12. A date is `YYYY-MM-DD` with a time or without
+    one, whose zone is not read. A value without the number or date asked for leaves the output unscored, unless a pair
+    is out of order.
 
     Lists and tables are as in `count_list_items` and `has_table`. Text at the start of a line ends a list, unless an
     item with a number above 1 goes on with it; nested items are left out. Lines are those that aren't blank, in fenced

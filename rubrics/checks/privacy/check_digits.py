@@ -1,5 +1,6 @@
 """Numbers that carry their own proof: payment cards and bank accounts."""
 
+import string
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -7,6 +8,8 @@ CARD_DIGITS = range(13, 20)
 # Who issues: 34, 37 American Express, 36, 38, 39 Diners, 35 JCB, 4 Visa, 2221-2720 and 51-55 Mastercard, 50, 56-69 the
 # others. What starts otherwise is no card, so a timestamp in milliseconds is none.
 CARD_STARTS = ("34", "35", "36", "37", "38", "39", "30", "4", "5", "6", "22", "23", "24", "25", "26", "27")
+# ISO 7064: a letter counts as two digits, A as 10 and Z as 35.
+LETTER_VALUES = str.maketrans({letter: str(value) for value, letter in enumerate(string.ascii_uppercase, start=10)})
 DOUBLED = str.maketrans("0123456789", "0246813579")  # twice a digit, its own digits added up
 
 # ISO 13616: the length of each country's number, as in SWIFT's registry.
@@ -47,4 +50,4 @@ def is_iban(compact: str) -> bool:
     upper = compact.upper()
     if len(upper) != IBAN_LENGTHS.get(upper[:2]) or not upper[2:4].isdigit():
         return False
-    return int("".join(str(int(character, 36)) for character in upper[4:] + upper[:4])) % 97 == 1
+    return int((upper[4:] + upper[:4]).translate(LETTER_VALUES)) % 97 == 1

@@ -1,7 +1,9 @@
 """Phone numbers in prose: the forms that people write, told from dates and order numbers by shape and by neighbours."""
 
+import heapq
 import re
 from collections.abc import Iterator
+from operator import itemgetter
 
 Span = tuple[int, int]
 
@@ -43,35 +45,54 @@ DATE = re.compile(
     # four pairs and more are no date: 01.99.00.12.34
     r"|[0-9]{1,2}[./\u2010-\u2013-][0-9]{1,2}[./\u2010-\u2013-](?:[0-9]{4}|[0-9]{2})(?![0-9]|[.][0-9]{2}[.][0-9])"
 )
-OTHER_CUE = re.compile(
-    r"(?i)(?:\b(?:order|invoice|ticket|ref|reference|isbn|issn|doi|case|account|acct|tracking|version|serial|part|sku"
-    r"|upc|ean|gtin|item|id|booking|policy|customer|member)|№)(?:[\s:.#]|\b(?:number|no|nr|id|is|code)\b){0,6}\Z"
+NUMBERED = (
+    "order invoice ticket ref reference isbn issn doi case account acct tracking version serial part sku upc ean gtin"
+)
+NUMBERED += " item id booking policy customer member"
+
+
+def _any_backwards(words: str) -> str:
+    return "|".join(word[::-1] for word in words.split())
+
+
+# What stands before a number is read backwards from it: a search towards it would begin at each character.
+OTHER_CUE_BACKWARDS = re.compile(
+    rf"(?i)(?:[\s:.#]|\b(?:{_any_backwards('number no nr id is code')})\b){{0,6}}"
+    rf"(?:(?:{_any_backwards(NUMBERED)})\b|№)"
 )
 CUE_CHARACTERS = 40
 TRUNK_DIGITS = range(9, 13)
 
 
 def find_phones(text: str) -> Iterator[Span]:
-    """The spans of the phone numbers in a text, each once."""
-    spans = {(match.start(), match.end()) for match in WRITTEN.finditer(text) if _is_phone(match)}
-    taken = {start for start, _ in spans}
+    """The spans of the phone numbers in a text, in order; of two that start together, the one by its form."""
+    last_start = -1
+    for start, stop in heapq.merge(_find_written(text), _find_cued(text), key=itemgetter(0)):
+        if start != last_start:
+            yield start, stop
+        last_start = start
+
+
+def _find_written(text: str) -> Iterator[Span]:
+    return (match.span() for match in WRITTEN.finditer(text) if _is_phone(match))
+
+
+def _find_cued(text: str) -> Iterator[Span]:
     for match in CUED.finditer(text):
         start, stop = match.span("number")
-        if start not in taken and DATE.match(text, start) is None and not _is_numbered_thing(text, start):
-            spans.add((start, stop))
-    yield from sorted(spans)
+        if DATE.match(text, start) is None and not _is_numbered_thing(text, start):
+            yield start, stop
 
 
 def _is_phone(match: re.Match[str]) -> bool:
     if match["international"]:
         return True
-    digits = [character for character in match[0] if character.isdigit()]
-    has_trunk = digits[0] == "0"
-    if has_trunk and (len(digits) not in TRUNK_DIGITS or match[0].isdigit()):
+    has_trunk = match[0].lstrip("(").startswith("0")
+    if has_trunk and (sum(map(str.isdigit, match[0])) not in TRUNK_DIGITS or match[0].isdigit()):
         return False
     return DATE.match(match[0]) is None and not _is_numbered_thing(match.string, match.start())
 
 
 def _is_numbered_thing(text: str, start: int) -> bool:
     """Whether the words before say that it numbers something else: an order, a ticket, a book."""
-    return OTHER_CUE.search(text[max(0, start - CUE_CHARACTERS) : start]) is not None
+    return OTHER_CUE_BACKWARDS.match(text[max(0, start - CUE_CHARACTERS) : start][::-1]) is not None

@@ -1,6 +1,6 @@
 """The check of personal data and secrets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Annotated
 
@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from rubrics.checks.columns import text_column
 from rubrics.checks.matching import find_likely, place_findings, same_verdicts
+from rubrics.checks.privacy.phone_numbers import Span
 from rubrics.checks.privacy.pii_kinds import KINDS, PiiKindName, mask
 from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
 from rubrics.checks.rows import RowFinding
@@ -96,7 +97,10 @@ def _first_finds(
     domains = tuple(entry.lower() for entry in settings.allow)
     unsearched = text
     for kind in kinds:
-        spans = list(KINDS[kind].find(unsearched))
+        spans: Iterable[Span] = KINDS[kind].find(unsearched)
+        if kind != kinds[-1]:  # all of them are blanked for the next kind; of the last one the first is enough
+            spans = tuple(spans)
+            unsearched = _blank(unsearched, spans)
         if kind in settings.kinds:
             faults = (
                 (start, stop, kind)
@@ -104,7 +108,6 @@ def _first_finds(
                 if _compact(text[start:stop]) not in allowed and not _is_at(text[start:stop], domains)
             )
             yield from islice(faults, 1)
-        unsearched = _blank(unsearched, spans)
 
 
 def _compact(text: str) -> str:
@@ -119,10 +122,10 @@ def _is_at(found: str, domains: tuple[str, ...]) -> bool:
     return bool(at) and any(domain == allowed or domain.endswith(f".{allowed}") for allowed in domains)
 
 
-def _blank(text: str, spans: list[tuple[int, int]]) -> str:
+def _blank(text: str, spans: Iterable[Span]) -> str:
     """The text with the spans blanked, each other character at its place. spans: in order."""
     pieces, place = [], 0
     for start, stop in spans:
         pieces += [text[place:start], BLANK * (stop - max(start, place))]
         place = max(place, stop)
-    return "".join([*pieces, text[place:]]) if spans else text
+    return "".join([*pieces, text[place:]]) if pieces else text

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from rubrics.checks.privacy.check_digits import IBAN_LENGTHS, is_card, is_iban
+from rubrics.checks.privacy.check_digits import COUNTRIES_BY_LENGTH, IBAN_LENGTHS, is_card, is_iban
 from rubrics.checks.privacy.phone_numbers import BLANK, DASHES, GAP, LIKELY, NOT_IN_A_WORD, Span, find_phones
 
 PiiKindName = Literal["email", "phone", "card", "iban", "ip", "ssn", "api_key"]
@@ -30,7 +30,8 @@ CARD = re.compile(
     rf"|[0-9]{{4}}({GAP})[0-9]{{6}}\3[0-9]{{4,5}}(?![0-9])))"
 )
 IBAN_START = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}(?=[ \u00a0-]?[A-Za-z0-9])")
-IBAN_REST = re.compile(r"(?:[ \u00a0-]?[A-Za-z0-9])*")
+IBAN_GAP = re.compile(r"[ \u00a0-]")
+IBANS = {length: re.compile(rf"(?:{IBAN_GAP.pattern}?[A-Za-z0-9]){{{length}}}") for length in COUNTRIES_BY_LENGTH}
 IPV4 = re.compile(
     rf"{NOT_IN_A_WORD}(?<![.-])(?:(?:25[0-5]|2[0-4][0-9]|1?[0-9]{{1,2}})\.){{3}}(?:25[0-5]|2[0-4][0-9]|1?[0-9]{{1,2}})"
     r"(?!_?[0-9A-Za-z]|-|\.[0-9A-Za-z])"
@@ -97,23 +98,14 @@ def find_cards(text: str) -> Iterator[Span]:
 def find_ibans(text: str) -> Iterator[Span]:
     """The spans of the account numbers; with gaps in capitals alone, or prose would be one now and then."""
     for start in (match.start() for match in IBAN_START.finditer(text)):
-        length = IBAN_LENGTHS.get(text[start : start + 2].upper(), 0)
-        written = IBAN_REST.match(text[start : start + 2 * length])
-        stop = start + _length_of(written[0] if written else "", length)
-        shown = text[start:stop]
-        is_run_on = text[stop : stop + 1].isalnum() and text[stop : stop + 1].isascii()
-        if not is_run_on and (shown.isalnum() or shown.isupper()) and is_iban(_alphanumeric(shown)):
-            yield start, stop
-
-
-def _length_of(written: str, count: int) -> int:
-    """How long the start of a text is that holds so many letters and digits; 0 where there are not so many."""
-    places = [place for place, character in enumerate(written, start=1) if character.isalnum()]
-    return places[count - 1] if 0 < count <= len(places) else 0
-
-
-def _alphanumeric(text: str) -> str:
-    return "".join(character for character in text if character.isalnum())
+        length = IBAN_LENGTHS.get(text[start : start + 2].upper())
+        written = IBANS[length].match(text, start) if length else None
+        if written is None:
+            continue
+        shown, after = written[0], text[written.end() : written.end() + 1]
+        is_run_on = after.isalnum() and after.isascii()
+        if not is_run_on and (shown.isalnum() or shown.isupper()) and is_iban(IBAN_GAP.sub("", shown)):
+            yield written.span()
 
 
 def find_ips(text: str) -> Iterator[Span]:

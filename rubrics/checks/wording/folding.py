@@ -17,6 +17,8 @@ ACCENT = (
 )
 LONG_TEXT = 10_000  # bytes; in a shorter one sorting every mark takes a few milliseconds at most
 MARK_RUN = r"([\p{M}\x{ff9e}\x{ff9f}]{30})"  # the half-width voicing marks become marks
+# What may become one character with what stands before it: marks, vowels and ends of Hangul, and marks newer than RE2.
+COMPOSED = r"[\p{M}\x{1161}-\x{1175}\x{11a8}-\x{11c2}\x{11380}-\x{113ff}\x{16100}-\x{1613f}\x{16d40}-\x{16d7f}]"
 JOINER = "\u034f"  # the combining grapheme joiner, which is no accent, and stays where it was put
 
 
@@ -32,7 +34,7 @@ def fold_texts(texts: pa.Array, fold: Fold) -> pa.Array:
     if fold == "compatibility":
         return pc.utf8_normalize(_cut_mark_runs(texts), "NFKC")
     bare = _cut_mark_runs(_without_accents(texts))  # what stands there already, so that no long run is left to sort
-    return pc.utf8_normalize(_without_accents(pc.utf8_normalize(bare, "NFKD")), "NFC")
+    return _compose(_without_accents(pc.utf8_normalize(bare, "NFKD")))
 
 
 @lru_cache(maxsize=4096)
@@ -53,8 +55,20 @@ def _without_accents(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, ACCENT, "")
 
 
+def _compose(decomposed: pa.Array) -> pa.Array:
+    """NFC, which is slow, of decomposed texts; long ones are looked through first, for most have nothing to compose."""
+    is_long = _are_long(decomposed)
+    if pc.all(is_long).as_py() and not pc.any(pc.match_substring_regex(decomposed, COMPOSED)).as_py():
+        return decomposed
+    return pc.utf8_normalize(decomposed, "NFC")
+
+
+def _are_long(texts: pa.Array) -> pa.BooleanArray:
+    return pc.fill_null(pc.greater(pc.binary_length(texts), LONG_TEXT), False)
+
+
 def _cut_mark_runs(texts: pa.Array) -> pa.Array:
-    is_long = pc.fill_null(pc.greater(pc.binary_length(texts), LONG_TEXT), False)
+    is_long = _are_long(texts)
     if not pc.any(is_long).as_py():
         return texts
     cut = pc.replace_substring_regex(texts.filter(is_long), MARK_RUN, rf"\1{JOINER}")

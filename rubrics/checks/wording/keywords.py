@@ -10,17 +10,21 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from rubrics.checks.answers.normalising import fold_case
-from rubrics.checks.character_classes import gap_class
+from rubrics.checks.character_classes import gap_class, is_all_ascii
 from rubrics.checks.columns import text_column
 from rubrics.checks.evidence import cut_text, evidence_where, join_texts, quote_words
+from rubrics.checks.matching import are_few
 from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
 from rubrics.checks.wording.folding import Fold, fold_text, fold_texts
+from rubrics.checks.wording.whole_words import are_single, find_single_words
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=10_000)], ...], Field(min_length=1)]
 # What stands in a larger pattern: RE2 takes minutes over a text where a longer one nearly matches at each place.
 ShortWords = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=500)], ...], Field(min_length=1)]
 MANY_WORDS = 8  # so many are looked for at once first, for most outputs hold none of a long list
 LONGEST_WITH_CASE = 1_000  # letters; a longer word has too many states for RE2 where case is folded, and takes minutes
+ANY_APOSTROPHE = "['\u2019\u02bc\uff07]"  # typed, typographic, the letter, full-width
+APOSTROPHE = re.compile(ANY_APOSTROPHE)
 BATCH_CHARACTERS = 2_000  # of the words in one pattern: RE2 takes none that is very large
 
 
@@ -30,7 +34,8 @@ class KeywordSettings(CheckSettings):
     A word is any text that isn't empty, and is looked for as it stands, not as a pattern. Without `case_sensitive`,
     letters match their simple Unicode case variants ("É" is "é", "ß" is not "SS"). With `whole_word`, the character
     before it and the one after it may not be a letter, a mark, a number or an underscore. `fold` takes away what sets
-    two ways to write the same text apart, from the words and the output alike.
+    two ways to write the same text apart, from the words and the output alike. An apostrophe in a word with letters or
+    numbers matches in any shape ("it's" is "it’s"); one that stands alone is looked for as it is.
     """
 
     any: Words | None = None
@@ -101,17 +106,57 @@ def _find_words(shard: pa.Table, settings: KeywordSettings) -> list[pa.BooleanAr
     """For each word, whether it occurs: [word] of (output,)."""
     texts = fold_texts(text_column(shard, "output"), settings.fold)
     folded = [fold_text(word, settings.fold) for word in settings.words]
+    if are_few(texts) and all(map(str.isascii, folded)) and is_all_ascii(texts):
+        return _find_plainly(texts, folded, settings)
     is_long = not settings.case_sensitive and max(map(len, folded)) > LONGEST_WITH_CASE
     if is_long:
         texts, folded = fold_case(texts), fold_case(pa.array(folded, pa.string())).to_pylist()
     words = [_quote(word, settings.case_sensitive or is_long) for word in folded]
     if len(words) < MANY_WORDS:
         return [_find_word(texts, word, settings) for word in words]
-    is_likely = reduce(pc.or_, [pc.match_substring_regex(texts, "|".join(batch)) for batch in _batch_words(words)])
+    is_likely = reduce(pc.or_, [pc.match_substring_regex(texts, batch) for batch in _batch_words(words)])
     likely, nowhere = texts.filter(is_likely), pa.repeat(False, len(texts))
     if not len(likely):
         return [nowhere] * len(words)
-    return [pc.replace_with_mask(nowhere, is_likely, _find_word(likely, word, settings)) for word in words]
+    finds = _find_single(likely, folded, words, settings) if settings.whole_word and not is_long else {}
+    for place, word in enumerate(words):
+        if place not in finds:
+            finds[place] = _find_word(likely, word, settings)
+    return [pc.replace_with_mask(nowhere, is_likely, finds[place]) for place in range(len(words))]
+
+
+def _find_single(
+    texts: pa.Array, words: Sequence[str], patterns: Sequence[str], settings: KeywordSettings
+) -> dict[int, pa.BooleanArray]:
+    """Whether a word occurs whole, by its place, for those that no blank or sign divides: (text,) each."""
+    places = [place for place, is_single in enumerate(are_single(words)) if is_single]
+    if not places:
+        return {}
+    single, of_single = [words[place] for place in places], [patterns[place] for place in places]
+    batches = list(_batch_words(of_single))
+    return dict(zip(places, find_single_words(texts, single, of_single, batches, settings.case_sensitive), strict=True))
+
+
+def _find_plainly(texts: pa.Array, words: list[str], settings: KeywordSettings) -> list[pa.BooleanArray]:
+    """As `_find_words`, of ASCII alone, without a pattern to compile for each word."""
+    searched: list[str | None] = texts.to_pylist()
+    if not settings.case_sensitive:
+        searched = [text and text.lower() for text in searched]
+        words = [word.lower() for word in words]
+    has_word = _has_whole_word if settings.whole_word else str.__contains__
+    return [
+        pa.array([None if text is None else has_word(text, word) for text in searched], pa.bool_()) for word in words
+    ]
+
+
+def _has_whole_word(text: str, word: str) -> bool:
+    start = text.find(word)
+    while start >= 0:
+        around = text[start - 1 : start] + text[start + len(word) : start + len(word) + 1]
+        if not any(character.isalnum() or character == "_" for character in around):
+            return True
+        start = text.find(word, start + 1)
+    return False
 
 
 def _find_word(texts: pa.Array, word: str, settings: KeywordSettings) -> pa.BooleanArray:
@@ -126,18 +171,21 @@ def _find_word(texts: pa.Array, word: str, settings: KeywordSettings) -> pa.Bool
 
 
 def _quote(word: str, case_sensitive: bool) -> str:
-    return f"(?:{re.escape(word)})" if case_sensitive else f"(?i:{re.escape(word)})"
+    literal = re.escape(word)
+    if any(map(str.isalnum, APOSTROPHE.sub("", word))):
+        literal = APOSTROPHE.sub(ANY_APOSTROPHE, literal)
+    return f"(?:{literal})" if case_sensitive else f"(?i:{literal})"
 
 
-def _batch_words(words: list[str]) -> Iterator[list[str]]:
-    """The words in order, in batches of about `BATCH_CHARACTERS`."""
+def _batch_words(words: list[str]) -> Iterator[str]:
+    """Patterns of any of the words, in order, in batches of about `BATCH_CHARACTERS`."""
     batch: list[str] = []
     for word in words:
         if batch and sum(map(len, batch)) + len(word) > BATCH_CHARACTERS:
-            yield batch
+            yield "|".join(batch)
             batch = []
         batch.append(word)
-    yield batch
+    yield "|".join(batch)
 
 
 def name_words(

@@ -40,3 +40,18 @@ def test_a_bound_that_is_no_number_is_refused():
 def test_what_is_not_a_number_passes_no_bound():
     found = judge_measures(pa.array([float("nan"), 1.0]), MeasureSettings(min=0.5), "token F1")
     assert (found.is_passed.to_pylist(), found.evidence.to_pylist()) == ([None, True], [None, "token F1 1"])
+
+
+@pytest.mark.parametrize(
+    ("value", "settings", "evidence"),
+    [
+        (0.4999999999, {"min": 0.5}, "token F1 0.4999999999, at least 0.5 required"),
+        (0.5000000001, {"max": 0.5}, "token F1 0.5000000001, at most 0.5 allowed"),
+        (0.4999999999, {"levels": {"good": 0.5}}, "token F1 0.4999999999"),
+        (0.4999999999, {"max": 0.5}, "token F1 0.5"),
+        (1 / 3, {"min": 0.5}, "token F1 0.333333, at least 0.5 required"),
+    ],
+)
+def test_a_value_just_beyond_its_bound_does_not_read_as_equal(value, settings, evidence):
+    found = judge_measures(pa.array([value]), MeasureSettings.model_validate(settings), "token F1")
+    assert found.evidence.to_pylist() == [evidence]

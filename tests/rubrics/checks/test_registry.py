@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from rubrics.checks import check_names, families, find_check, read_settings
 from rubrics.checks.registry import Check, CheckVerdicts, Example, register_check
@@ -131,3 +131,13 @@ def test_a_name_is_registered_once():
 def test_every_check_stands_in_one_family():
     listed = [name for _, names in families() for name in names]
     assert sorted(listed) == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("words", "kinds"),
+    [([], ["too_short"]), ([""], ["string_too_short"]), (["", 1], ["string_too_short", "string_type"])],
+)
+def test_a_list_with_a_wrong_entry_is_not_called_too_short_as_well(words, kinds):
+    with pytest.raises(ValidationError) as raised:
+        read_settings(find_check("contains"), {"any": words})
+    assert [fault["type"] for fault in raised.value.errors()] == kinds

@@ -131,3 +131,15 @@ def test_wrong_settings_are_refused(given_settings):
 )
 def test_a_megabyte_is_searched(piece):
     assert judge(piece * (1_000_000 // len(piece)), "B").is_passed.to_pylist() == [False]
+
+
+@pytest.mark.parametrize(
+    ("output", "letters"),
+    [("not A but A", "A"), ("A, not A", "A"), ("A train, then A", "A"), ("**B** is wrong, no: **B**", "B")],
+)
+def test_a_letter_counts_where_one_of_its_mentions_does(output, letters):
+    assert choice_finder("AB").find(output) == letters
+
+
+def test_an_earlier_statement_counts_where_the_last_one_is_taken_back():
+    assert choice_finder("AB").find("The answer is A. The answer is B? The answer is B is wrong.") == "A"

@@ -1,14 +1,13 @@
+from functools import partial
+
+import checked
 import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
 from rubrics.checks import find_check, read_settings
 
-
-def judge(output: str, **settings: object) -> tuple[bool, str | None]:
-    check = find_check("slots")
-    found = check.function(pa.table({"output": [output]}), read_settings(check, settings))
-    return found.is_passed[0].as_py(), found.evidence[0].as_py()
+judge = partial(checked.judge, "slots")
 
 
 FILLED = {

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pyarrow as pa
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rubrics.checks import find_check, read_settings
+from rubrics.checks.dialogue.phrase_patterns import any_phrase
 
 BOOKED = "Your table is booked."
 NO_CALL = "claims 'booked', no call of 'book_table' in metadata"
@@ -166,3 +168,25 @@ JSON = st.recursive(
 def test_no_metadata_crashes(value):
     is_passed, evidence = judge(BOOKED, {"tool_calls": value})
     assert is_passed is (evidence == CALLED)
+
+
+def test_many_claims_are_each_found_as_they_are_alone():
+    claims = [
+        "book",
+        "booked",
+        "booked in",
+        "don't fret",
+        "[done]",
+        "re-booked",
+        "\u0130st",
+        *(f"a{place}" for place in range(40)),
+    ]
+    texts = [f"so {claim} now" for claim in claims]
+    pattern = re.compile(any_phrase(claims, case_sensitive=False), re.IGNORECASE)
+    assert [pattern.search(text)[0] for text in texts] == claims
+
+
+def test_claims_that_each_begin_with_the_one_before_are_told_apart():
+    claims = ["a" * length for length in range(1, 300)]
+    pattern = re.compile(rf"\b{any_phrase(claims, case_sensitive=True)}\b")
+    assert [pattern.search(f"- {claim}.")[0] for claim in claims] == claims

@@ -1,4 +1,6 @@
-import pyarrow as pa
+from functools import partial
+
+import checked
 import pytest
 from pydantic import ValidationError
 
@@ -7,10 +9,7 @@ from rubrics.checks import find_check, read_settings
 ALLOWED = {"any": ["example.org"]}
 
 
-def judge(output: str, **settings: object) -> tuple[bool, str | None]:
-    check = find_check("count_urls")
-    found = check.function(pa.table({"output": [output]}), read_settings(check, settings))
-    return found.is_passed[0].as_py(), found.evidence[0].as_py()
+judge = partial(checked.judge, "count_urls")
 
 
 @pytest.mark.parametrize(

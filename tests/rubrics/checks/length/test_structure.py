@@ -1,19 +1,11 @@
 from itertools import pairwise
 
-import pyarrow as pa
 import pytest
+from checked import has_count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubrics.checks import find_check, read_settings
-
 ENDS = ".!?…。\uff01\uff1f"
-
-
-def has_count(name: str, output: str, count: int) -> bool:
-    check = find_check(name)
-    shard = pa.table({"output": pa.array([output])})
-    return check.function(shard, read_settings(check, {"min": count, "max": count})).is_passed.to_pylist() == [True]
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import checked
 import pyarrow as pa
 import pytest
 from pydantic import ValidationError
@@ -6,9 +7,7 @@ from rubrics.checks import find_check, read_settings
 
 
 def judge(name: str, output: str, **settings: object) -> bool:
-    check = find_check(name)
-    found = check.function(pa.table({"output": [output]}), read_settings(check, settings))
-    return bool(found.is_passed[0].as_py())
+    return bool(checked.judge(name, output, **settings)[0])
 
 
 REFUSALS = [
@@ -124,7 +123,7 @@ def test_the_evidence_quotes_what_was_found():
     check = find_check("no_refusal")
     outputs = ["Oh no. I’m unable to say.", "Yes."]
     found = check.function(pa.table({"output": outputs}), read_settings(check, {"is_negated": True}))
-    assert found.evidence.to_pylist() == ['found "i\'m unable to"', "no refusal in the first 300 characters"]
+    assert found.evidence.to_pylist() == ["found 'I’m unable to'", "no refusal in the first 300 characters"]
 
 
 @pytest.mark.parametrize(
@@ -139,3 +138,17 @@ def test_settings_that_mean_nothing_are_refused(settings):
 def test_a_hostile_text_gets_a_verdict(piece):
     text = (piece * 10**6)[: 10**6]
     assert (judge("no_refusal", text), judge("not_as_an_ai", text)) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("output", "quoted"),
+    [
+        ("SORRY: that is Out  of  MY Hands.", "Out  of  MY Hands"),
+        ("這超出我的能力!", "超出我的能力"),
+        ("out of my hands", "out of my hands"),
+        ("\u0130 say it is Out of my hands", "out of my hands"),  # lower case takes two characters: no places
+    ],
+)
+def test_the_evidence_is_in_the_own_words_of_the_output(output, quoted):
+    found = checked.judge("no_refusal", output, more=["out of my hands", "超出我的能力"])
+    assert found == (False, f"found {quoted!r}")

@@ -1,15 +1,10 @@
 import pyarrow as pa
 import pytest
+from checked import judge
 from pydantic import ValidationError
 
 from rubrics.checks import find_check, read_settings
 from rubrics.checks.manner.disguises import find_disguised
-
-
-def judge(name: str, output: str, **settings: object) -> tuple[bool, str | None]:
-    check = find_check(name)
-    found = check.function(pa.table({"output": [output]}), read_settings(check, settings))
-    return found.is_passed[0].as_py(), found.evidence[0].as_py()
 
 
 @pytest.mark.parametrize(

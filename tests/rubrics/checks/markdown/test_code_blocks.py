@@ -1,20 +1,10 @@
-import pyarrow as pa
 import pytest
+from checked import has_count, judge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
-
-
-def judge(name: str, output: str, **settings: object) -> tuple[bool | None, str | None]:
-    check = find_check(name)
-    found: CheckVerdicts = check.function(pa.table({"output": [output]}), read_settings(check, settings))
-    return found.is_passed[0].as_py(), found.evidence[0].as_py()
-
-
-def has_count(name: str, output: str, count: int, **settings: object) -> bool:
-    return judge(name, output, min=count, max=count, **settings)[0] is True
+from rubrics.checks import find_check, read_settings
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,12 @@
 import pyarrow as pa
 import pytest
+from checked import has_count, judge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
-
-
-def judge(name: str, output: str, **settings: object) -> tuple[bool | None, str | None]:
-    check = find_check(name)
-    found: CheckVerdicts = check.function(pa.table({"output": [output]}), read_settings(check, settings))
-    return found.is_passed[0].as_py(), found.evidence[0].as_py()
-
-
-def has_count(name: str, output: str, count: int, **settings: object) -> bool:
-    return judge(name, output, min=count, max=count, **settings)[0] is True
+from rubrics.checks import find_check, read_settings
+from rubrics.checks.markdown.titles import find_each
 
 
 @pytest.mark.parametrize(
@@ -146,3 +138,16 @@ def test_a_megabyte_of_signs_holds_no_summary(sign):
 def test_settings_of_sections_that_make_no_sense_are_refused(given):
     with pytest.raises(ValidationError):
         read_settings(find_check("has_sections"), given)
+
+
+def test_titles_are_found_in_many_lines_as_in_few():
+    titles = ["Summary", "summary", "1. Risks", "Risks", "a", "A b"]
+    lines = pa.array(
+        [f"{before}{title}{after}" for title in titles for before in ("", "2. ", "x") for after in ("", "**")]
+    )
+    many = pa.concat_arrays([lines] * 60)
+    few, found = (find_each(texts, titles, "(?i)^(?:[0-9]+[.] )?", "[*]*$") for texts in (lines, many))
+    assert [(places[: len(alone)].tolist(), len(places)) for alone, places in zip(few, found, strict=True)] == [
+        (alone.tolist(), 60 * len(alone)) for alone in few
+    ]
+    assert all(len(alone) for alone in few)

@@ -193,3 +193,23 @@ def test_large_strings_are_read_too(kind, output):
     shard = pa.table({"output": pa.array([output], pa.large_string())})
     found = check.function(shard, read_settings(check, {"source": "lines", "as": kind}))
     assert found.is_passed.to_pylist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("output", "is_passed"),
+    [
+        ("12,3456\n13", True),  # 12, not 12345
+        ("12,34\n12,56\n13", True),
+        ("1,234,56\n2", True),
+        ("12,345\n13", False),
+        ("1,234,567\n1,234,568", True),
+        ("1e99\n2", False),
+    ],
+)
+def test_a_comma_belongs_to_a_number_only_between_thousands(output, is_passed):
+    assert judge(output, source="lines", **{"as": "number"})[0] is is_passed
+
+
+def test_a_number_with_an_exponent_of_three_digits_is_not_read():
+    expected = (None, None, "found '1e100', expected a number")
+    assert judge("1e100\n2", source="lines", **{"as": "number"}) == expected

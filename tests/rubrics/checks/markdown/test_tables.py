@@ -1,17 +1,11 @@
 import pyarrow as pa
 import pytest
+from checked import judge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
-
-
-def judge(name: str, output: str, **settings: object) -> tuple[bool | None, str | None]:
-    check = find_check(name)
-    found: CheckVerdicts = check.function(pa.table({"output": [output]}), read_settings(check, settings))
-    return found.is_passed[0].as_py(), found.evidence[0].as_py()
-
+from rubrics.checks import find_check, read_settings
 
 PRICES = "| Item | **Price** |\n|---|---:|\n| Tea | 2 |\n| Cake | 3 |"
 

@@ -235,3 +235,13 @@ HOSTILE = [
 def test_a_million_characters_are_judged(unit):
     output = unit * (1_000_000 // len(unit)) + " \n ada@example.org"
     assert judge(output)[0] is False
+
+
+def test_a_phone_after_very_many_that_are_allowed_is_found():
+    output = "call (555) 010-9999, " * 50 + "call 020 7946 0123"
+    assert judge(output, "phone", allow=("(555) 010-9999",)) == (False, "phone at 1055: 02***23")
+
+
+@pytest.mark.parametrize("words", ["order", "Invoice no.", "ref: number", "№", "item id is "])
+def test_a_number_after_the_name_of_what_it_numbers_is_no_phone(words):
+    assert judge(f"My {words} 212-555-0123", "phone")[0] is True

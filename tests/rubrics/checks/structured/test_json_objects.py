@@ -224,3 +224,23 @@ def test_a_long_difference_is_cut():
 def test_settings_that_mean_nothing_are_refused(name, settings, told):
     with pytest.raises(ValidationError, match=told):
         read_settings(find_check(name), settings)
+
+
+def test_a_list_of_values_of_every_kind_has_one_order():
+    entries = [
+        "null",
+        "true",
+        "1",
+        "1.5",
+        '"a"',
+        "[]",
+        "[null]",
+        "[1, 2]",
+        '[1, "a"]',
+        "{}",
+        '{"a": null}',
+        '{"a": [2, 1]}',
+    ]
+    output, reference = (f"[{', '.join(order)}]" for order in (entries, entries[::-1]))
+    assert judge("json_equals", output, reference, ignore_order=True) == (True, None)
+    assert judge("json_equals", output, reference.replace("1.5", "2.5"), ignore_order=True)[0] is False

@@ -1,6 +1,7 @@
 import json
+from functools import partial
 
-import pyarrow as pa
+import checked
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -13,10 +14,7 @@ from rubrics.checks.structured.json_text import MOST_LEVELS, NotJson, parse_json
 TOO_DEEP = f"nested too deeply, at most {MOST_LEVELS} levels are read"
 
 
-def judge(output: str, **settings: object) -> tuple[bool, str | None]:
-    check = find_check("json_valid")
-    found = check.function(pa.table({"output": [output]}), read_settings(check, settings))
-    return found.is_passed[0].as_py(), found.evidence[0].as_py()
+judge = partial(checked.judge, "json_valid")
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,16 @@ import unicodedata
 
 import pyarrow as pa
 import pytest
+from checked import judge
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
+from rubrics.checks import find_check, read_settings
 from rubrics.checks.wording.folding import fold_texts
 
 NEITHER, ONE, BOTH = "nothing here", "a Refund", "money, refund"
-
-
-def judge(name: str, output: str, **settings: object) -> tuple[bool, str | None]:
-    check = find_check(name)
-    found: CheckVerdicts = check.function(pa.table({"output": [output]}), read_settings(check, settings))
-    return found.is_passed[0].as_py(), found.evidence[0].as_py()
 
 
 @pytest.mark.parametrize(
@@ -196,3 +191,58 @@ def test_a_thousand_words_are_looked_for_and_the_missing_are_named():
     assert judge("contains", "say WORD7!", any=words, whole_word=True) == (True, "found 'word7'")
     is_passed, evidence = judge("contains", " ".join(words[1:]), all=words, whole_word=True)
     assert (is_passed, evidence) == (False, "missing 'word0'")
+
+
+@pytest.mark.parametrize("written", ["It's", "It\u2019s", "It\u02bcs", "It\uff07s"])
+@pytest.mark.parametrize("asked", ["it's", "it\u2019s"])
+def test_an_apostrophe_in_a_word_matches_in_any_shape(written, asked):
+    assert judge("not_contains", f"{written} done", any=[asked])[0] is False
+
+
+def test_an_apostrophe_alone_is_looked_for_as_it_stands():
+    assert judge("not_contains", "It's done", any=["\u2019"])[0] is True
+
+
+PARTS = st.sampled_from(
+    [
+        "cat",
+        "CAT",
+        "K",
+        "k",
+        "\u212a",
+        "s",
+        "\u017f",
+        "\u0131",
+        "i",
+        "\u0130",
+        "\u00df",
+        "\u1e9e",
+        "a_b",
+        "\u4e2d",
+        "ca",
+    ]
+)
+GAPS = st.sampled_from([" ", "-", "\n", "", "\u3002", "\u0301"])
+MANY = ["cat", "Cat", "k", "S", "\u017f", "\u0131", "I", "\u00df", "a_b", "\u4e2d", "ca", "dog", "cat k"]
+
+
+@hypothesis_settings(deadline=None, max_examples=50)  # fifteen runs of the check each
+@given(
+    st.lists(st.lists(st.tuples(PARTS, GAPS).map("".join), max_size=6).map("".join), min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_many_whole_words_are_found_as_each_alone(outputs, case_sensitive):
+    check, shard = find_check("contains"), pa.table({"output": outputs})
+    given_settings = {"whole_word": True, "case_sensitive": case_sensitive}
+    alone = [check.function(shard, read_settings(check, {"any": [word], **given_settings})) for word in MANY]
+    expected = [all(found) for found in zip(*(each.is_passed.to_pylist() for each in alone), strict=True)]
+    any_expected = [any(found) for found in zip(*(each.is_passed.to_pylist() for each in alone), strict=True)]
+    for key, passed in (("all", expected), ("any", any_expected)):
+        found = check.function(shard, read_settings(check, {key: MANY, **given_settings}))
+        assert found.is_passed.to_pylist() == passed
+
+
+@pytest.mark.parametrize("unit", ["\u00e9 ", "\uac00", "\ufdfa", "\U000113c5", "\U00016121"])
+def test_accents_are_folded_alike_in_long_texts_and_short_ones(unit):
+    short, count = fold_texts(pa.array([unit]), "accents")[0].as_py(), 12_000 // len(unit.encode())
+    assert fold_texts(pa.array([unit * count]), "accents").to_pylist() == [short * count]

@@ -1,3 +1,6 @@
+from functools import partial
+
+import checked
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -8,11 +11,7 @@ from pydantic import ValidationError
 from rubrics.checks import find_check, read_settings
 from rubrics.checks.wording.patterns import first_matches
 
-
-def judge(output: str, **settings: object) -> tuple[bool, str | None]:
-    check = find_check("matches_regex")
-    found = check.function(pa.table({"output": [output]}), read_settings(check, settings))
-    return found.is_passed[0].as_py(), found.evidence[0].as_py()
+judge = partial(checked.judge, "matches_regex")
 
 
 @pytest.mark.parametrize(

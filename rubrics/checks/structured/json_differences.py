@@ -1,0 +1,149 @@
+"""Where two JSON values differ, and putting the lists of one in order."""
+
+import json
+import math
+from decimal import Context, Decimal
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from rubrics.checks.structured.stack import on_a_full_stack
+
+SHOWN_LEVELS = 8  # of a path
+ROUNDING = 1e-15  # what the difference of two floats can be off, as a share of the larger one
+EXACT = Context(prec=1_000)  # digits, more than lie between the first of 1e308 and the last of 5e-324
+RANKS = MappingProxyType({type(None): 0, bool: 1, int: 2, float: 2, str: 3, list: 4, dict: 5})  # equal ones compare
+AS_THEY_ARE = frozenset((str, int, bool, type(None)))  # equal where type and value are: a float may be infinite
+
+
+class TooLarge(Exception):
+    """Two numbers are too large to be told apart."""
+
+    def __str__(self) -> str:
+        return "too large to compare: found two numbers beyond 1e308"
+
+
+class _Difference(Exception):
+    """Two values differ. path: its keys and places from the innermost outwards, added on the way up."""
+
+    def __init__(self, words: str, *path: str | int) -> None:
+        super().__init__(words, *path)
+        self.words = words
+        self.path = list(path)
+
+
+def put_in_order(value: Any) -> Any:
+    """Sort the lists of a value in place, and return what values of one kind are ordered by.
+
+    It is flat, a rank before each entry that says of which kind it is: a tuple for each of them takes twice as long.
+    """
+    kind = type(value)
+    if kind is dict:
+        parts: list[Any] = []
+        for key in sorted(value):
+            entry = value[key]
+            parts += key, RANKS[type(entry)], put_in_order(entry)
+        return tuple(parts)
+    if kind is list:
+        return _sort_entries(value) if value else ()
+    return 0 if value is None else value
+
+
+def _sort_entries(entries: list[Any]) -> tuple[Any, ...]:
+    ranks = {RANKS[kind] for kind in set(map(type, entries))}
+    keys = [put_in_order(entry) for entry in entries]
+    if len(ranks) > 1:
+        keys = [(RANKS[type(entry)], key) for entry, key in zip(entries, keys, strict=True)]
+    places = sorted(range(len(keys)), key=keys.__getitem__)
+    entries[:] = [entries[place] for place in places]
+    if len(ranks) > 1:
+        return tuple(part for place in places for part in keys[place])
+    rank = max(ranks, default=0)
+    return tuple(part for place in places for part in (rank, keys[place]))
+
+
+def find_difference(found: Any, expected: Any, tolerance: float) -> str | None:
+    """The first difference with its path, in the order of what is expected; None where there is none.
+
+    Raises `TooLarge` where two numbers beyond 1e308 stand against each other before it.
+    """
+    try:
+        _compare(found, expected, tolerance)
+    except _Difference as difference:
+        return f"{_path_text(difference.path[::-1])}: {difference.words}"
+    return None
+
+
+def _compare(found: Any, expected: Any, tolerance: float) -> None:
+    """Raise the first difference."""
+    kind, is_alike = type(found), type(found) is type(expected)
+    if is_alike and kind in AS_THEY_ARE and found == expected:
+        return  # most values are such
+    if is_alike and kind is dict:
+        _compare_objects(found, expected, tolerance)
+    elif is_alike and kind is list:
+        _compare_lists(found, expected, tolerance)
+    elif not _is_same(found, expected, tolerance):
+        raise _Difference(f"found {_shown(found)}, expected {_shown(expected)}")
+
+
+def _compare_objects(found: dict[str, Any], expected: dict[str, Any], tolerance: float) -> None:
+    for key, theirs in expected.items():
+        if key not in found:
+            raise _Difference(f"missing, expected {_shown(theirs)}", key)
+        try:
+            _compare(found[key], theirs, tolerance)
+        except _Difference as difference:
+            difference.path.append(key)
+            raise
+    for key, mine in found.items():
+        if key not in expected:
+            raise _Difference(f"found {_shown(mine)}, expected no such key", key)
+
+
+def _compare_lists(found: list[Any], expected: list[Any], tolerance: float) -> None:
+    for place, (mine, theirs) in enumerate(zip(found, expected, strict=False)):
+        try:
+            _compare(mine, theirs, tolerance)
+        except _Difference as difference:
+            difference.path.append(place)
+            raise
+    if len(found) != len(expected):
+        raise _Difference(f"found {len(found)} entries, expected {len(expected)}")
+
+
+def _is_same(found: Any, expected: Any, tolerance: float) -> bool:
+    if isinstance(found, bool) or isinstance(expected, bool):
+        return found is expected
+    if isinstance(found, int | float) and isinstance(expected, int | float):
+        if math.isinf(found) and found == expected:
+            raise TooLarge
+        return found == expected or _is_near(found, expected, tolerance)
+    return bool(found == expected)
+
+
+def _is_near(found: float, expected: float, tolerance: float) -> bool:
+    """Whether they are, as they are written: 1.1 is 0.1 from 1, though their floats are farther apart."""
+    difference = abs(found - expected)
+    rounding = max(abs(found), abs(expected)) * ROUNDING
+    if math.isinf(difference) or abs(difference - tolerance) > rounding:
+        return difference <= tolerance
+    one, other, most = (Decimal(repr(number)) for number in (found, expected, tolerance))
+    return EXACT.subtract(one, other).copy_abs() <= most
+
+
+def _path_text(path: list[str | int]) -> str:
+    """The path as JSONPath has it, the middle left out where it is long."""
+    parts = [f"[{part}]" if isinstance(part, int) else _key_text(part) for part in path]
+    if len(parts) > SHOWN_LEVELS:
+        parts = [*parts[: SHOWN_LEVELS // 2], "…", *parts[-SHOWN_LEVELS // 2 :]]
+    return "$" + "".join(parts)
+
+
+def _key_text(key: str) -> str:
+    return f".{key}" if key.isidentifier() and len(key) <= EXCERPT_CHARACTERS else f"[{_shown(key)}]"
+
+
+def _shown(value: Any) -> str:
+    return cut_text(on_a_full_stack(partial(json.dumps, value, ensure_ascii=False)), EXCERPT_CHARACTERS)
