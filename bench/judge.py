@@ -1,102 +1,80 @@
-"""How fast a session asks: wall time over the ideal, and CPU a judgment, beside a plain aiohttp loop.
+"""How fast, how frugally and how safely a session asks, beside plain loops that only ask, in the same run.
 
-    python bench/judging.py [--base-url http://127.0.0.1:8931/v1] [--questions 5000] [--in-flight 64] [--latency-s 0.2]
+    python bench/judge.py [speed] [short] [limit] [cache] [faults] [memory] [--questions 5000] [--in-flight 64]
 
-The ideal is questions x latency / in flight. Without --base-url it starts tests/loopback_judge.py.
-Prints wall/ideal last.
+speed: wall time over the ideal (questions x latency / in flight) at 200 ms, and CPU a judgment. short: judgments a
+second at 20 ms. limit: how much of a limit of requests a minute is used, and how many requests are refused. cache: the
+input price of 8 criteria over outputs of 1,200 tokens, relative to no caching, cached tokens at a tenth. faults: how
+many judgments are lost where one request in five fails. memory: resident after 100,000 judgments. Without names all but
+memory. The judge is tests/loopback_judge.py, in a process of its own.
 """
 
 import argparse
 import asyncio
 import contextlib
+import json
+import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import aiohttp  # noqa: E402
+import aiohttp
+from openai import AsyncOpenAI
 
-from rubrics.judging.prompt import (  # noqa: E402
-    Case,
-    case_digest,
-    criterion_digest,
-    label_of,
-    render_messages,
-    reply_schema,
-    request_key,
-)
-from rubrics.model import Criterion  # noqa: E402
-from tasks.judging.questions import Answer, Question  # noqa: E402
-from tasks.judging.session import JudgingSession, open_session  # noqa: E402
-from tasks.judging.settings import JudgeSettings  # noqa: E402
+from rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
+from rubrics.model import Criterion
+from tasks.judging.bodies import request_body
+from tasks.judging.questions import Answer, Question
+from tasks.judging.session import JudgingSession, open_session
+from tasks.judging.settings import JudgeSettings
 
+JUDGE = Path(__file__).parents[1] / "tests" / "loopback_judge.py"
 SENTENCE = "The seasonal source often reduces the public network because the careful farmer measures the harbour. "
-CRITERION = Criterion.model_validate(
-    {
-        "id": "clear",
-        "description": "Is the text clear to a curious adult?",
-        "method": {"type": "judge"},
-        "levels": [
-            {"id": str(step), "score": step / 4, "description": f"Clear in {step} of 4 respects."} for step in range(5)
-        ],
-    }
-)
+ASPECTS = ("clear", "kind", "brief", "apt", "sound", "safe", "fresh", "whole")
+LIMIT_A_MINUTE, LIMIT_S = 6_000, 30
+CACHED_PRICE = 0.1  # of an uncached token's
+FAULTS = {"500": 0.05, "drop": 0.02, "garbage": 0.03, "empty": 0.03, "length": 0.03, "liar": 0.02, "503": 0.02}
+ENOUGH_ATTEMPTS = 12
 
 
-def make_question(number: int, judge_digest: str) -> Question:
+def make_criterion(aspect: str) -> Criterion:
+    """A criterion of five levels, about 150 tokens."""
+    levels = [{"id": str(n), "score": n / 4, "description": f"{aspect} in {n} of 4 respects."} for n in range(5)]
+    description = f"Is the text {aspect} to a curious adult who reads it once, without looking anything up?"
+    return Criterion.model_validate(
+        {"id": aspect, "description": description, "method": {"type": "judge"}, "levels": levels}
+    )
+
+
+CRITERIA = [make_criterion(aspect) for aspect in ASPECTS]
+
+
+def make_question(number: int, settings: JudgeSettings, criterion: Criterion) -> Question:
     """One question of about 1,200 tokens."""
     case = Case(f"Question {number}: {SENTENCE}", f"{number}. {SENTENCE * 24}", SENTENCE * 4, (SENTENCE * 6,))
-    key = request_key(judge_digest, criterion_digest(CRITERION), case_digest(case))
-    return Question(f"{number:032x}", CRITERION, case, key)
+    key = request_key(settings.judge_digest, criterion_digest(criterion), case_digest(case))
+    return Question(f"{number:032x}", criterion, case, key, style=settings.style)
 
 
-def measure_session(settings: JudgeSettings, count: int) -> tuple[float, float]:
-    """Ask through a session: wall seconds, CPU seconds of this process."""
-    answers: list[Answer] = []
-    with tempfile.TemporaryDirectory() as folder:
-        session = open_session(settings, journal_folder=Path(folder), run_id="bench")
-        with session:
-            if not isinstance(session, JudgingSession):
-                raise TypeError("expected a session with an endpoint")
-            wall, cpu = time.perf_counter(), time.process_time()
-            session.ask((make_question(number, settings.judge_digest) for number in range(count)), answers.append)
-            spent = time.perf_counter() - wall, time.process_time() - cpu
-    scored_count = sum(answer.status == "scored" for answer in answers)
-    sys.stdout.write(f"scored {scored_count} of {count}\n")
-    return spent
-
-
-async def ask_plainly(settings: JudgeSettings, count: int) -> None:
-    """The same requests with nothing around them."""
-    numbers = iter(range(count, 2 * count))
-
-    async def work(client: aiohttp.ClientSession) -> None:
-        for number in numbers:
-            question = make_question(number, settings.judge_digest)
-            labels = label_of(CRITERION, question.request_key)
-            schema = {"type": "json_schema", "json_schema": reply_schema(labels)}
-            messages = render_messages(question.case, CRITERION, question.request_key)
-            body = {"model": settings.model, "messages": messages, "response_format": schema}
-            async with client.post(f"{settings.base_url}/chat/completions", json=body) as response:
-                await response.json()
-
-    connector = aiohttp.TCPConnector(limit=settings.max_in_flight)
-    async with aiohttp.ClientSession(connector=connector) as client:
-        await asyncio.gather(*(work(client) for _ in range(settings.max_in_flight)))
+def make_questions(settings: JudgeSettings, numbers: Iterable[int], criterion_count: int = 1) -> Iterator[Question]:
+    """The questions of each output one after the other."""
+    for number in numbers:
+        for criterion in CRITERIA[:criterion_count]:
+            yield make_question(number, settings, criterion)
 
 
 @contextlib.contextmanager
-def serve(base_url: str | None, latency_s: float) -> Iterator[str]:
-    """The address given, or that of a judge started for this benchmark."""
-    if base_url is not None:
-        yield base_url
-        return
-    command = [sys.executable, str(ROOT / "tests" / "loopback_judge.py"), "--latency-s", str(latency_s)]
+def served(*options: str) -> Iterator[str]:
+    """The address of a judge started for one measurement."""
+    command = [sys.executable, str(JUDGE), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             port = server.stdout.readline().strip() if server.stdout else ""
@@ -105,24 +83,152 @@ def serve(base_url: str | None, latency_s: float) -> Iterator[str]:
             server.terminate()
 
 
+def read_stats(base_url: str) -> dict[str, int]:
+    """What the judge saw."""
+    with urllib.request.urlopen(f"{base_url.removesuffix('/v1')}/stats") as answer:
+        stats: dict[str, int] = json.load(answer)
+    return stats
+
+
+def ask_session(settings: JudgeSettings, questions: Iterator[Question]) -> tuple[float, float, dict[str, int]]:
+    """Ask through a session: wall seconds, CPU seconds of this process, how many answers had which status or reason."""
+    counts: dict[str, int] = {}
+
+    def keep(answer: Answer) -> None:
+        name = answer.reason or answer.status
+        counts[name] = counts.get(name, 0) + 1
+
+    with tempfile.TemporaryDirectory() as folder:
+        session = open_session(settings, journal_folder=Path(folder), run_id="bench")
+        with session:
+            if not isinstance(session, JudgingSession):
+                raise TypeError("expected a session with an endpoint")
+            wall, cpu = time.perf_counter(), time.process_time()
+            session.ask(questions, keep)
+            spent = time.perf_counter() - wall, time.process_time() - cpu
+    return *spent, counts
+
+
+def make_bodies(settings: JudgeSettings, questions: Iterator[Question]) -> Iterator[dict[str, Any]]:
+    """The very bodies that a session sends."""
+    for question in questions:
+        yield request_body(settings, question.request(), 0, settings.max_tokens)
+
+
+async def ask_aiohttp(settings: JudgeSettings, bodies: Iterator[dict[str, Any]]) -> None:
+    """Send them with nothing around: no limits, no retries, no journal."""
+
+    async def work(client: aiohttp.ClientSession) -> None:
+        for body in bodies:
+            async with client.post(f"{settings.base_url}/chat/completions", json=body) as response:
+                json.loads((await response.json())["choices"][0]["message"]["content"])
+
+    connector = aiohttp.TCPConnector(limit=settings.max_in_flight)
+    async with aiohttp.ClientSession(connector=connector) as client:
+        await asyncio.gather(*(work(client) for _ in range(settings.max_in_flight)))
+
+
+async def ask_openai(settings: JudgeSettings, bodies: Iterator[dict[str, Any]]) -> None:
+    """The same through the openai client as it comes."""
+
+    async def work(client: AsyncOpenAI) -> None:
+        for body in bodies:
+            reply = await client.chat.completions.create(**body)
+            json.loads(reply.choices[0].message.content or "")
+
+    async with AsyncOpenAI(api_key="none", base_url=settings.base_url) as client:
+        await asyncio.gather(*(work(client) for _ in range(settings.max_in_flight)))
+
+
+def tell(name: str, wall_s: float, cpu_s: float, count: int, ideal_s: float | None = None) -> None:
+    """Print one way of asking."""
+    over = f", {wall_s / ideal_s:.3f} x ideal" if ideal_s else ""
+    print(f"{name:24}{wall_s:8.2f} s{count / wall_s:10,.0f} a second{cpu_s / count * 1000:8.2f} ms CPU each{over}")
+
+
+def compare_speed(count: int, in_flight: int, latency_s: float) -> None:
+    """Ask the same with both plain loops and a session."""
+    ideal_s = count * latency_s / in_flight
+    print(f"{count} judgments, {in_flight} in flight, {latency_s * 1000:.0f} ms")
+    with served("--latency-s", str(latency_s)) as base_url:
+        settings = JudgeSettings(model="gpt-4o-mini", base_url=base_url, max_in_flight=in_flight)
+        for place, (name, ask) in enumerate((("plain aiohttp", ask_aiohttp), ("plain openai", ask_openai)), start=1):
+            bodies = make_bodies(settings, make_questions(settings, range(place * count, (place + 1) * count)))
+            wall, cpu = time.perf_counter(), time.process_time()
+            asyncio.run(ask(settings, bodies))
+            tell(name, time.perf_counter() - wall, time.process_time() - cpu, count, ideal_s)
+        wall_s, cpu_s, counts = ask_session(settings, make_questions(settings, range(count)))
+    tell("session", wall_s, cpu_s, counts.get("scored", 0), ideal_s)
+
+
+def compare_limit(in_flight: int) -> None:
+    """Ask for half a minute under a limit that only refusals tell."""
+    count = LIMIT_A_MINUTE * LIMIT_S // 60
+    with served("--latency-s", "0.1", "--rpm", str(LIMIT_A_MINUTE)) as base_url:
+        settings = JudgeSettings(model="gpt-4o-mini", base_url=base_url, max_in_flight=in_flight)
+        wall_s, _, counts = ask_session(settings, make_questions(settings, range(count)))
+        stats = read_stats(base_url)
+    used, refused = stats["answered"] / wall_s * 60 / LIMIT_A_MINUTE, stats["refused"] / stats["requests"]
+    print(f"limit of {LIMIT_A_MINUTE} a minute: {used:.1%} used, {refused:.2%} refused, {counts}")
+
+
+def compare_cache(in_flight: int) -> None:
+    """Ask eight criteria of each output."""
+    with served("--latency-s", "0.05") as base_url:
+        settings = JudgeSettings(model="gpt-4o-mini", base_url=base_url, max_in_flight=in_flight)
+        ask_session(settings, make_questions(settings, range(200), len(CRITERIA)))
+        stats = read_stats(base_url)
+    cached = stats["cached_tokens"] / stats["prompt_tokens"]
+    print(
+        f"8 criteria, 1,200 tokens: {cached:.1%} cached, input price {1 - cached * (1 - CACHED_PRICE):.3f} of uncached"
+    )
+
+
+def count_losses(count: int, in_flight: int) -> None:
+    """Ask where one request in five comes to nothing."""
+    faults = [word for name, rate in FAULTS.items() for word in ("--fault", f"{name}={rate}")]
+    with served("--latency-s", "0.02", *faults) as base_url:
+        settings = JudgeSettings(
+            model="gpt-4o-mini", base_url=base_url, max_in_flight=in_flight, max_attempts=ENOUGH_ATTEMPTS
+        )
+        wall_s, cpu_s, counts = ask_session(settings, make_questions(settings, range(count)))
+    tell("with faults", wall_s, cpu_s, count)
+    print(f"answers: {counts}")
+
+
+def measure_memory(in_flight: int) -> None:
+    """Ask 100,000 questions and look at what is resident."""
+    with served() as base_url:
+        settings = JudgeSettings(model="gpt-4o-mini", base_url=base_url, max_in_flight=in_flight)
+        before_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        wall_s, cpu_s, counts = ask_session(settings, make_questions(settings, range(100_000)))
+        after_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    tell("100,000 judgments", wall_s, cpu_s, counts.get("scored", 0))
+    print(f"peak resident {after_mb:.0f} MB, {before_mb:.0f} MB before the first question")
+
+
 def main() -> None:
-    """Measure both ways and print the figures."""
-    parser = argparse.ArgumentParser(description="How fast a session asks.")
-    parser.add_argument("--base-url")
+    """Measure what is named."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--questions", type=int, default=5_000)
     parser.add_argument("--in-flight", type=int, default=64)
-    parser.add_argument("--latency-s", type=float, default=0.2)
     given = parser.parse_args()
-    ideal_s = given.questions * given.latency_s / given.in_flight
-    with serve(given.base_url, given.latency_s) as base_url:
-        settings = JudgeSettings(model="gpt-4o-mini", base_url=base_url, max_in_flight=given.in_flight)
-        started, cpu_started = time.perf_counter(), time.process_time()
-        asyncio.run(ask_plainly(settings, given.questions))
-        plain_s, plain_cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
-        wall_s, cpu_s = measure_session(settings, given.questions)
-    for name, wall, cpu in (("plain aiohttp", plain_s, plain_cpu_s), ("session", wall_s, cpu_s)):
-        sys.stdout.write(f"{name}: {wall:.2f} s, {cpu / given.questions * 1000:.2f} ms CPU a judgment\n")
-    sys.stdout.write(f"wall/ideal {wall_s / ideal_s:.3f}\n")
+    measured = {
+        "memory": lambda: measure_memory(given.in_flight),
+        "faults": lambda: count_losses(given.questions, given.in_flight),
+        "cache": lambda: compare_cache(given.in_flight),
+        "limit": lambda: compare_limit(given.in_flight),
+        "short": lambda: compare_speed(given.questions, given.in_flight, 0.02),
+        "speed": lambda: compare_speed(given.questions, given.in_flight, 0.2),
+    }
+    unknown = [name for name in given.names if name not in measured]
+    if unknown:
+        parser.error(f"found {', '.join(unknown)}, expected {', '.join(measured)}")
+    os.environ.pop("OPENAI_API_KEY", None)
+    for name, measure in measured.items():
+        if name in given.names or (not given.names and name != "memory"):
+            measure()
 
 
 if __name__ == "__main__":

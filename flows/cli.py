@@ -4,13 +4,14 @@ import sys
 import tempfile
 import traceback
 from dataclasses import replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows import check_commands, review_commands, rubric_commands
+from flows import check_commands, cost_commands, ledger_commands, review_commands, rubric_commands
 from flows.options import (
     DEFAULT_LAKE,
     DONE,
@@ -18,8 +19,12 @@ from flows.options import (
     NOT_MET,
     AllowFunctionsOption,
     DataOption,
+    DeadlineOption,
+    FeedbackOption,
     JsonOption,
     LakeOption,
+    MapOption,
+    RecordOption,
     print_json,
 )
 from rubrics.errors import GradebookError, InputError
@@ -45,9 +50,11 @@ app = typer.Typer(
 )
 
 app.add_typer(check_commands.app, name="checks")
+app.add_typer(ledger_commands.app, name="ledger")
 app.add_typer(rubric_commands.app, name="rubric")
 app.command()(review_commands.review)
 app.command()(review_commands.compare)
+app.command()(cost_commands.cost)
 
 
 class Format(StrEnum):
@@ -83,16 +90,14 @@ def evaluate(  # noqa: PLR0913 - each is an option
     run_id: Annotated[str | None, typer.Option("--run-id", help="name the run; default: a time and a number")] = None,
     budget_usd: Annotated[float | None, typer.Option("--budget-usd", help="dollars that are never passed")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its price, and stop")] = False,
-    column_map: Annotated[
-        list[str] | None, typer.Option("--map", help="a column's name in the file, as output=response; may be repeated")
-    ] = None,
+    column_map: MapOption = None,
     max_bad_rate: Annotated[float, typer.Option("--max-bad-rate", help="share of rows that may not fit")] = 0.01,
     allow_unscored: Annotated[
         bool, typer.Option("--allow-unscored", help="go on where nothing scores a criterion's method")
     ] = False,
-    feedback: Annotated[
-        str | None, typer.Option("--feedback", help="llm: the judge writes a text for each output and model")
-    ] = None,
+    feedback: FeedbackOption = None,
+    record: RecordOption = None,
+    deadline: DeadlineOption = None,
     allow_functions: AllowFunctionsOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
@@ -110,6 +115,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 1 a gate or threshold is not met, 2 bad input, 3 not finished.
     """
+    from tasks.judging.deadlines import read_deadline
     from tasks.preview import read_column_map
     from tasks.request import EvaluationRequest
 
@@ -117,7 +123,8 @@ def evaluate(  # noqa: PLR0913 - each is an option
     request = EvaluationRequest(
         outputs, rubric, judge, ratings, lake, data, run_id, budget_usd, max_bad_rate, mapped, allow_unscored, feedback
     )
-    request = replace(request, allow_functions=tuple(allow_functions or ()))
+    done_by = None if deadline is None else read_deadline(deadline, datetime.now(UTC))
+    request = replace(request, allow_functions=tuple(allow_functions or ()), record=record, deadline=done_by)
     if dry_run:
         _print_plan(request, as_json=as_json)
         return
@@ -236,6 +243,8 @@ def _print_plan(request: "EvaluationRequest", *, as_json: bool) -> None:
                 "request_count": plan.request_count,
                 "replayed_count": plan.replayed_count,
                 "cost_usd": plan.cost_usd,
+                "cost_low_usd": plan.cost_low_usd,
+                "cost_high_usd": plan.cost_high_usd,
                 "criteria": [asdict(criterion) for criterion in plan.criteria],
             }
         )

@@ -26,7 +26,7 @@ from tasks import progress
 from tasks.plan import RunPlan
 from tasks.requirements import model_name
 from tasks.summary import RunSummary
-from tasks.wording import rate_words, score_words, usd_words
+from tasks.wording import rate_words, score_words, sqrt_words, usd_words
 
 STAGE_WORDS = {
     "ingest": "reading outputs",
@@ -107,6 +107,8 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
     people.print(f"\n[bold]{escape(run['rubric_id'])} {run['rubric_version']}[/] over {escape(plain(run['dataset']))}")
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
+    if summary.noise:
+        people.print(_noise_table(summary))
     people.print(_cost_table(summary))
     for note in run["notes"] or ():
         people.print(f"[yellow]note:[/] {escape(plain(note))}")
@@ -125,10 +127,25 @@ def show_plan(plan: RunPlan, output_count: int, budget_usd: float | None) -> Non
         table.add_column(heading, justify="right", no_wrap=True)
     for row in plan.criteria:
         counts = (row.row_count, row.replayed_count, row.request_count, row.prompt_tokens, row.completion_tokens)
-        table.add_row(row.criterion_id, row.method, *(f"{count:,}" for count in counts), usd_words(row.cost_usd))
+        estimated = usd_range_words(row.cost_usd, row.cost_low_usd, row.cost_high_usd)
+        table.add_row(row.criterion_id, row.method, *(f"{count:,}" for count in counts), estimated)
     people.print(table)
     budget = "" if budget_usd is None else f" of a budget of {usd_words(budget_usd)}"
-    people.print(f"{plan.request_count:,} requests, about {usd_words(plan.cost_usd)}{budget}")
+    estimated = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)
+    people.print(f"{plan.request_count:,} requests, about {estimated}{budget}")
+    if plan.at_most_count:
+        people.print(
+            f"{plan.at_most_count:,} of them at most: the second judge is asked where the first is unsure; "
+            "the estimate counts the share that it was in the past, all where that is unknown"
+        )
+
+
+def usd_range_words(cost_usd: float | None, low_usd: float | None, high_usd: float | None) -> str:
+    """Dollars and between what they lie, in cents where there are many of them: $1.20 ($0.95 to $1.60)."""
+    if cost_usd is None or low_usd is None or high_usd is None or low_usd == high_usd:
+        return usd_words(cost_usd)
+    digits = 2 if cost_usd >= 1 else 4
+    return f"${cost_usd:,.{digits}f} (${low_usd:,.{digits}f} to ${high_usd:,.{digits}f})"
 
 
 def show_rows(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
@@ -175,6 +192,19 @@ def _criterion_table(summary: RunSummary) -> Table:
     for criterion_id, by_model in cells.items():
         weight = "gate" if by_model["weight"] is None else score_words(by_model["weight"])
         table.add_row(criterion_id, weight, *(_mean_and_coverage(by_model.get(model)) for model in models))
+    return table
+
+
+def _noise_table(summary: RunSummary) -> Table:
+    table = table_titled("several opinions: how far they agree", "criterion", "model")
+    for heading in ("outputs", "opinions", "output sd", "judge sd", "flips", "swap flips", "agreement", "votes"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in summary.noise:
+        deviations = (sqrt_words(row["output_variance"]), sqrt_words(row["judge_variance"]))
+        rates = (rate_words(row[name]) for name in ("flip_rate", "swap_flip_rate", "agreement_rate"))
+        votes = "–" if row["effective_votes"] is None else f"{row['effective_votes']:.1f}"
+        counts = (f"{row['n']:,}", f"{row['opinion_count']:,}")
+        table.add_row(escape(row["criterion_id"]), escape(_model(row)), *counts, *deviations, *rates, votes)
     return table
 
 

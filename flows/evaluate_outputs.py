@@ -12,6 +12,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from tasks import stages
 from tasks.ingest import Ingested
+from tasks.judging.deadlines import read_deadline
 from tasks.lake import DEFAULT_LAKE
 from tasks.progress import reporter
 from tasks.quality import warm_up
@@ -44,6 +45,8 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
     feedback: str | None = None,
     trigger: str = "manual",
     allow_functions: list[str] | None = None,
+    record: str | None = None,
+    deadline: str | None = None,
 ) -> RunSummary:
     """Score one set of outputs with one rubric version and publish the evaluation tables."""
     warm_up()
@@ -62,6 +65,8 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
         feedback=feedback,
         trigger=trigger,
         allow_functions=tuple(allow_functions or ()),
+        record=record,
+        deadline=read_deadline(deadline, datetime.now(UTC)) if deadline else None,
     )
     with opened_run(request, datetime.now(UTC)) as run:
         if not is_published(run):  # by a command that named this run, or was interrupted just after its commit
@@ -79,6 +84,7 @@ def _evaluate(run: Run) -> None:
     checked = [stages.validate_outputs.submit(run, shard, index) for index, shard in enumerate(ingested.shards)]
     if planned.request_count:
         _finish(checked)  # before any money is spent
+    planned = stages.ask_in_batches(run, ingested, planned)
     with opened_setup(run, planned) as setup:
         _finish([*checked, *_score(run, setup, ingested, planned.own_count.criterion_count)])
         reporter().end("score")

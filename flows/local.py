@@ -53,6 +53,8 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
                 feedback=request.feedback,
                 trigger=request.trigger,
                 allow_functions=list(request.allow_functions),
+                record=request.record,
+                deadline=request.deadline.isoformat() if request.deadline else None,
             )
         )
     return summary, RunFolder(checked.lake.root / "runs" / summary.run_id).report_file

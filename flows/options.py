@@ -12,6 +12,18 @@ DataOption = Annotated[str | None, typer.Option("--data", help="folder of the Pa
 AllowFunctionsOption = Annotated[
     list[str] | None, typer.Option("--allow-functions", help="packages whose functions may run; may be repeated")
 ]
+MapOption = Annotated[
+    list[str] | None, typer.Option("--map", help="a column's name in the file, as output=response; may be repeated")
+]
+FeedbackOption = Annotated[
+    str | None, typer.Option("--feedback", help="llm: the judge writes a text for each output and model")
+]
+RecordOption = Annotated[
+    str | None, typer.Option("--record", help="keep the judge's replies in this file, for replay:FILE")
+]
+DeadlineOption = Annotated[
+    str | None, typer.Option("--deadline", help="when batches are given up: a time, or a duration such as 6h")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
 
 

@@ -48,10 +48,11 @@ def _tidy(node: Any) -> Any:
 
 def _widen_what_yaml_reads(schema: Schema, definitions: dict[str, Schema]) -> None:
     """A level's id may be a whole number, and a bare `missing: null` is the word."""
-    level_id = definitions["Level"]["properties"]["id"]
-    pattern = level_id.pop("pattern")
-    del level_id["type"]
-    level_id["anyOf"] = [{"type": "string", "pattern": pattern}, {"type": "integer", "minimum": 0}]
+    for model, key in (("Level", "id"), ("JudgedExample", "level")):
+        level_id = definitions[model]["properties"][key]
+        pattern = level_id.pop("pattern")
+        del level_id["type"]
+        level_id["anyOf"] = [{"type": "string", "pattern": pattern}, {"type": "integer", "minimum": 0}]
     missing = schema["properties"]["missing"]
     del missing["type"]
     missing["enum"] = [*missing["enum"], None]

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rubrics.errors import ModelFault
 from rubrics.levels import Frozen, Level, Scale
-from rubrics.methods import METHODS, CheckMethod
+from rubrics.methods import METHODS, CheckMethod, JudgedExample
 from rubrics.model import CaseCriterion, Category, Criterion, Notes, Overall, Rubric
 from rubrics.plain_words import Place, describe, keys_of, place_text, shown
 from rubrics.schemas.files import schemas_in
@@ -111,6 +111,8 @@ def _model_at(place: Place) -> type[Frozen]:
             return Level
         case (*_, "scale"):
             return Scale
+        case (*_, "examples", _):
+            return JudgedExample
         case ("categories", _):
             return Category
         case ("overall",):

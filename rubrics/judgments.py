@@ -19,6 +19,8 @@ JUDGMENT_SCHEMA = pa.schema(
         pa.field("prompt_digest", pa.string(), nullable=False),
         pa.field("reply", pa.string()),  # the raw text
         pa.field("model_returned", pa.string()),
+        pa.field("service_tier", pa.string()),  # that the reply names
+        pa.field("prompt_bytes", pa.int64()),  # of the messages and the schema as sent; null where nothing was
         pa.field("prompt_tokens", pa.int64(), nullable=False),
         pa.field("cached_tokens", pa.int64(), nullable=False),
         pa.field("completion_tokens", pa.int64(), nullable=False),

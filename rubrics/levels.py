@@ -26,6 +26,11 @@ class Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, use_attribute_docstrings=True)
 
 
+def number_as_text(value: Any) -> Any:
+    """Let `id: 1` stand for "1": scales are written so. A bool is YAML's yes/no trap and stays a fault."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 class Level(Frozen):
     """One step of a criterion."""
 
@@ -43,8 +48,7 @@ class Level(Frozen):
     @field_validator("id", mode="before")
     @classmethod
     def _number_as_text(cls, value: Any) -> Any:
-        """Let `id: 1` stand for "1": scales are written so. A bool is YAML's yes/no trap and stays a fault."""
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        return number_as_text(value)
 
 
 class Scale(Frozen):

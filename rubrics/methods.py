@@ -2,12 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
-from rubrics.levels import Frozen
+from rubrics.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
 
 _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
 Mode = Literal["strict", "loose"]  # how a check reads an output
+MOST_EXAMPLES = 8  # of a judged criterion: each is sent with every request
 FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
 
 
@@ -35,6 +36,24 @@ class SchemaMethod(Frozen):
     """a JSON Schema; a `$ref` leads within it or to one of the rubric's `schemas`, patterns are RE2's"""
 
 
+class JudgedExample(Frozen):
+    """An output that was judged before, shown to the judge beside the criterion."""
+
+    output: str
+    """the output that was judged"""
+    level: Annotated[str, Field(pattern=LEVEL_ID_PATTERN)]
+    """the id of the level that it has; one of the criterion's"""
+    prompt: str | None = None
+    """what it answered"""
+    rationale: str | None = None
+    """why it has that level"""
+
+    @field_validator("level", mode="before")
+    @classmethod
+    def _number_as_text(cls, value: Any) -> Any:
+        return number_as_text(value)
+
+
 class JudgeMethod(Frozen):
     """a language model: [judging](judging.md). `max_tokens` takes the place of the judge's own limit"""
 
@@ -42,6 +61,12 @@ class JudgeMethod(Frozen):
     """`judge`"""
     max_tokens: Annotated[int, Field(gt=0)] | None = None
     """takes the place of the judge's own limit"""
+    guidance: Annotated[str, Field(min_length=1)] | None = None
+    """for the judge, beside the question: how to decide hard cases"""
+    examples: Annotated[tuple[JudgedExample, ...], Field(max_length=MOST_EXAMPLES)] = ()
+    """at most 8 outputs judged before, each with `output`, `level` (its id), and maybe `prompt` and `rationale`"""
+    can_abstain: bool = False
+    """`true`: the judge may say that it can't tell; the verdict is then unscored, with the reason `abstained`"""
 
 
 class RatingsMethod(Frozen):

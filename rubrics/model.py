@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from rubrics.errors import ModelFault
 from rubrics.levels import Frozen, Level, Scale, Share, rank_levels, refuse_bad_levels
-from rubrics.methods import Method
+from rubrics.methods import JudgeMethod, Method
 from rubrics.weights import tree_fault
 
 LARGEST_WEIGHT = 1_000_000
@@ -59,6 +59,17 @@ class Criterion(Frozen):
         if self._needs_levels and not self.levels and not self.scale:
             words = f"levels: found none, expected at least two for the method {self.method.type}"
             raise ModelFault("no-levels", words)
+        return self
+
+    @model_validator(mode="after")
+    def _examples_have_its_levels(self) -> Self:
+        known = [level.id for level in self.ranked_levels]
+        for index, example in enumerate(self.method.examples if isinstance(self.method, JudgeMethod) else ()):
+            if example.level not in known:
+                expected = f"expected one of {', '.join(known)}"
+                raise ModelFault(
+                    "wrong-example", f"method.examples[{index}].level: found {example.level!r}, {expected}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -38,7 +38,7 @@ _BOUNDS = {
     "less_than_equal": ("le", "of at most"),
     "less_than": ("lt", "below"),
 }
-_FIELD_OF_A_MESSAGE = re.compile(r"([a-z_]+): found ")
+_FIELD_OF_A_MESSAGE = re.compile(r"([a-z_]+(?:\.[a-z_]+|\[\d+\])*): found ")
 
 
 def place_text(place: Place) -> str:
@@ -106,7 +106,9 @@ def _own_words(message: str, place: Place) -> tuple[Place, str]:
     named = _FIELD_OF_A_MESSAGE.match(message)
     if not named:
         return place, f"{_prefix(place)}{message}"
-    inner = place if place and place[-1] == named[1] else (*place, named[1])
+    parts = re.findall(r"[a-z_]+|\d+", named[1])
+    inside = tuple(int(part) if part.isdigit() else part for part in parts)
+    inner = place if place and place[-1:] == inside else (*place, *inside)
     return inner, f"{_prefix(inner)}{message.removeprefix(named[1] + ': ')}"
 
 

@@ -23,6 +23,15 @@ Reason = tuple[Step, str]
 Path = tuple[str, ...]
 
 _SIZES: tuple[Step, ...] = ("none", "patch", "minor", "major")
+# Of a method's keys, where it stays the same method; what else changes is another way of scoring.
+_METHOD_STEPS: dict[str, Step] = {
+    "settings": "minor",
+    "schema": "minor",
+    "max_tokens": "minor",
+    "can_abstain": "minor",
+    "guidance": "patch",  # words for the judge, as descriptions are
+    "examples": "patch",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,7 @@ def _step_of(difference: Difference, old: Rubric, new: Rubric, moved: dict[str, 
         case ("criteria", criterion_id, "weight"):
             return _weight_step(old.criterion(criterion_id), new.criterion(criterion_id), moved)
         case ("criteria", _, "method", key, *_):
-            return "minor" if key in ("settings", "schema", "max_tokens") else "major"
+            return _METHOD_STEPS.get(key, "major")
     is_whole_part = len(difference.path) == 2 and difference.path[0] in ("criteria", "categories")
     is_scoring = difference.path == ("overall",) or difference.path[0] == "schemas"
     return "minor" if is_whole_part or is_scoring else "patch"

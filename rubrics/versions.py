@@ -113,8 +113,8 @@ def _differences(path: tuple[str, ...], place: str, old: Any, new: Any) -> Itera
 
 
 def _has_ids(value: Any) -> bool:
-    """Categories, criteria and levels: the model's own lists are tuples, those within settings and metadata are not."""
-    if not isinstance(value, tuple) or not all(isinstance(entry, dict) for entry in value):
+    """Categories, criteria and levels; not examples. Lists within settings and metadata are no tuples."""
+    if not isinstance(value, tuple) or not all(isinstance(entry, dict) and "id" in entry for entry in value):
         return False
     return len({entry["id"] for entry in value}) == len(value)
 

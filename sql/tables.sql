@@ -109,6 +109,8 @@ create table if not exists judgments (
     prompt_digest varchar,
     reply varchar,
     model_returned varchar,
+    service_tier varchar,
+    prompt_bytes bigint,
     prompt_tokens bigint,
     cached_tokens bigint,
     completion_tokens bigint,
@@ -131,6 +133,20 @@ create table if not exists verdicts (
     rationale varchar,
     request_key varchar,
     is_replayed boolean
+);
+
+create table if not exists opinions (
+    run_id varchar,
+    output_id varchar,
+    criterion_id varchar,
+    judge varchar,
+    replicate integer,
+    is_swapped boolean,
+    request_key varchar,
+    status varchar,
+    level_id varchar,
+    score double,
+    reason varchar
 );
 
 create table if not exists ratings (
@@ -256,6 +272,21 @@ create table if not exists score_distribution (
     score double,
     n bigint,
     share double
+);
+
+create table if not exists judge_noise (
+    run_id varchar,
+    model varchar,
+    checkpoint varchar,
+    criterion_id varchar,
+    n bigint,
+    opinion_count bigint,
+    output_variance double,
+    judge_variance double,
+    flip_rate double,
+    swap_flip_rate double,
+    agreement_rate double,
+    effective_votes double
 );
 
 create table if not exists written_feedback (

@@ -21,6 +21,7 @@ SOURCES = frozenset(
     {
         *("source_outputs", "source_verdicts", "source_judgments", "source_run", "source_timings"),
         *("source_criteria", "source_category_weights", "source_categories", "source_steps", "source_case_criteria"),
+        "source_opinions",
     }
 )
 # Read by several models or costly to hold beside another: a table each bounds the memory that one statement needs.
@@ -28,6 +29,7 @@ KEPT = frozenset(
     {
         *("int_outputs", "int_verdicts", "int_output_points", "int_category_points"),
         *("int_own_criteria", "int_own_verdicts", "int_gap_outputs", "int_skip_points"),
+        "int_opinions",
     }
 )
 

@@ -2,46 +2,49 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
-from tasks.judging.prices import find_price
-from tasks.judging.probe import probe
-from tasks.judging.session import open_session
-from tasks.judging.settings import JudgeSettings
-from tasks.ledger import settle_journals
+from tasks.judging.member_sessions import Money, Session, opened_sessions, probe_members
+from tasks.judging.panels import FIRST, CascadeSettings
+from tasks.judging.session import JudgingSession
+from tasks.ledger import held_judgments, settle_journals
 from tasks.plan import RunPlan
+from tasks.plan_files import open_keys
 from tasks.progress import reporter
 from tasks.runs import Run
-from tasks.scoring.judge import Session
 from tasks.timings import Timing, keep_timing
 
 
 @contextmanager
-def judging(run: Run, plan: RunPlan) -> Iterator[Session | None]:
-    """A session with the run's judge while the block runs; None where it has none.
+def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
+    """A session with each of the run's judges while the block runs; none where it has no judge.
 
     Whatever was answered is in the ledger afterwards, come what may. Raises `EndpointUnavailable` where something is to
     be asked and the endpoint does not answer or refuses the key.
     """
     if run.judge is None:
-        yield None
+        yield ()
         return
-    online = run.judge if isinstance(run.judge, JudgeSettings) else None
-    if online and plan.request_count:
-        probe(online)
+    probe_members(run.judge, plan.asked_judges)
+    money = Money(run.request.budget_usd, run.folder.path / "budget.jsonl", plan.cost_high_usd)
     try:
-        session = open_session(
-            run.judge,
-            journal_folder=run.lake.journal_folder,
-            run_id=run.run_id,
-            budget_usd=run.request.budget_usd,
-            budget_record=run.folder.path / "budget.jsonl",
-            price=find_price(online) if online else None,
-        )
-        with session:
+        with opened_sessions(run.judge, money, run.lake.journal_folder, run.run_id) as sessions:
+            _claim(run, sessions)
             reporter().begin("judge", plan.request_count or None)
-            yield session
+            yield sessions
             reporter().end("judge")
+            cpu_s = max(session.cpu_s for session in sessions)  # those that are asked share one thread
         # One thread asks for all criteria, so what it took is no single one's.
-        keep_timing(run.folder, Timing("score", cpu_s=session.cpu_s))
+        keep_timing(run.folder, Timing("score", cpu_s=cpu_s))
     finally:
         settle_journals(run.lake)
+
+
+def _claim(run: Run, sessions: tuple[Session, ...]) -> None:
+    """Say what is going to be asked, so that runs beside this one wait for its replies instead of paying for their own.
+
+    What a cascade may ask later is left out: who waits for it could wait in vain.
+    """
+    for index, session in enumerate(sessions):
+        if isinstance(session, JudgingSession) and not (isinstance(run.judge, CascadeSettings) and index != FIRST):
+            session.claim(open_keys(run.folder, index), partial(held_judgments, run.lake))

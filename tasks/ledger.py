@@ -2,15 +2,23 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from rubrics.errors import InputError
 from rubrics.judgments import JUDGMENT_SCHEMA
 from tasks.judging.journal import read_journal, settled_journals
 from tasks.lake import Lake, commit, connect
 
 BATCH_ROWS = 50_000
+_HELD = """
+select {names}
+from judgments
+where status = 'scored' and request_key in (select request_key from wanted_keys)
+qualify row_number() over (partition by request_key order by asked_at, judgment_id) = 1
+"""
 
 
 def settle_journals(lake: Lake) -> int:
@@ -33,6 +41,29 @@ def run_judgments(lake: Lake, run_id: str) -> Iterator[pa.Table]:
         found = connection.execute(f"select {names} from judgments where run_id = ?", [run_id])
         for batch in found.to_arrow_reader(BATCH_ROWS):
             yield pa.Table.from_batches([batch]).cast(JUDGMENT_SCHEMA)
+
+
+def held_judgments(lake: Lake, keys: list[str]) -> dict[str, dict[str, Any]]:
+    """The judgment that holds for each key, all columns of `JUDGMENT_SCHEMA`: its earliest scored one."""
+    with connect(lake, read_only=True) as connection:
+        connection.register("wanted_keys", pa.table({"request_key": pa.array(keys, pa.string())}))
+        found = connection.execute(_HELD.format(names=", ".join(JUDGMENT_SCHEMA.names))).to_arrow_table()
+    return {row["request_key"]: row for row in found.cast(JUDGMENT_SCHEMA).to_pylist()}
+
+
+def find_judgments(lake: Lake, name: str) -> list[dict[str, Any]]:
+    """The judgments of a request key or of an output, the earliest first. Raises `InputError` where there is none."""
+    names = ", ".join(JUDGMENT_SCHEMA.names)
+    with connect(lake, read_only=True) as connection:
+        found = connection.execute(
+            f"select {names} from judgments where request_key = $name or output_id = $name "
+            "order by criterion_id, asked_at, judgment_id",
+            {"name": name},
+        ).to_arrow_table()
+    judgments: list[dict[str, Any]] = found.to_pylist()
+    if not judgments:
+        raise InputError(f"{name}: found no judgment of it in {lake.name}, expected a request key or an output's id")
+    return judgments
 
 
 def _insert(lake: Lake, judgments: pa.Table, path: Path) -> int:

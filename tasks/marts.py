@@ -3,6 +3,7 @@
 import duckdb
 
 from rubrics.model import Rubric
+from rubrics.opinions import OPINION_SCHEMA
 from tasks.aggregate import CheckFinding, build_marts, connect_marts, run_sql_checks
 from tasks.costs import add_cost_sources
 from tasks.criteria import add_criteria_sources
@@ -27,6 +28,7 @@ def aggregate_run(run: Run, shards: tuple[str, ...]) -> tuple[str, ...]:
         with connect_marts(database, MEMORY_LIMIT) as connection:
             add_score_sources(connection, folder, run.rubric, shards)
             add_cost_sources(connection, run)
+            _add_opinions(connection, folder)
             marts = build_marts(connection)
             findings = [_finding(folder.run_id, finding) for finding in run_sql_checks(connection)]
             for mart in marts:
@@ -46,6 +48,15 @@ def add_score_sources(
     _view(connection, "source_outputs", shards)
     _view(connection, "source_verdicts", collected)
     add_criteria_sources(connection, folder, rubric)
+
+
+def _add_opinions(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:
+    """What verdicts rest on, where the run has several opinions of each."""
+    files = [str(file) for file in folder.opinion_files()]
+    if files:
+        _view(connection, "source_opinions", files)
+    else:
+        connection.register("source_opinions", OPINION_SCHEMA.empty_table())
 
 
 def _view(connection: duckdb.DuckDBPyConnection, name: str, files: tuple[str, ...] | list[str]) -> None:

@@ -1,11 +1,15 @@
 """What a person should know of a run that is no failure: nothing is left out or taken in silently."""
 
+from rubrics.judging.families import family_of
 from rubrics.methods import ROW_METHODS, SCORED_METHODS
 from tasks.functions import function_of, runnable_functions
 from tasks.ingest import Ingested
+from tasks.judging.panels import online_members
 from tasks.plan import RunPlan
 from tasks.runs import Run
 from tasks.wording import counted
+
+MOST_MODELS_NAMED = 5
 
 
 def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | None = None) -> list[str]:
@@ -36,7 +40,24 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         ),
     }
     told = [sentence for sentence, is_so in sentences.items() if is_so]
+    told += family_notes(run, ingested)
     return [*told, feedback_note] if feedback_note else told
+
+
+def family_notes(run: Run, ingested: Ingested) -> list[str]:
+    """A sentence for each judge that looks to be of one family with models that it judges."""
+    notes = []
+    for judge in dict.fromkeys(member.model for member in online_members(run.judge)):
+        family = family_of(judge)
+        kin = [model for model in ingested.models if family and family_of(model) == family]
+        if kin:
+            shown = ", ".join([*kin[:MOST_MODELS_NAMED], *(["..."] if len(kin) > MOST_MODELS_NAMED else [])])
+            candidates = "candidate" if len(kin) == 1 else "candidates"
+            notes.append(
+                f"the judge {judge} and the {candidates} {shown} look to be of one family ({family}): "
+                "judges tend to favour their own"
+            )
+    return notes
 
 
 def _named(criterion_ids: list[str], own_count: int) -> str:

@@ -8,6 +8,7 @@ from rubrics.errors import InputError
 from tasks.case_criteria import refuse_no_criteria, write_case_criteria
 from tasks.feedback import plan_feedback
 from tasks.ingest import Ingested
+from tasks.judging.panels import writer_of
 from tasks.plan import RunPlan, plan_run
 from tasks.request import EvaluationRequest, check_request
 from tasks.steps import ingest_request
@@ -22,10 +23,16 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
         ingested = ingest_request(request, checked.rubric, checked.files, run_folder)
         refuse_no_criteria(checked.rubric, write_case_criteria(run_folder, ingested.shards))
         planned = plan_run(
-            checked.lake, run_folder, checked.rubric, checked.judge, ingested.shards, ingested.output_count
+            checked.lake,
+            run_folder,
+            checked.rubric,
+            checked.judge,
+            ingested.shards,
+            ingested.output_count,
+            folders=tuple(dict.fromkeys(file.parent for file in checked.files)),
         )
         if request.feedback:
-            texts = plan_feedback(checked.judge, checked.rubric, ingested)
+            texts = plan_feedback(writer_of(checked.judge) if checked.judge else None, checked.rubric, ingested)
             planned = replace(planned, criteria=(*planned.criteria, texts))
     return ingested, planned
 

@@ -17,6 +17,7 @@ from tasks.files import write_parquet, write_text
 from tasks.ingest import Ingested
 from tasks.lake import commit
 from tasks.quality import read_findings
+from tasks.recording import write_recording
 from tasks.report import write_report
 from tasks.rubric_versions import keep_rubric
 from tasks.runs import Run, is_published, replace_findings, replace_row, run_row
@@ -47,6 +48,8 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
         replace_findings(connection, run.run_id, findings)
         _insert_parquet(connection, "quarantine", folder.quarantine_file)
         _insert_case_criteria(connection, run)
+        for file in folder.opinion_files():
+            _insert_parquet(connection, "opinions", file)
         if folder.feedback_file.exists():
             _insert_parquet(connection, "written_feedback", folder.feedback_file)
         _insert_ratings(connection, folder)
@@ -70,12 +73,14 @@ def _remove_unpublished_files(run: Run) -> None:
 
 
 def conclude_run(run: Run) -> RunSummary:
-    """Write the report of a published run and tidy its folder; the same command again begins a new run."""
+    """Write the report and the recording of a published run and tidy its folder; the same command begins a new run."""
     folder = run.folder
+    if run.request.record is not None:
+        write_recording(run.lake, folder, Path(run.request.record))
     summary = summarise(run.lake, run.run_id)
     write_report(run.lake, summary, folder.report_file)
     write_text(folder.published_file, json.dumps(summary.as_json(), default=str))
-    for name in ("shards", "plan", "verdicts", "collected", "case_criteria", "marts"):
+    for name in ("shards", "plan", "verdicts", "collected", "opinions", "case_criteria", "marts"):
         shutil.rmtree(folder.path / name, ignore_errors=True)
     return summary
 

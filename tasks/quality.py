@@ -3,11 +3,13 @@
 great-expectations takes seconds to import, so it is imported where it is used; `warm_up` starts that early.
 """
 
+import gc
 import json
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -178,11 +180,23 @@ SUITES: dict[str, Callable[[], list[Any]]] = {
 
 def _great_expectations() -> Any:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read at import
-    with _IMPORT:
+    with _IMPORT, _uncollected():
         import great_expectations
     # One of its modules sets its own level to INFO, to tell of a folder that nobody asked for.
     logging.getLogger("great_expectations.data_context.types.base").setLevel(logging.WARNING)
     return great_expectations
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Collect no garbage while the block imports: it makes a million objects and hardly any of them is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @cache

@@ -11,7 +11,7 @@ from tasks.lake import Lake, connect
 from tasks.lake_tables import narrow_to_outputs
 from tasks.requirements import read_rows
 from tasks.summary import RunSummary
-from tasks.wording import rate_words, score_words, usd_words
+from tasks.wording import rate_words, score_words, sqrt_words, usd_words
 
 WORST_COUNT = 10
 _WORST = """
@@ -52,6 +52,7 @@ def _template() -> jinja2.Template:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["score"] = score_words
+    environment.filters["sd"] = sqrt_words
     environment.filters["rate"] = rate_words
     environment.filters["usd"] = usd_words
     return environment.from_string(text)

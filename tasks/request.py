@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,12 +14,15 @@ from rubrics.methods import SCORED_METHODS
 from rubrics.model import Rubric
 from tasks.case_criteria import own_level_scores
 from tasks.functions import FunctionSettings, read_function_settings, refuse_other_functions
+from tasks.judging.judge_files import read_judge
+from tasks.judging.panels import CascadeSettings, Judge, PanelSettings, PlainJudge, members_of, online_members
 from tasks.judging.prices import find_price
 from tasks.judging.replay import check_replies
-from tasks.judging.settings import JudgeSettings, ReplaySettings, read_judge
+from tasks.judging.settings import JudgeSettings, ReplaySettings
 from tasks.lake import DEFAULT_LAKE, Lake, find_lake
 from tasks.rating_files import read_ratings
 from tasks.reading import dataset_files
+from tasks.recording import refuse_record
 from tasks.rubric_versions import find_rubric, refuse_changed_rubric
 from tasks.scoring.functions import probe_functions
 
@@ -43,6 +47,8 @@ class EvaluationRequest:
     feedback: str | None = None  # llm: written by the judge; else put together from the verdicts
     trigger: str = "manual"
     allow_functions: tuple[str, ...] = ()  # packages whose functions may run, beside those of gradebook.toml
+    record: str | None = None  # the file that keeps the judge's replies
+    deadline: datetime | None = None  # when the batches of a judge are given up for requests online
     dataset: str | None = None  # what the table `runs` calls the outputs, where that is not their path
 
 
@@ -51,7 +57,7 @@ class CheckedRequest:
     """What a request names, read and found to be right."""
 
     rubric: Rubric
-    judge: JudgeSettings | ReplaySettings | None
+    judge: Judge | None
     files: tuple[Path, ...]
     lake: Lake
     functions: FunctionSettings
@@ -63,8 +69,10 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     lake = find_lake(request.lake, request.data)
     rubric = find_rubric(request.rubric, lake)
     judge = read_judge(request.judge, os.environ) if request.judge else None
-    if isinstance(judge, ReplaySettings):
-        check_replies(judge.path, rubric.criteria)
+    for member in members_of(judge) if judge else ():
+        if isinstance(member, ReplaySettings):
+            check_replies(member.path, rubric.criteria)
+    _refuse_unknown_criteria(rubric, judge)
     files = dataset_files(request.outputs)
     read_request_ratings(request, rubric, files)
     functions = read_function_settings(Path.cwd(), request.allow_functions)
@@ -74,10 +82,13 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     refuse_changed_rubric(lake, rubric)
     if request.feedback and judge is None:
         raise InputError("--feedback llm: found no --judge, expected one to write it")
-    if request.budget_usd is not None and isinstance(judge, JudgeSettings) and find_price(judge) is None:
-        raise JudgeSettingsError(
-            f"--budget-usd: found no price of {judge.model}, expected one: give `prices` in a judge file, or no budget"
-        )
+    for online in online_members(judge):
+        if request.budget_usd is not None and find_price(online) is None:
+            expected = "expected one: give `prices` in a judge file, or no budget"
+            raise JudgeSettingsError(f"--budget-usd: found no price of {online.model}, {expected}")
+    _refuse_batches(request, judge)
+    if request.record is not None:
+        refuse_record(Path(request.record), _recorded_judge(judge))
     probe_functions(rubric, functions)
     return CheckedRequest(rubric, judge, files, lake, functions)
 
@@ -101,8 +112,37 @@ def _refuse_unsupported(rubric: Rubric) -> None:
         raise RubricError(faults)
 
 
+def _recorded_judge(judge: Judge | None) -> PlainJudge | None:
+    """Whose replies are kept: a line of a recording does not say whose of several they are."""
+    if isinstance(judge, PanelSettings | CascadeSettings):
+        raise InputError(f"--record: found {judge.judge}, expected a single judge")
+    return judge
+
+
+def _refuse_unknown_criteria(rubric: Rubric, judge: Judge | None) -> None:
+    """A cascade that names a criterion that nobody judges would pass it by in silence."""
+    if not isinstance(judge, CascadeSettings) or not rubric.criteria:
+        return
+    judged = [criterion.id for criterion in rubric.criteria if criterion.method.type == "judge"]
+    unknown = [name for name in judge.when.criteria if name not in judged]
+    if unknown:
+        expected = f"expected judged criteria of {rubric.id}: {', '.join(judged) or 'there are none'}"
+        raise JudgeSettingsError(f"cascade.when.criteria: found {unknown[0]!r}, {expected}")
+
+
+def _refuse_batches(request: EvaluationRequest, judge: Judge | None) -> None:
+    """What batches can't do, and what only they can."""
+    is_batch = isinstance(judge, JudgeSettings) and judge.mode == "batch"
+    if request.deadline is not None and not is_batch:
+        raise InputError(
+            "--deadline: found no judge that is asked in batches, expected a judge file with `mode: batch`"
+        )
+    if is_batch and isinstance(judge, JudgeSettings) and judge.packing > 1:
+        raise JudgeSettingsError(f"packing: found {judge.packing}, expected 1 with `mode: batch`")
+
+
 def _refuse_bad_values(request: EvaluationRequest) -> None:
-    for option, value in (("--judge", request.judge), ("--ratings", request.ratings)):
+    for option, value in (("--judge", request.judge), ("--ratings", request.ratings), ("--record", request.record)):
         if value is not None and not value.strip():  # a variable of the shell that is not set
             raise InputError(f"{option}: found an empty text, expected a value, or no {option} at all")
     if request.feedback not in (None, "llm"):

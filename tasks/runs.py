@@ -16,10 +16,11 @@ from rubrics.errors import GradebookError, InputError
 from rubrics.model import Rubric
 from rubrics.versions import rubric_digest
 from tasks.functions import FunctionSettings, runnable_functions
-from tasks.judging.settings import JudgeSettings, ReplaySettings
+from tasks.judging.panels import Judge, verdict_digest
 from tasks.lake import Lake, commit, connect, prepare_lake
 from tasks.quality import read_findings
 from tasks.reading import digest_files
+from tasks.recording import write_recording
 from tasks.request import CheckedRequest, EvaluationRequest, check_request
 from tasks.workspace import RunFolder, claim_run, created_at
 
@@ -33,11 +34,16 @@ class Run:
     folder: RunFolder
     rubric: Rubric
     rubric_digest: str
-    judge: JudgeSettings | ReplaySettings | None
+    judge: Judge | None
     files: tuple[Path, ...]
     functions: FunctionSettings
     dataset_digest: str
     created_at: datetime
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of the dataset's files: what its rows name by a relative path lies in one of them."""
+        return tuple(dict.fromkeys(file.parent for file in self.files))
 
     @property
     def run_id(self) -> str:
@@ -82,6 +88,8 @@ def recorded(run: Run) -> Iterator[None]:
         # Where the lake itself is what failed, its row can't be written: the first error is the one to tell.
         with suppress(GradebookError, duckdb.Error):
             _write_failure(run, reason[:2_000])
+            if run.request.record is not None:
+                write_recording(run.lake, run.folder, Path(run.request.record))
         raise
 
 
@@ -101,6 +109,7 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
     """The columns of the run's row that do not depend on what came out."""
     request = run.request
     settings = {
+        "judge": run.judge.identity if run.judge else None,  # by which `gradebook ledger verify` works keys out anew
         "column_map": dict(request.column_map),
         "max_bad_rate": request.max_bad_rate,
         "budget_usd": request.budget_usd,
@@ -176,7 +185,7 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
     parts = {
         "dataset": dataset_digest,
         "rubric": rubric_digest(checked.rubric),
-        "judge": checked.judge.judge_digest if checked.judge else None,
+        "judge": verdict_digest(checked.judge) if checked.judge else None,
         "ratings": digest_files((Path(request.ratings),)) if request.ratings else None,
         "column_map": dict(request.column_map),
         "max_bad_rate": request.max_bad_rate,

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from tasks.batching import ask_run_in_batches
 from tasks.computing import COMPUTING
 from tasks.ingest import Ingested
 from tasks.ledger import run_judgments
@@ -54,6 +55,12 @@ def validate_outputs(run: Run, shard: str, shard_index: int) -> None:
 def plan(run: Run, ingested: Ingested) -> RunPlan:
     """Find what is not judged yet, and its price."""
     return plan_judgments(run, ingested)
+
+
+@task(task_run_name="batches", cache_policy=NO_CACHE)
+def ask_in_batches(run: Run, ingested: Ingested, planned: RunPlan) -> RunPlan:
+    """Ask the judge in batches where its settings say so; returns the plan of what is left."""
+    return ask_run_in_batches(run, ingested, planned)
 
 
 @task(task_run_name="{criterion_id} · shard {shard_index}", cache_policy=NO_CACHE)

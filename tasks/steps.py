@@ -8,6 +8,7 @@ from rubrics.model import Rubric
 from tasks.case_criteria import methods_used, refuse_no_criteria, taken_ids, write_case_criteria
 from tasks.feedback import write_feedback
 from tasks.ingest import Ingested, ingest_outputs
+from tasks.judging.panels import writer_of
 from tasks.ledger import settle_journals
 from tasks.plan import RunPlan, plan_run
 from tasks.progress import reporter
@@ -52,7 +53,7 @@ def write_run_feedback(run: Run, ingested: Ingested, session: Session | None) ->
     if not run.request.feedback or session is None or run.judge is None:
         return None
     with timed(run.folder, "score", FEEDBACK_CRITERION_ID) as timing:
-        count = write_feedback(run.lake, run.folder, run.rubric, ingested.shards, session, run.judge)
+        count = write_feedback(run.lake, run.folder, run.rubric, ingested.shards, session, writer_of(run.judge))
         timing.row_count, timing.replayed_count = count.asked_count + count.replayed_count, count.replayed_count
     return count.note
 
@@ -68,7 +69,9 @@ def plan_judgments(run: Run, ingested: Ingested) -> RunPlan:
         ratings = read_request_ratings(run.request, run.rubric, run.files)
         if ratings is not None or "ratings" in methods_used(run.rubric, own_count):
             unmatched_count = match_ratings(run.lake, run.folder, ingested.shards, ratings)
-        planned = plan_run(run.lake, run.folder, run.rubric, run.judge, ingested.shards, ingested.output_count)
+        planned = plan_run(
+            run.lake, run.folder, run.rubric, run.judge, ingested.shards, ingested.output_count, folders=run.folders
+        )
         timing.row_count = ingested.output_count
     reporter().end("plan")
     return replace(planned, unmatched_rating_count=unmatched_count, own_count=own_count)

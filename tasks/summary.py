@@ -10,7 +10,7 @@ from tasks.requirements import Row, read_rows, unmet_requirements
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """A published run. scores, criteria, costs, feedback: rows of run_scores, criterion_scores, stage_costs and
-    run_feedback; unmet: in words.
+    run_feedback; unmet: in words; noise: rows of judge_noise, where verdicts rest on several opinions.
     """
 
     run: Row
@@ -21,6 +21,7 @@ class RunSummary:
     feedback: tuple[Row, ...]
     has_requirement: bool
     unmet: tuple[str, ...]
+    noise: tuple[Row, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -51,6 +52,7 @@ class RunSummary:
             "costs": list(self.costs),
             "quality": list(self.quality),
             "feedback": list(self.feedback),
+            "noise": list(self.noise),
         }
 
 
@@ -74,8 +76,9 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         costs = read_rows(connection, _COSTS, run_id)
         quality = read_rows(connection, _QUALITY, run_id)
         feedback = read_rows(connection, _FEEDBACK, run_id)
+        noise = read_rows(connection, _NOISE, run_id)
         has_requirement, unmet = unmet_requirements(connection, run_id)
-    return RunSummary(found[0], scores, criteria, costs, quality, feedback, has_requirement, unmet)
+    return RunSummary(found[0], scores, criteria, costs, quality, feedback, has_requirement, unmet, noise)
 
 
 def latest_run(lake: Lake) -> str:
@@ -117,6 +120,7 @@ select * exclude (run_id) from stage_costs where run_id = ?
 order by list_position(['ingest', 'plan', 'score', 'quality', 'aggregate', 'publish'], stage), criterion_id nulls first
 """
 _FEEDBACK = "select model, checkpoint, feedback from run_feedback where run_id = ? order by mean desc nulls last, model"
+_NOISE = "select * exclude (run_id) from judge_noise where run_id = ? order by criterion_id, model, checkpoint"
 _QUALITY = """
 select stage, count(*) as expectation_count, count(*) filter (not is_met) as unmet_count,
     list(subject || ': ' || expectation order by subject, expectation) filter (not is_met) as unmet

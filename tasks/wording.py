@@ -1,9 +1,16 @@
 """Numbers as people read them, in the terminal and on the report's page."""
 
+import math
+
 
 def score_words(value: float | None) -> str:
     """A score of 0..1 with three digits."""
     return "–" if value is None else f"{value:.3f}"
+
+
+def sqrt_words(variance: float | None) -> str:
+    """The standard deviation that a variance of scores comes to."""
+    return score_words(None if variance is None else math.sqrt(variance))
 
 
 def rate_words(value: float | None) -> str:

@@ -65,9 +65,14 @@ class RunFolder:
         """A line for each data-quality expectation."""
         return self.path / "quality.jsonl"
 
+    @property
+    def plan_folder(self) -> Path:
+        """The plan files of all criteria and shards."""
+        return self.path / "plan"
+
     def plan_file(self, criterion_id: str, shard_index: int) -> Path:
         """Request keys of one judged criterion over one shard, and what the ledger holds for them."""
-        return self.path / "plan" / criterion_id / f"shard-{shard_index:05d}.parquet"
+        return self.plan_folder / criterion_id / f"shard-{shard_index:05d}.parquet"
 
     def case_criteria_file(self, shard_index: int) -> Path:
         """The criteria that the rows of one shard bring along; not there where they bring none."""
@@ -76,6 +81,14 @@ class RunFolder:
     def verdict_file(self, criterion_id: str, shard_index: int) -> Path:
         """Verdicts of one criterion over one shard."""
         return self.path / "verdicts" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def opinion_file(self, criterion_id: str, shard_index: int) -> Path:
+        """What the verdicts of one criterion over one shard rest on; there where a run has several opinions of each."""
+        return self.path / "opinions" / criterion_id / f"shard-{shard_index:05d}.parquet"
+
+    def opinion_files(self) -> list[Path]:
+        """All of them, in order."""
+        return sorted((self.path / "opinions").glob("*/*.parquet"))
 
     def collected_file(self, shard_index: int) -> Path:
         """Verdicts of all criteria over one shard, validated."""

@@ -82,7 +82,10 @@ FREE_METHODS = (
     st.just({"type": "function", "function": "graders.tone:grade"}),
 )
 JUDGED_METHODS = (
-    mappings({"type": st.just("judge")}, {"max_tokens": st.none() | st.integers(1, 4000)}),
+    mappings(
+        {"type": st.just("judge")},
+        {"max_tokens": st.none() | st.integers(1, 4000), "guidance": some_texts, "can_abstain": st.booleans()},
+    ),
     st.just({"type": "ratings"}),
 )
 level_words = {"label": st.none() | texts, "description": texts, "indicators": st.lists(texts, max_size=2)}
@@ -117,6 +120,10 @@ def criteria(draw: st.DrawFn, criterion_id: str, category: str | None, kind: str
     values = {"id": criterion_id, "description": draw(some_texts), "method": method}
     values |= draw(some_steps if is_judged else st.just({}) | some_steps)
     values |= draw(mappings({}, {"name": texts, "rationale": texts, "metadata": metadata}))
+    if method["type"] == "judge" and "levels" in values:
+        shown = st.sampled_from([level["id"] for level in values["levels"]])
+        example = mappings({"output": texts, "level": shown}, {"prompt": texts, "rationale": texts})
+        values["method"] = method | {"examples": draw(st.lists(example, max_size=2))}
     if category is not None:
         values["category"] = category
     if kind == "gate":

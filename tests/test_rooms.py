@@ -2,11 +2,10 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("flows", "tasks", "rubrics")
@@ -20,8 +19,19 @@ MOST_FUNCTION_LINES = 60
 SOURCES = {path.relative_to(ROOT).as_posix(): path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))}
 
 
+@cache
 def tree_of(name: str) -> ast.Module:
     return ast.parse(SOURCES[name].read_text(encoding="utf-8"))
+
+
+def files_with(found: dict[str, Iterable[object]]) -> dict[str, list[object]]:
+    """What was found in each file where something was: a failure shows the files and what is wrong in them."""
+    return {name: sorted(set(faults), key=str) for name, faults in found.items() if faults}
+
+
+@cache
+def imported_by(name: str) -> frozenset[str]:
+    return frozenset(imports_in(tree_of(name)))
 
 
 def imports_in(node: ast.AST) -> Iterator[str]:
@@ -60,50 +70,53 @@ def test_the_rooms_are_where_the_rules_look_for_them():
     assert all(names_in(room) for room in ROOMS)
 
 
-@pytest.mark.parametrize("name", names_in("rubrics"))
-def test_rubrics_are_pure(name: str):
-    libraries = CHECK_LIBRARIES if name.startswith("rubrics/checks/") else set()
-    assert set(imports_in(tree_of(name))) <= PURE | libraries | sys.stdlib_module_names
+def test_rubrics_are_pure():
+    pure = PURE | sys.stdlib_module_names
+    foreign = {
+        name: imported_by(name) - pure - (CHECK_LIBRARIES if name.startswith("rubrics/checks/") else set())
+        for name in names_in("rubrics")
+    }
+    assert files_with(foreign) == {}
 
 
-@pytest.mark.parametrize("name", names_in("rubrics/checks"))
-def test_the_libraries_of_checks_are_imported_inside_functions_only(name: str):
-    assert imports_on_loading(tree_of(name)) & CHECK_LIBRARIES == set()
+def test_the_libraries_of_checks_are_imported_inside_functions_only():
+    loaded = {name: imports_on_loading(tree_of(name)) & CHECK_LIBRARIES for name in names_in("rubrics/checks")}
+    assert files_with(loaded) == {}
 
 
-@pytest.mark.parametrize("name", names_in("tasks"))
-def test_tasks_never_import_flows(name: str):
-    assert "flows" not in set(imports_in(tree_of(name)))
+def test_tasks_never_import_flows():
+    assert files_with({name: imported_by(name) & {"flows"} for name in names_in("tasks")}) == {}
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if not name.startswith(WITH_PREFECT)])
-def test_prefect_is_imported_where_it_orchestrates_alone(name: str):
-    assert "prefect" not in set(imports_in(tree_of(name)))
+def test_prefect_is_imported_where_it_orchestrates_alone():
+    others = [name for name in SOURCES if not name.startswith(WITH_PREFECT)]
+    assert files_with({name: imported_by(name) & {"prefect"} for name in others}) == {}
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_great_expectations_is_imported_inside_functions_only(name: str):
-    assert "great_expectations" not in imports_on_loading(tree_of(name))
+def test_great_expectations_is_imported_inside_functions_only():
+    loaded = {name: imports_on_loading(tree_of(name)) & {"great_expectations"} for name in SOURCES}
+    assert files_with(loaded) == {}
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_imports_are_absolute(name: str):
-    assert "." not in set(imports_in(tree_of(name)))
+def test_imports_are_absolute():
+    assert files_with({name: imported_by(name) & {"."} for name in SOURCES}) == {}
 
 
-@pytest.mark.parametrize("name", [name for name in names_in("flows") if not name.endswith("__init__.py")])
-def test_no_flow_bears_the_name_of_another_module(name: str):
+def test_no_flow_bears_the_name_of_another_module():
     # prefect puts flows/ first on the import path, so flows/statistics.py would stand in for the stdlib's
     taken = sys.stdlib_module_names | metadata.packages_distributions().keys() | {*ROOMS, "sql", "pages", "examples"}
-    assert Path(name).stem not in taken
+    assert [name for name in names_in("flows") if Path(name).stem in taken - {"__init__"}] == []
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_no_file_is_longer_than_300_lines(name: str):
-    assert len(SOURCES[name].read_text(encoding="utf-8").splitlines()) <= MOST_FILE_LINES
+def test_no_file_is_longer_than_300_lines():
+    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in SOURCES.items()}
+    assert {name: length for name, length in lengths.items() if length > MOST_FILE_LINES} == {}
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_no_function_is_longer_than_60_lines(name: str):
-    lengths = {node.name: (node.end_lineno or node.lineno) - node.lineno + 1 for node in functions_of(name)}
+def test_no_function_is_longer_than_60_lines():
+    lengths = {
+        f"{name} {node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
+        for name in SOURCES
+        for node in functions_of(name)
+    }
     assert {function: length for function, length in lengths.items() if length > MOST_FUNCTION_LINES} == {}

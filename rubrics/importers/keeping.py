@@ -98,5 +98,7 @@ def _note_unwritten(lost: Kept, prefix: str, part: BaseModel, written: str) -> N
 def note_method(criterion_method: BaseModel, wanted: str, lost: Kept) -> None:
     """Take note of a criterion that is not scored as the format has it: by a judge, or by people."""
     said = criterion_method.model_dump(exclude_defaults=True)
-    if said != {"type": wanted}:
+    if said["type"] != wanted:
         lost.note(f"criteria.method {said['type']}")
+    else:
+        lost.note(*(f"criteria.method.{key}" for key in said if key != "type"))

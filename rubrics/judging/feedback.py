@@ -15,7 +15,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from rubrics.judging.prompt import Case
-from rubrics.judging.replies import ReadReply, clean_text, parse_reply, read_ending
+from rubrics.judging.replies import ReadReply, TokenChoices, clean_text, parse_reply, read_ending
+from rubrics.judging.shown import shown_json
 from rubrics.levels import Level
 from rubrics.model import Criterion, Rubric
 
@@ -116,7 +117,7 @@ def render_output_feedback(case: Case, verdicts: Sequence[ShownVerdict], is_pass
     """Write the messages that ask for feedback on one output: instructions, then the case, then its verdicts."""
     template = _template()
     shown = {"passed": is_passed, "criteria": [_verdict_shown(verdict) for verdict in verdicts]}
-    user = (template.before_case, _json(_case_shown(case)), template.before_verdicts, _json(shown))
+    user = (template.before_case, shown_json(_case_shown(case)), template.before_verdicts, shown_json(shown))
     return _messages(template.output_system, "".join(user))
 
 
@@ -130,7 +131,7 @@ def render_group_feedback(group: GroupVerdicts) -> Messages:
         "not_known_count": group.output_count - group.passed_count - group.failed_count,
         "criteria": [_criterion_shown(part) for part in group.criteria],
     }
-    return _messages(template.group_system, template.before_group + _json(shown))
+    return _messages(template.group_system, template.before_group + shown_json(shown))
 
 
 def show_verdicts(
@@ -159,7 +160,9 @@ def feedback_key(judge_digest: str, messages: Messages) -> str:
     return _digest(f"feedback|{judge_digest}|{feedback_prompt_digest()}|{_digest(content)}".encode())
 
 
-def read_feedback(text: str | None, finish_reason: str | None, refusal: str | None) -> ReadReply:
+def read_feedback(
+    text: str | None, finish_reason: str | None, refusal: str | None, _choices: TokenChoices | None = None
+) -> ReadReply:
     """Read one reply: its text as the rationale, without a level. A blank text is a parse error."""
     ending = read_ending(finish_reason, refusal)
     if ending is not None:
@@ -266,10 +269,6 @@ def _words(level: Level, *indicators: str) -> str:
 
 def _given(shown: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value is not None}
-
-
-def _json(shown: dict[str, Any]) -> str:
-    return json.dumps(shown, ensure_ascii=False)
 
 
 def _digest(content: bytes) -> str:

@@ -3,6 +3,7 @@
 from rubrics.lint import (
     criteria,
     decidable,
+    examples,
     levels,
     methods,
     parser_rules,
@@ -19,6 +20,7 @@ from rubrics.lint.linting import lint_text, rules
 FAMILIES = (
     criteria,
     decidable,
+    examples,
     levels,
     methods,
     parser_rules,

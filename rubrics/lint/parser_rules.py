@@ -38,6 +38,11 @@ _RULES_OF_THE_PARSER = (
         "A criterion for a judge or for people has fewer than two levels.",
         "Describe at least two levels, the worst first.",
     ),
+    (
+        "wrong-example",
+        "An example of a judged criterion has a level that the criterion does not have.",
+        "Name one of the criterion's levels.",
+    ),
     ("wrong-scale", "A scale's points make no scale.", "Give min and max, or points, each number once."),
     (
         "category-tree",

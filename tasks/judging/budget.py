@@ -3,6 +3,7 @@
 import asyncio
 import math
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ class Budget:
     """Money set aside before a request is sent and settled when its reply is in. Used from one event loop.
 
     With a record, what earlier sessions of the run spent counts, and so does what they had set aside when they died.
+    planned_usd: what this session is thought to need, from its start; None where nobody estimated it.
     """
 
-    def __init__(self, limit_usd: float | None, record: Path | None = None) -> None:
+    def __init__(self, limit_usd: float | None, record: Path | None = None, planned_usd: float | None = None) -> None:
         self.limit_usd = limit_usd
+        self._planned_usd = planned_usd
         self._record = None if record is None else BudgetRecord(record)
-        self._spent_usd = self._record.spent_usd if self._record else 0.0
+        self._spent_usd = self._earlier_usd = self._record.spent_usd if self._record else 0.0
         self._next_ticket = self._record.last_ticket if self._record else 0
         self._reserved: dict[int, float] = {}
         self._freed = asyncio.Event()
@@ -40,7 +43,8 @@ class Budget:
             if not self._reserved:
                 raise BudgetReached(
                     f"budget: the next request could cost {worst_usd:.6f} USD, {self._spent_usd:.6f} of "
-                    f"{self.limit_usd:.6f} USD are spent; run the same command with a larger budget to go on"
+                    f"{self.limit_usd:.6f} USD are spent; to go on, run the same command with "
+                    f"{self._larger_budget(worst_usd)}"
                 )
             await self._freed.wait()
         self._next_ticket += 1
@@ -64,6 +68,14 @@ class Budget:
         if self._record:
             self._record.close()
 
+    def _larger_budget(self, worst_usd: float) -> str:
+        """A budget that the rest should fit in: as planned, with room for the last request; two digits, rounded up."""
+        if self._planned_usd is None:
+            return "a larger --budget-usd"
+        needed_usd = Decimal(max(self._earlier_usd + self._planned_usd, self._spent_usd) + worst_usd)
+        step = Decimal(10) ** (needed_usd.adjusted() - 1)
+        return f"--budget-usd {math.ceil(needed_usd / step) * step:f}"
+
     def _fits(self, worst_usd: float) -> bool:
         if self.limit_usd is None:
             return True
@@ -76,7 +88,10 @@ class BudgetRecord:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fault: str | None = None
-        costs_usd = self._read() if path.exists() else {}
+        costs_usd: dict[int, float] = {}
+        if path.exists():
+            costs_usd = read_budget(path)
+            _cut_torn_line(path)
         self.spent_usd = math.fsum(costs_usd.values())
         self.last_ticket = max(costs_usd, default=0)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,20 +126,25 @@ class BudgetRecord:
         except OSError as error:
             self._fault = error.strerror or str(error)
 
-    def _read(self) -> dict[int, float]:
-        """What each ticket cost, its worst case where it was not settled. A torn last line is cut off.
 
-        Nothing hangs on that line: its request was never sent, or counts at its worst case.
-        """
-        content = self._path.read_bytes()
-        *lines, torn = content.split(b"\n")
-        if torn:
-            os.truncate(self._path, len(content) - len(torn))
-        costs_usd: dict[int, float] = {}
-        for number, line in enumerate(lines, start=1):
-            try:
-                note = orjson.loads(line)
-                costs_usd[note["ticket"]] = float(note["cost_usd"] if "cost_usd" in note else note["worst_usd"])
-            except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
-                raise LakeError(f"{self._path}:{number}: found no line of a budget, expected one") from None
-        return costs_usd
+def read_budget(path: Path) -> dict[int, float]:
+    """What each ticket of a record cost, its worst case where it was not settled. A torn last line is left out.
+
+    Nothing hangs on that line: its request was never sent, or counts at its worst case. Raises `LakeError`.
+    """
+    *lines, _torn = path.read_bytes().split(b"\n")
+    costs_usd: dict[int, float] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            note = orjson.loads(line)
+            costs_usd[note["ticket"]] = float(note["cost_usd"] if "cost_usd" in note else note["worst_usd"])
+        except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
+            raise LakeError(f"{path}:{number}: found no line of a budget, expected one") from None
+    return costs_usd
+
+
+def _cut_torn_line(path: Path) -> None:
+    content = path.read_bytes()
+    whole_length = content.rfind(b"\n") + 1
+    if whole_length < len(content):
+        os.truncate(path, whole_length)

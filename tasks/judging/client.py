@@ -1,27 +1,36 @@
 """One question to one judge: the only place that asks again, sets money aside and writes the journal."""
 
 import asyncio
+import math
 import time
-import uuid
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import orjson
 
 from rubrics.errors import EndpointUnavailable, UnfinishedError
+from rubrics.judging.media_kinds import UnreadableMedia
 from rubrics.judging.replies import ReadReply
+from tasks.judging.bodies import request_body
 from tasks.judging.budget import Budget
-from tasks.judging.endpoint import Endpoint, Failure, Reply, token_limit_name
+from tasks.judging.endpoint import Failure, Reply
 from tasks.judging.journal import Journal
-from tasks.judging.prices import Price, Usage, cost_usd, most_tokens, worst_cost_usd
+from tasks.judging.judgments import judgment_row, outcome_of, read_parts, reply_columns, shared_columns
+from tasks.judging.lines import Line
+from tasks.judging.prices import Price, cost_usd, most_tokens, prompt_bytes, worst_cost_usd
 from tasks.judging.questions import Askable, Outcome, Request
 from tasks.judging.retries import RATE_LIMIT_PATIENCE_S, wait_s
 from tasks.judging.settings import JudgeSettings
 
-MOST_CALLS_LOST_IN_A_ROW = 5
-SECOND_CHANCES = (frozenset({"truncated"}), frozenset({"parse_error", "evidence_unverified"}))  # one each
+MOST_CALLS_REFUSED = 5  # before any reply came
+MOST_CALLS_OUTLASTED = 3  # in a row; one alone may be the fault of what it asks
+BYTES_PER_TOKEN = 4  # what the limit of tokens is held by until the usage is known
+USUAL_COMPLETION_TOKENS = 256
+CUT_OFF = frozenset({"truncated"})  # asked again with twice the tokens
+MENDED = frozenset({"parse_error", "evidence_unverified"})  # asked again with what was wrong
 
 
 @dataclass(slots=True)
@@ -30,150 +39,199 @@ class _Call:
 
     question: Askable[Any]
     request: Request
-    body: dict[str, Any]
-    prompt_tokens_most: int
+    parts: tuple[Askable[Any], ...]  # what each gets a judgment of its own: the question itself, or those of a pack
+    messages: list[dict[str, Any]]
     max_tokens: int
     judgments: list[dict[str, Any]] = field(default_factory=list)
+    reads: dict[int, ReadReply] = field(default_factory=dict)  # by part: the first that is scored, else the last
     attempts: int = 0  # for the reply that is waited for
     request_count: int = 0
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    prompt_bytes: int = 0  # of the messages and the schema
 
 
 class JudgeClient:
-    """Asks one judge; lives in one event loop, with the endpoint, budget and journal of its session."""
+    """Asks one judge; lives in one event loop, with the budget and journal of its session."""
 
     def __init__(
-        self, settings: JudgeSettings, price: Price | None, budget: Budget, journal: Journal, run_id: str
+        self,
+        settings: JudgeSettings,
+        keys: Mapping[str, str],
+        price: Price | None,
+        budget: Budget,
+        journal: Journal,
+        run_id: str,
     ) -> None:
         self._settings = settings
         self._price = price
         self._budget = budget
         self._journal = journal
         self._run_id = run_id
-        self._endpoint = Endpoint(settings)
-        self._slots = asyncio.Semaphore(settings.max_in_flight)
+        self._lines = deque(Line(settings, address, keys[address.key]) for address in settings.addresses)
+        self._left: list[Line] = []
         self._stopped = asyncio.Event()
         self._rng = np.random.default_rng()
-        self._limit_name = token_limit_name(settings.base_url)
-        self._lost_in_a_row = 0
-        self._refused_count = 0
-        self._is_ever_answered = False
+        self._refused_count = self._outlasted_count = 0
+        self.is_ever_answered = False
         self.fault: UnfinishedError | None = None
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._endpoint.close()
+        for line in (*self._left, *self._lines):
+            await line.endpoint.close()
 
     def stop(self, fault: UnfinishedError) -> None:
         """Let no further request out; the first fault stays."""
         self.fault = self.fault or fault
         self._stopped.set()
+        for line in self._lines:
+            line.stop()
 
     async def answer(self, question: Askable[Any]) -> Outcome:
         """Ask until there is a usable reply or no hope of one; every reply is in the journal by then.
 
         Raises `UnfinishedError` where the run can't go on.
         """
-        call = self._prepare(question)
-        chances = list(SECOND_CHANCES)
+        try:
+            request = question.request()
+        except UnreadableMedia as fault:  # nothing was sent
+            return Outcome("unscored", reason=str(fault))
+        parts = request.parts or (question,)
+        max_tokens = (request.max_tokens or self._settings.max_tokens) * len(parts)
+        call = _Call(question, request, parts, request.messages, max_tokens)
+        chances = [CUT_OFF, MENDED]
         read = await self._ask(call)
         while isinstance(read, ReadReply) and (chance := _chance(chances, read)):
             chances.remove(chance)
-            call.max_tokens *= 2 if read.status == "truncated" else 1
+            if chance is CUT_OFF:
+                call.max_tokens *= 2
+            elif request.repair is not None:
+                call.messages = request.repair(call.judgments[-1]["reply"], read)
             again = await self._ask(call)
             if isinstance(again, Failure):
                 break
             read = again
         return self._conclude(call, read)
 
-    def _prepare(self, question: Askable[Any]) -> _Call:
-        request = question.request()
-        body: dict[str, Any] = {
-            "model": self._settings.model,
-            "messages": request.messages,
-            "response_format": {"type": "json_schema", "json_schema": request.schema},
-        }
-        if self._settings.temperature is not None:
-            body["temperature"] = self._settings.temperature
-        if self._settings.seed is not None:
-            body["seed"] = self._settings.seed + question.replicate
-        max_tokens = request.max_tokens or self._settings.max_tokens
-        return _Call(question, request, body, most_tokens(request.messages, request.schema), max_tokens)
-
     async def _ask(self, call: _Call) -> ReadReply | Failure:
         """One reply, read and journaled, or the failure after which hope was given up."""
-        patience_ends = time.monotonic() + RATE_LIMIT_PATIENCE_S
+        patience_ends = math.inf
+        call.prompt_bytes = prompt_bytes(call.messages, call.request.schema)
         call.attempts = failure_count = held_off_count = 0
         while True:
-            came = await self._send(call)
+            line = self._lines[0]
+            came = await self._send(call, line)
             if isinstance(came, ReadReply):
                 return came
+            if line is not self._lines[0]:  # given up meanwhile: the next address has not failed yet
+                continue
+            if came.is_rate_limit and not held_off_count:
+                patience_ends = time.monotonic() + RATE_LIMIT_PATIENCE_S
             held_off_count += came.is_rate_limit
-            failure_count += not came.is_rate_limit
-            is_out_of_time = time.monotonic() >= patience_ends
+            failure_count += not (came.is_rate_limit or line.outage.is_gone)
+            is_out_of_time = came.is_outlasted or time.monotonic() >= patience_ends
             if not came.is_retried or is_out_of_time or failure_count >= self._settings.max_attempts:
                 return self._give_up(came)
-            await self._pause(wait_s(failure_count + held_off_count - 1, came.retry_after_s, self._rng))
+            if not line.outage.is_gone:  # or the line itself lets one after the other look for it
+                await self._pause(wait_s(failure_count + held_off_count - 1, came.retry_after_s, self._rng))
 
-    async def _send(self, call: _Call) -> ReadReply | Failure:
+    async def _send(self, call: _Call, line: Line) -> ReadReply | Failure:
         """One request, with a slot and its worst cost set aside; a reply is in the journal when it is settled."""
-        async with self._slots:
+        expected = call.prompt_bytes / BYTES_PER_TOKEN + min(call.max_tokens, USUAL_COMPLETION_TOKENS)
+        async with line.limiter.slot(expected), line.outage.attempt():
             self.check_stopped()
-            ticket = await self._budget.reserve(worst_cost_usd(self._price, call.prompt_tokens_most, call.max_tokens))
+            if line is not self._lines[0]:
+                return Failure("the address was given up", is_retried=True, may_be_billed=False)
+            ticket = await self._budget.reserve(self._worst_usd(call))
             paid_usd: float | None = 0.0
             try:
                 self.check_stopped()
                 paid_usd = None  # while it is out; whoever is interrupted here may be billed
-                came = await self._request(call)
+                came = await self._request(call, line)
+                if isinstance(came, EndpointUnavailable):  # the endpoint refused it
+                    paid_usd = 0.0
+                    return self._leave(line, came)
                 if isinstance(came, Failure):
                     paid_usd = None if came.may_be_billed else 0.0
-                    return came
-                paid_usd = None if came.usage is None else cost_usd(self._price, came.usage)
+                    return self._note_failure(line, came)
+                line.note_reply(came, expected)
+                paid_usd = None if came.usage is None else cost_usd(self._price, came.usage, tier=came.service_tier)
                 return self._record(call, came, paid_usd)
-            except EndpointUnavailable:  # the endpoint refused it
-                paid_usd = 0.0
-                raise
             finally:
                 self._budget.settle(ticket, paid_usd)
 
-    async def _request(self, call: _Call) -> Reply | Failure:
+    def _worst_usd(self, call: _Call) -> float:
+        prompt_tokens = most_tokens(call.messages, call.request.schema)
+        return worst_cost_usd(self._price, prompt_tokens, call.max_tokens, self._settings.service_tier)
+
+    async def _request(self, call: _Call, line: Line) -> Reply | Failure | EndpointUnavailable:
         call.attempts += 1
         call.request_count += 1
         call.asked_at = datetime.now(UTC)
-        return await self._endpoint.send(call.body | {self._limit_name: call.max_tokens})
+        body = request_body(self._settings, call.request, call.question.replicate, call.max_tokens)
+        try:
+            return await line.endpoint.send(body | {"messages": call.messages})
+        except EndpointUnavailable as fault:
+            return fault
 
     def _record(self, call: _Call, reply: Reply, paid_usd: float | None) -> ReadReply:
-        """Read a reply and write it to the journal, whatever it is worth."""
-        read = call.request.read(reply.text, reply.finish_reason, reply.refusal)
-        usage = reply.usage or Usage()
-        judgment = judgment_row(self._run_id, call.question, self._settings.judge, read) | {
-            "reply": (reply.refusal or reply.text or "").encode("utf-8", "replace").decode(),
-            "model_returned": reply.model_returned,
-            "prompt_tokens": usage.prompt_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "cost_usd": paid_usd,
-            "latency_ms": reply.latency_ms,
-            "attempts": call.attempts,
-            "asked_at": call.asked_at,
-        }
-        self._journal.append(judgment)
-        call.judgments.append(judgment)
-        self._is_ever_answered = True
-        self._lost_in_a_row = 0
+        """Read a reply and write it to the journal, whatever it is worth; of a pack, the worst of its readings."""
+        reads = read_parts(call.request, reply)
+        columns = reply_columns(reply, paid_usd, call.prompt_bytes, call.attempts, call.asked_at)
+        judgments = [
+            judgment_row(self._run_id, part, self._settings.judge, read) | share
+            for part, read, share in zip(call.parts, reads, shared_columns(columns, len(reads)), strict=True)
+        ]
+        self._journal.append(*judgments)
+        call.judgments += judgments
+        for place, each in enumerate(reads):
+            if place not in call.reads or call.reads[place].status != "scored":
+                call.reads[place] = each
+        read = next((each for each in call.reads.values() if each.status in CUT_OFF | MENDED), reads[0])
+        if read.status == "no_logprobs" and not self.is_ever_answered:
+            raise EndpointUnavailable(
+                f"{self._address}: {self._settings.model} gives no log-probabilities, which `mode: logprobs` "
+                "needs; expected another model, or `mode: reply`"
+            )
+        self.is_ever_answered = True
+        self._outlasted_count = 0
         return read
+
+    def _note_failure(self, line: Line, failure: Failure) -> Failure:
+        is_over = line.note_failure(failure)
+        if line.outage.is_gone and len(self._lines) > 1:  # another address is nearer than the end of patience
+            return self._leave(line, EndpointUnavailable(failure.reason))
+        return replace(failure, is_outlasted=True) if is_over else failure
+
+    def _leave(self, line: Line, fault: EndpointUnavailable) -> Failure:
+        """Go on at the next address; raises the fault where there is none."""
+        if line is self._lines[0]:
+            if len(self._lines) == 1:
+                raise fault
+            self._lines.popleft()
+            line.stop()
+            self._left.append(line)
+        return Failure(str(fault), is_retried=True, may_be_billed=False)
 
     def _give_up(self, failure: Failure) -> Failure:
         """Count a call that got no reply; raises when this looks like the end of the endpoint, not of the call."""
-        self._lost_in_a_row += failure.is_retried
         self._refused_count += not failure.is_retried
-        is_refusing_all = not self._is_ever_answered and self._refused_count >= MOST_CALLS_LOST_IN_A_ROW
-        if self._lost_in_a_row >= MOST_CALLS_LOST_IN_A_ROW or is_refusing_all:
+        self._outlasted_count += failure.is_outlasted
+        if failure.is_outlasted and (not failure.is_answered or self._outlasted_count >= MOST_CALLS_OUTLASTED):
             raise EndpointUnavailable(
-                f"{self._settings.base_url}: {MOST_CALLS_LOST_IN_A_ROW} requests in a row came to nothing, "
-                f"the last with: {failure.reason}"
+                f"{self._address}: no request was answered for {self._settings.patience_s:g} s, the last one ended "
+                f"with: {failure.reason}; what was judged is kept, and the same command goes on where it stopped"
+            )
+        if not self.is_ever_answered and self._refused_count >= MOST_CALLS_REFUSED:
+            raise EndpointUnavailable(
+                f"{self._address}: {MOST_CALLS_REFUSED} requests were refused before any was answered, the last with: "
+                f"{failure.reason}"
             )
         return failure
+
+    @property
+    def _address(self) -> str:
+        return self._lines[0].base_url
 
     async def _pause(self, pause_s: float) -> None:
         """Wait without a slot, but no longer than the session lasts."""
@@ -199,40 +257,12 @@ class JudgeClient:
         }
         if isinstance(read, Failure):
             return Outcome("unscored", reason=f"endpoint_error: {read.reason}", **paid)
+        if call.request.parts:
+            parts = tuple(outcome_of(call.reads[place]) for place in range(len(call.parts)))
+            return replace(outcome_of(read, **paid), parts=parts)
         return outcome_of(read, **paid)
 
 
 def _chance(chances: list[frozenset[str]], read: ReadReply) -> frozenset[str] | None:
     """The second chance that a useless reply still has."""
     return next((chance for chance in chances if read.status in chance), None)
-
-
-def judgment_row(run_id: str, question: Askable[Any], judge: str, read: ReadReply) -> dict[str, Any]:
-    """The columns of JUDGMENT_SCHEMA that a reply's reading gives; those of the request are still to come."""
-    return {
-        "judgment_id": uuid.uuid4().hex,
-        "run_id": run_id,
-        "request_key": question.request_key,
-        "output_id": question.output_id,
-        "criterion_id": question.criterion_id,
-        "judge": judge,
-        "replicate": question.replicate,
-        "status": read.status,
-        "level_id": read.level_id if read.status == "scored" else None,
-        "distribution": None,
-        "rationale": read.rationale,
-        "evidence": evidence_text(read),
-        "prompt_digest": question.prompt_digest,
-    }
-
-
-def evidence_text(read: ReadReply) -> str | None:
-    """The quotes as a JSON list, None where there is none."""
-    return orjson.dumps(read.evidence).decode() if read.evidence else None
-
-
-def outcome_of(read: ReadReply, **paid: Any) -> Outcome:
-    """Turn a reading into an outcome: scored, or unscored for the reply's status."""
-    if read.status == "scored":
-        return Outcome("scored", read.level_id, evidence_text(read), read.rationale, None, **paid)
-    return Outcome("unscored", None, evidence_text(read), read.rationale, read.status, **paid)

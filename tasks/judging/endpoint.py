@@ -1,34 +1,38 @@
 """One request to an OpenAI-compatible endpoint: what came back, or what went wrong and whether it may pass."""
 
 import asyncio
-import os
+import json
+import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
 import openai
 import orjson
-from openai import AsyncOpenAI, DefaultAioHttpClient
+from openai import AsyncOpenAI
 
 from rubrics.errors import EndpointUnavailable
+from rubrics.judging.replies import TokenChoices, clean_text
+from tasks.judging.bounded_http import BoundedHttpClient
+from tasks.judging.keys import SHORTEST_SECRET, named_key
 from tasks.judging.prices import Usage
 from tasks.judging.retries import is_retried, retry_after_s
-from tasks.judging.settings import KEY_VARIABLE, JudgeSettings
+from tasks.judging.settings import Address, JudgeSettings
 
-NO_KEY = "none"  # what local endpoints get: the client insists on a key
 IDLE_S = 4.0  # below the 5 s after which common servers hang up on an idle connection
 MOST_MESSAGE_LENGTH = 300
-CAPPED_BY_COMPLETION_TOKENS = ("api.openai.com", ".openai.azure.com")  # their newer models refuse `max_tokens`
+MOST_NAME_LENGTH = 200
+MOST_DATE_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An HTTP 200. usage is None where the endpoint did not say."""
+    """An HTTP 200. usage, service_tier and choices are None where the endpoint did not say."""
 
     text: str | None
     finish_reason: str | None
@@ -36,6 +40,9 @@ class Reply:
     model_returned: str | None
     usage: Usage | None
     latency_ms: float
+    service_tier: str | None = None
+    choices: TokenChoices | None = None  # log-probabilities, token by token
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,40 +53,37 @@ class Failure:
     is_retried: bool
     may_be_billed: bool  # it may have reached the model
     is_rate_limit: bool = False
+    is_outage: bool = False  # nobody answered, or somebody who could not
+    is_answered: bool = False  # with an HTTP status
+    is_outlasted: bool = False  # the endpoint has been gone for longer than anybody waits
     retry_after_s: float | None = None
+    headers: Mapping[str, str] | None = None
 
 
-def read_key(environ: Mapping[str, str]) -> str:
-    """Take the key from the environment. It is kept out of settings, messages and tables."""
-    key = environ.get(KEY_VARIABLE, "").strip() or NO_KEY
-    if not (key.isascii() and key.isprintable()):
-        raise EndpointUnavailable(f"{KEY_VARIABLE} holds characters that a key can't have")
-    return key
-
-
-def refused_key(settings: JudgeSettings, status: int) -> EndpointUnavailable:
+def refused_key(address: Address, status: int) -> EndpointUnavailable:
     """The endpoint does not accept the key, whatever it is asked."""
     return EndpointUnavailable(
-        f"{settings.base_url} answered HTTP {status}: it does not accept the key in {KEY_VARIABLE}"
+        f"{address.base_url} answered HTTP {status}: it does not accept the key in {named_key(address.key)}"
     )
 
 
 class Endpoint:
-    """The connection to one endpoint. To be made and used in one event loop."""
+    """The connection to one address of a judge. To be made and used in one event loop."""
 
-    def __init__(self, settings: JudgeSettings) -> None:
-        self._settings = settings
-        key = read_key(os.environ)
-        self._secret = key if len(key) >= 8 else None
+    def __init__(self, settings: JudgeSettings, address: Address, key: str) -> None:
+        self._model = settings.model
+        self._timeout_s = settings.timeout_s
+        self._address = address
+        self._secret = key if len(key) >= SHORTEST_SECRET else None
         limits = httpx2.Limits(
             max_connections=settings.max_in_flight + 1,
             max_keepalive_connections=settings.max_in_flight + 1,
             keepalive_expiry=IDLE_S,
         )
         timeout = httpx2.Timeout(settings.timeout_s)
-        http_client = DefaultAioHttpClient(limits=limits, timeout=timeout)
+        http_client = BoundedHttpClient(limits=limits, timeout=timeout)
         self._client = AsyncOpenAI(
-            api_key=key, base_url=settings.base_url, max_retries=0, timeout=timeout, http_client=http_client
+            api_key=key, base_url=address.base_url, max_retries=0, timeout=timeout, http_client=http_client
         )
 
     async def close(self) -> None:
@@ -90,62 +94,104 @@ class Endpoint:
         """Send one request body. Raises `EndpointUnavailable` where no other request would fare better."""
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(self._settings.timeout_s):  # the client's own timeout is one a read
+            async with asyncio.timeout(self._timeout_s):  # the client's own timeout is one a read
                 raw = await self._client.chat.completions.with_raw_response.create(**body)
         except openai.APIStatusError as error:
             failure = self._status_failure(error)
         except TimeoutError:
-            failure = Failure(f"no reply within {self._settings.timeout_s:g} s", True, True)
-        except openai.APIConnectionError as error:
-            failure = _connection_failure(error)
-        except (httpx2.HTTPError, aiohttp.ClientError) as error:
-            failure = _connection_failure(error)
+            failure = Failure(f"no reply within {self._timeout_s:g} s", True, True, is_outage=True)
+        except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
+            failure = _connection_failure(error, self._address)
         else:
-            return self._read(raw.content, (time.perf_counter() - started) * 1000)
+            latency_ms = (time.perf_counter() - started) * 1000
+            return replace(self._read(raw.content, latency_ms), headers=raw.headers)
         return failure
 
     def _read(self, content: bytes, latency_ms: float) -> Reply:
-        if self._secret is not None:  # an endpoint that echoes what it was sent
-            content = content.replace(self._secret.encode(), b"[key]")
-        return read_completion(content, latency_ms)
+        if self._secret is None:
+            return read_completion(content, latency_ms)
+        # An endpoint may echo what it was sent, and its JSON may write some letters in another way.
+        reply = read_completion(content.replace(self._secret.encode(), b"[key]"), latency_ms)
+        text, refusal, model = map(self._unkeyed, (reply.text, reply.refusal, reply.model_returned))
+        return replace(reply, text=text, refusal=refusal, model_returned=model)
+
+    def _unkeyed(self, text: str | None) -> str | None:
+        return text if text is None or self._secret is None else text.replace(self._secret, "[key]")
 
     def _status_failure(self, error: openai.APIStatusError) -> Failure:
-        status = error.status_code
+        status, headers = error.status_code, error.response.headers
         if status in (401, 403):
-            raise refused_key(self._settings, status) from None
+            raise refused_key(self._address, status) from None
         if error.code == "insufficient_quota" or error.type == "insufficient_quota":
-            raise EndpointUnavailable(
-                f"{self._settings.base_url} answered HTTP {status}: the quota is used up"
-            ) from None
+            told = f"{self._address.base_url} answered HTTP {status}: the quota is used up"
+            raise EndpointUnavailable(told) from None
         if status == 404:
             raise EndpointUnavailable(
-                f"{self._settings.base_url} answered HTTP 404: no model {self._settings.model!r} there"
+                f"{self._address.base_url} answered HTTP 404: no model {self._model!r} there"
             ) from None
-        wait_s = retry_after_s(error.response.headers, datetime.now(UTC))
-        return Failure(self._told(error), is_retried(status), False, status == 429, wait_s)
+        if 300 <= status < 400:
+            place = self._struck(headers.get("location", "no address"))
+            raise EndpointUnavailable(
+                f"{self._address.base_url} answered HTTP {status}: found a redirect to {place}, which is not followed; "
+                "expected the endpoint itself"
+            ) from None
+        return Failure(
+            self._told(error),
+            is_retried=is_retried(status),
+            may_be_billed=False,
+            is_rate_limit=status == 429,
+            is_outage=status >= 500,
+            is_answered=True,
+            retry_after_s=retry_after_s(headers, _endpoint_time(headers)),
+            headers=headers,
+        )
 
     def _told(self, error: openai.APIStatusError) -> str:
         """The status and what the endpoint says to it, without the key."""
         body = error.body
         message = body.get("message") if isinstance(body, dict) else None
         told = f"HTTP {error.status_code}" + (f": {message}" if isinstance(message, str) else "")
-        told = told if self._secret is None else told.replace(self._secret, "[key]")
-        return " ".join(told.encode("utf-8", "replace").decode().split())[:MOST_MESSAGE_LENGTH]
+        return self._struck(told)
+
+    def _struck(self, told: str) -> str:
+        """A line of what an endpoint says, without the key."""
+        return " ".join(clean_text(self._unkeyed(told) or "").split())[:MOST_MESSAGE_LENGTH]
 
 
-def token_limit_name(base_url: str) -> str:
-    """The name under which an endpoint takes the limit of tokens in a reply."""
-    host = urlsplit(base_url).hostname or ""
-    return "max_completion_tokens" if host.endswith(CAPPED_BY_COMPLETION_TOKENS) else "max_tokens"
+def _endpoint_time(headers: Mapping[str, str]) -> datetime:
+    """What the endpoint's clock says, by which its dates are to be read; what ours says where it does not tell."""
+    try:
+        told = parsedate_to_datetime(headers["date"][:MOST_DATE_LENGTH])
+    except (LookupError, ValueError, TypeError, OverflowError):
+        return datetime.now(UTC)
+    return told if told.tzinfo else told.replace(tzinfo=UTC)
 
 
-def _connection_failure(error: Exception) -> Failure:
-    causes = list(_causes(error))
+def refused_certificate(address: Address, error: BaseException) -> EndpointUnavailable | None:
+    """The endpoint's certificate is not accepted, whatever it is asked; None where that was not the fault."""
+    causes = [cause for cause in _causes(error) if isinstance(cause, ssl.SSLCertVerificationError)]
+    if not causes:
+        return None
+    told = [cause.verify_message for cause in causes if hasattr(cause, "verify_message")]  # aiohttp's own has none
+    why = told[-1] if told else "not verified"
+    return EndpointUnavailable(
+        f"{address.base_url}: its certificate is not accepted ({why}); expected one that this machine trusts "
+        "(SSL_CERT_FILE names others)"
+    )
+
+
+def _connection_failure(error: Exception, address: Address) -> Failure:
+    fault = refused_certificate(address, error)
+    if fault is not None:
+        raise fault from None
+    causes = _causes(error)
+    if any(isinstance(cause, aiohttp.ClientConnectorDNSError) for cause in causes):
+        return Failure("no connection: its host name was not found", True, False, is_outage=True)
     if any(isinstance(cause, aiohttp.ClientConnectorError | httpx2.ConnectError) for cause in causes):
-        return Failure("no connection", True, False)
+        return Failure("no connection", True, False, is_outage=True)
     if any(isinstance(cause, aiohttp.ServerTimeoutError | httpx2.ReadTimeout) for cause in causes):
-        return Failure("no reply in time", True, True)
-    return Failure("the connection was dropped", True, True)
+        return Failure("no reply in time", True, True, is_outage=True)
+    return Failure("the connection was dropped", True, True, is_outage=True)
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
@@ -157,16 +203,64 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 
 def read_completion(content: bytes, latency_ms: float) -> Reply:
-    """Read the body of an HTTP 200; where it is no chat completion its text is kept as it is."""
+    """Read the body of an HTTP 200; where it is no chat completion its text is kept, and the usage that it tells."""
+    parsed = _parse(content)
+    body = parsed if isinstance(parsed, dict) else {}
     try:
-        body = orjson.loads(content)
         choice = body["choices"][0]
         message = choice["message"]
-        text, refusal = _text(message.get("content")), _text(message.get("refusal"))
-    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
-        return Reply(content.decode("utf-8", "replace"), None, None, None, None, latency_ms)
-    usage = _usage(body.get("usage"))
-    return Reply(text, _text(choice.get("finish_reason")), refusal, _text(body.get("model")), usage, latency_ms)
+        text, refusal = _written(message.get("content")), _text(message.get("refusal"))
+        finish_reason, choices = _text(choice.get("finish_reason")), _choices(choice.get("logprobs"))
+    except (LookupError, TypeError, AttributeError):
+        text, refusal, finish_reason, choices = content.decode("utf-8", "replace"), None, None, None
+    return Reply(
+        text,
+        finish_reason,
+        refusal,
+        _name(body.get("model")),
+        _usage(body.get("usage")),
+        latency_ms,
+        _name(body.get("service_tier")),
+        choices,
+    )
+
+
+def _parse(content: bytes) -> object:
+    """What the body says as JSON; None where it is none."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(content)  # takes NaN and half of a surrogate pair, which some servers write
+    except (ValueError, RecursionError):
+        return None
+
+
+def _written(content: object) -> str | None:
+    """The text of a reply; of a list of parts the texts, without thinking and whatever else there is."""
+    if not isinstance(content, list):
+        return _text(content)
+    parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    return "".join(_text(part.get("text")) or "" for part in parts)
+
+
+def _name(value: object) -> str | None:
+    return clean_text(value, MOST_NAME_LENGTH) if isinstance(value, str) else None
+
+
+def _choices(logprobs: object) -> TokenChoices | None:
+    """What could have stood at each place of the reply; None unless the endpoint says so in the usual shape."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(content, list) or not content:
+        return None
+    try:
+        return tuple(
+            tuple((str(each["token"]), float(each["logprob"])) for each in (token, *(token.get("top_logprobs") or ())))
+            for token in content
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        return None
 
 
 def _text(value: object) -> str | None:
@@ -177,15 +271,16 @@ def _usage(usage: object) -> Usage | None:
     """None unless both counts are there: a missing count is not zero tokens."""
     if not isinstance(usage, dict):
         return None
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    if not _is_count(prompt) or not _is_count(completion):
+    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    if prompt is None or completion is None:
         return None
-    return Usage(
-        cast(int, prompt), min(cast(int, cached), cast(int, prompt)) if _is_count(cached) else 0, cast(int, completion)
-    )
+    told = usage.get("prompt_tokens_details")
+    details = told if isinstance(told, dict) else {}
+    cached = min(_count(details.get("cached_tokens")) or 0, prompt)
+    written = _count(details.get("cache_write_tokens")) or _count(details.get("cache_creation_tokens")) or 0
+    return Usage(prompt, cached, completion, min(written, prompt - cached))
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+def _count(value: object) -> int | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+    return cast(int, value) if is_count else None

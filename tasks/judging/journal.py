@@ -5,6 +5,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ from rubrics.errors import LakeError, UnfinishedError
 from rubrics.judgments import JUDGMENT_SCHEMA
 
 _NAMES = frozenset(JUDGMENT_SCHEMA.names)
+_CHUNK_BYTES = 2**20
 _REQUIRED = tuple(field.name for field in JUDGMENT_SCHEMA if not field.nullable)
 
 
@@ -34,27 +36,28 @@ class Journal:
         fcntl.flock(self._file, fcntl.LOCK_EX)
         opening.rename(self.path)
 
-    def append(self, judgment: dict[str, Any]) -> None:
-        """Write one judgment, all columns of JUDGMENT_SCHEMA; on return the kernel has it.
+    def append(self, *judgments: dict[str, Any]) -> None:
+        """Write the judgments of a reply, all columns of JUDGMENT_SCHEMA; on return the kernel has them.
 
-        Raises `UnfinishedError` when it can't be written, and from then on.
+        Raises `UnfinishedError` when they can't be written, and from then on.
         """
-        line = orjson.dumps(judgment, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z)
+        options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
+        lines = b"".join(orjson.dumps(judgment, option=options) for judgment in judgments)
         with self._lock:
             if self._fault is None:
-                self._fault = self._write(line)
+                self._fault = self._write(lines)
             if self._fault is not None:
                 raise UnfinishedError(f"{self.path}: the journal can't be written: {self._fault}")
 
-    def _write(self, line: bytes) -> str | None:
-        """Write a line in one call; what went wrong, if anything: after half a line nothing may follow."""
+    def _write(self, lines: bytes) -> str | None:
+        """Write lines in one call; what went wrong, if anything: after half a line nothing may follow."""
         if self._file is None:
             return "it is closed"
         try:
-            written = os.write(self._file, line)
+            written = os.write(self._file, lines)
         except OSError as error:
             return error.strerror or str(error)
-        return None if written == len(line) else "the disk is full"
+        return None if written == len(lines) else "the disk is full"
 
     def close(self) -> None:
         """Let go of the file; a journal without a line is removed."""
@@ -98,6 +101,74 @@ def _is_taken(file: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(file), os.stat(path))  # noqa: PTH116 - of the path, beside that of the file
     except (BlockingIOError, FileNotFoundError):
         return False
+
+
+class JournalTail:
+    """Follows a journal that another session writes: finds the scored judgments in it as they come, by request key.
+
+    The file is kept open, so that it can be read to its end even after it was settled and deleted.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDONLY)
+        self._end = 0  # of the last whole line that was read
+        self._places: dict[str, tuple[int, int]] = {}  # request key -> offset and length of its line
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a process holds the journal: its writer, or whoever settles it."""
+        return _is_held(self._file)
+
+    def advance(self) -> None:
+        """Read the lines that came since; what is no judgment is passed by, settling the journal will name it."""
+        rest = b""
+        while chunk := os.pread(self._file, _CHUNK_BYTES, self._end + len(rest)):
+            lines = (rest + chunk).split(b"\n")
+            rest = lines.pop()
+            for line in lines:
+                self._note(line)
+                self._end += len(line) + 1
+
+    def judgment(self, key: str) -> dict[str, Any] | None:
+        """The first scored judgment of a key among the lines that were read, all columns of JUDGMENT_SCHEMA."""
+        if key not in self._places:
+            return None
+        offset, length = self._places[key]
+        judgment: dict[str, Any] = orjson.loads(os.pread(self._file, length, offset))
+        return judgment | {"asked_at": datetime.fromisoformat(judgment["asked_at"])}
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+    def _note(self, line: bytes) -> None:
+        try:
+            judgment = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return
+        if isinstance(judgment, dict) and judgment.keys() == _NAMES and judgment["status"] == "scored":
+            self._places.setdefault(judgment["request_key"], (self._end, len(line)))
+
+
+def is_journal_held(path: Path) -> bool:
+    """Whether a living process holds the journal; False where it is gone."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        return _is_held(file)
+    finally:
+        os.close(file)
+
+
+def _is_held(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two that look at once do not mislead each other
+    except BlockingIOError:
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
 
 
 def read_journal(path: Path, row_count: int) -> Iterator[pa.Table]:

@@ -1,50 +1,66 @@
 """A look at the endpoint before anything is spent."""
 
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
 import httpx2
 import openai
-from openai import OpenAI
+from openai import DefaultHttpxClient, OpenAI
 
 from rubrics.errors import EndpointUnavailable, JudgeSettingsError
-from tasks.judging.endpoint import read_key, refused_key
-from tasks.judging.settings import JudgeSettings
+from tasks.judging.endpoint import refused_certificate, refused_key
+from tasks.judging.settings import Address, JudgeSettings
 
 PROBE_TRIES = 3
 PROBE_WAIT_S = 0.3
 PROBE_TIMEOUT_S = 2.0
 
 
-def probe(settings: JudgeSettings) -> None:
+def probe(settings: JudgeSettings, keys: Mapping[str, str]) -> None:
     """Ask for the list of models, which costs nothing; any answer but a refused key will do.
 
-    Raises `EndpointUnavailable` where nobody answers at the address after three quick tries, or the key is refused,
-    `JudgeSettingsError` where the address holds no host name.
+    Raises `EndpointUnavailable` where no address of the judge will do: nobody answers after three quick tries, or the
+    key is refused; `JudgeSettingsError` where an address holds no host name. keys: as `read_keys` has them.
     """
-    key = read_key(os.environ)
+    faults: list[EndpointUnavailable] = []
+    for address in settings.addresses:
+        try:
+            _probe(address, keys[address.key])
+        except EndpointUnavailable as fault:
+            faults.append(fault)
+        else:
+            return
+    raise faults[0]
+
+
+def _probe(address: Address, key: str) -> None:
     try:
-        with OpenAI(api_key=key, base_url=settings.base_url, max_retries=0, timeout=PROBE_TIMEOUT_S) as client:
-            tries = (_is_answered(client.models.with_raw_response.list, settings, turn) for turn in range(PROBE_TRIES))
+        http_client = DefaultHttpxClient(follow_redirects=False, timeout=PROBE_TIMEOUT_S)
+        with OpenAI(api_key=key, base_url=address.base_url, max_retries=0, http_client=http_client) as client:
+            # The body is not read: any will do, and it may have no end.
+            ask = client.models.with_streaming_response.list
+            tries = (_is_answered(ask, address, turn) for turn in range(PROBE_TRIES))
             if not any(tries):
-                raise EndpointUnavailable(f"{settings.base_url}: no endpoint answers at this address")
+                raise EndpointUnavailable(f"{address.base_url}: no endpoint answers at this address")
     except (httpx2.InvalidURL, UnicodeError) as error:
-        raise JudgeSettingsError(f"{settings.base_url}: found no host name ({error}), expected one") from error
+        raise JudgeSettingsError(f"{address.base_url}: found no host name ({error}), expected one") from error
 
 
-def _is_answered(ask: Callable[[], object], settings: JudgeSettings, turn: int) -> bool:
+def _is_answered(ask: Callable[[], AbstractContextManager[object]], address: Address, turn: int) -> bool:
     if turn:
         time.sleep(PROBE_WAIT_S)
     try:
-        ask()
+        with ask():
+            return True
     except openai.APIStatusError as error:
         status = error.status_code
     except openai.APIConnectionError as error:
+        fault = refused_certificate(address, error)
+        if fault is not None:
+            raise fault from None
         # Slow is not absent: someone took the connection.
         return not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
-    else:
-        return True
     if status in (401, 403):
-        raise refused_key(settings, status)
+        raise refused_key(address, status)
     return True

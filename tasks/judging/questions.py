@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
+from rubrics.judging.distributions import read_levels
 from rubrics.judging.feedback import (
     FEEDBACK_CRITERION_ID,
     FEEDBACK_REPLY_SCHEMA,
@@ -11,21 +12,42 @@ from rubrics.judging.feedback import (
     feedback_prompt_digest,
     read_feedback,
 )
-from rubrics.judging.prompt import Case, label_of, prompt_digest, render_messages, reply_schema
-from rubrics.judging.replies import ReadReply, read_reply
+from rubrics.judging.prompt import (
+    DEFAULT_STYLE,
+    Case,
+    PromptStyle,
+    label_of,
+    prompt_digest,
+    render_messages,
+    reply_schema,
+)
+from rubrics.judging.repairs import repair_messages
+from rubrics.judging.replies import ReadReply, TokenChoices, read_reply
 from rubrics.model import Criterion
 
+LABEL_TOKENS = 32  # of a reply that is a label in JSON and nothing else
 Answered_co = TypeVar("Answered_co", covariant=True)
+
+
+# How a reply is read: of its text, finish_reason, refusal and log-probabilities.
+Reader = Callable[[str | None, str | None, str | None, TokenChoices | None], ReadReply]
+PartsReader = Callable[[str | None, str | None, str | None], list[ReadReply]]
+# The messages that ask again, of the useless reply's text and its reading.
+Repair = Callable[[str, ReadReply], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a question sends, and how the reply to it is read."""
 
-    messages: list[dict[str, str]]
+    messages: list[dict[str, Any]]
     schema: dict[str, Any]  # the strict JSON schema of a reply, with its name
-    read: Callable[[str | None, str | None, str | None], ReadReply]  # of text, finish_reason, refusal
+    read: Reader
     max_tokens: int | None = None  # None: as many as the judge's settings say
+    is_logprobs: bool = False  # whether the reply is to come with the probabilities of its tokens
+    repair: Repair | None = None  # None: a useless reply is asked for again as it was
+    parts: tuple["Askable[Any]", ...] = ()  # of a pack: what is asked together; each gets a judgment of its own
+    read_parts: PartsReader | None = None  # of a pack: one reading a part
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +62,9 @@ class Outcome:
     judgment_id: str | None = None  # the last reply's row; None: no reply came
     cost_usd: float | None = None  # of all replies to this question; None: unknown or none came
     request_count: int = 0
+    distribution: str | None = None  # JSON object: level id -> probability
+    parts: tuple["Outcome", ...] = ()  # of a pack, in the order asked
+    paid_by: str | None = None  # another run, which asked the same at the same time; None: this one
 
 
 class Askable(Protocol[Answered_co]):
@@ -62,6 +87,10 @@ class Askable(Protocol[Answered_co]):
         """Which of several equal questions it is."""
 
     @property
+    def prefix(self) -> str:
+        """What its prompt begins with, by name: questions that share it are best asked one after the other."""
+
+    @property
     def prompt_digest(self) -> str:
         """Hash of the prompt file that it is written with."""
 
@@ -74,7 +103,7 @@ class Askable(Protocol[Answered_co]):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One criterion asked of one output. The last four are what recorded replies are found by."""
+    """One criterion asked of one output. The four from case_id on are what recorded replies are found by."""
 
     output_id: str
     criterion: Criterion
@@ -85,6 +114,7 @@ class Question:
     model: str = ""
     checkpoint: str | None = None
     sample_index: int = 0
+    style: PromptStyle = DEFAULT_STYLE
 
     @property
     def criterion_id(self) -> str:
@@ -92,19 +122,34 @@ class Question:
         return self.criterion.id
 
     @property
+    def prefix(self) -> str:
+        """The output, which stands before the criterion."""
+        return self.output_id
+
+    @property
     def prompt_digest(self) -> str:
         """Hash of the judge's prompt file."""
-        return prompt_digest()
+        return prompt_digest(self.style)
 
     def request(self) -> Request:
         """The case and the criterion, and the labels that the reply may name."""
-        labels = label_of(self.criterion, self.request_key, self.case.output)
+        labels = label_of(self.criterion, self.request_key, self.case, self.style)
+        is_logprobs = self.style.reply == "logprobs"
 
-        def read(text: str | None, finish_reason: str | None, refusal: str | None) -> ReadReply:
+        def read(
+            text: str | None, finish_reason: str | None, refusal: str | None, choices: TokenChoices | None
+        ) -> ReadReply:
+            if is_logprobs:
+                return read_levels(text, finish_reason, refusal, choices, labels)
             return read_reply(text, finish_reason, refusal, labels, self.case.output)
 
-        messages = render_messages(self.case, self.criterion, self.request_key)
-        return Request(messages, reply_schema(labels), read, getattr(self.criterion.method, "max_tokens", None))
+        messages = render_messages(self.case, self.criterion, self.request_key, self.style, labels)
+
+        def repair(text: str, useless: ReadReply) -> Messages:
+            return repair_messages(messages, text, useless, self.style)
+
+        max_tokens = getattr(self.criterion.method, "max_tokens", None) or (LABEL_TOKENS if is_logprobs else None)
+        return Request(messages, reply_schema(labels, self.style), read, max_tokens, is_logprobs, repair)
 
     def answer(self, outcome: Outcome) -> "Answer":
         """The outcome beside its question."""
@@ -117,6 +162,8 @@ class Question:
             outcome.judgment_id,
             outcome.cost_usd,
             outcome.request_count,
+            outcome.distribution,
+            paid_by=outcome.paid_by,
             question=self,
         )
 
@@ -153,6 +200,11 @@ class FeedbackQuestion:
     def criterion_id(self) -> str:
         """What stands in the ledger where a judgment has its criterion."""
         return FEEDBACK_CRITERION_ID
+
+    @property
+    def prefix(self) -> str:
+        """Its own: no two texts have more than the instructions in common."""
+        return self.request_key
 
     @property
     def prompt_digest(self) -> str:

@@ -1,27 +1,42 @@
 """Recorded replies: a judge that reads its answers from a file."""
 
+import math
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rubrics.errors import MOST_FAULTS_SHOWN, Fault, JudgeSettingsError
-from rubrics.judging.replies import ReadReply, is_quoted
+from rubrics.judging.replies import ReadReply, ReplyStatus, is_quoted
 from rubrics.model import Criterion
-from tasks.judging.client import judgment_row, outcome_of
 from tasks.judging.journal import Journal
+from tasks.judging.judgments import judgment_row, outcome_of
 from tasks.judging.questions import Answer, Outcome, Question
 from tasks.judging.settings import ReplaySettings
 
-_Key = tuple[str, str, str | None, int, str]  # case_id, model, checkpoint, sample_index, criterion_id
+_Key = tuple[str, str, str | None, int, str, int, str | None]  # see RecordedReply.key
+_Found = tuple[int, "RecordedReply"]  # with its line
+_MOST_LINE_BYTES = 2**27
+NO_REPLY: Final = "endpoint_error"  # no reply came, after all attempts: there is no judgment
+UselessStatus = Literal[
+    "refused",
+    "truncated",
+    "filtered",
+    "parse_error",
+    "evidence_unverified",
+    "abstained",
+    "no_logprobs",
+    "endpoint_error",
+]
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class RecordedReply(BaseModel):
-    """One line of a file of recorded replies."""
+    """One line of a file of recorded replies: a level, or why the reply gave none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -31,22 +46,65 @@ class RecordedReply(BaseModel):
     checkpoint: str | None = None
     sample_index: Annotated[int, Field(ge=0)] = 0
     output_id: str | None = None
-    level: str
+    replicate: Annotated[int, Field(ge=0)] = 0
+    level: str | None = None
+    distribution: dict[str, Probability] | None = None  # level id -> probability
+    status: UselessStatus | None = None
+    reply: str | None = None  # the raw text of a useless reply; of endpoint_error: what came in its place
     evidence: list[str] = []
-    rationale: str = ""
+    rationale: str | None = ""
 
     @property
     def key(self) -> _Key:
         """What the reply is found by."""
-        return (self.case_id, self.model, self.checkpoint, self.sample_index, self.criterion_id)
+        return (
+            self.case_id,
+            self.model,
+            self.checkpoint,
+            self.sample_index,
+            self.criterion_id,
+            self.replicate,
+            self.output_id,
+        )
+
+    @model_validator(mode="after")
+    def _has_a_level_or_says_why_not(self) -> Self:
+        if (self.level is None) == (self.status is None):
+            found = "neither" if self.level is None else "both"
+            raise ValueError(f"found {found} of level and status, expected one of them")
+        if self.distribution is not None and self.level is None:
+            raise ValueError("found a distribution without a level, expected both or neither")
+        if self.distribution is not None and not math.isclose(math.fsum(self.distribution.values()), 1, abs_tol=1e-6):
+            raise ValueError("found a distribution that does not add up to 1, expected one that does")
+        if self.reply is not None and self.status is None:
+            raise ValueError("found a reply beside a level, expected it beside a status alone")
+        return self
+
+    def level_ids(self) -> tuple[str, ...]:
+        """Every level that it names."""
+        return (*([self.level] if self.level is not None else []), *(self.distribution or {}))
 
 
-def read_replies(path: Path) -> dict[_Key, tuple[int, RecordedReply]]:
+def read_recorded(reply: RecordedReply, output: str) -> ReadReply:
+    """Read a recorded reply as a judge's is read; its quotes have to occur in the output too.
+
+    Raises `ValueError` for `endpoint_error`, which is no reply.
+    """
+    quotes = tuple(quote for quote in reply.evidence if quote.strip())
+    if reply.status == NO_REPLY:
+        raise ValueError(f"{NO_REPLY}: expected a reply")
+    if reply.status is not None:
+        return ReadReply(reply.status, None, quotes, reply.rationale)
+    status: ReplyStatus = "scored" if is_quoted(quotes, output) else "evidence_unverified"
+    return ReadReply(status, reply.level, quotes, reply.rationale, reply.distribution)
+
+
+def read_replies(path: Path) -> dict[_Key, _Found]:
     """Read a file of recorded replies, each with its line.
 
     Raises `JudgeSettingsError` with every line that is no reply or was there before.
     """
-    replies: dict[_Key, tuple[int, RecordedReply]] = {}
+    replies: dict[_Key, _Found] = {}
     faults: list[Fault] = []
     for number, line in enumerate(_read_lines(path), start=1):
         if not line.strip():
@@ -63,6 +121,21 @@ def read_replies(path: Path) -> dict[_Key, tuple[int, RecordedReply]]:
     return replies
 
 
+def refuse_no_recording(path: Path) -> None:
+    """Raise `JudgeSettingsError` at the first line of a file that is no recorded reply; an empty file has none."""
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(_MOST_LINE_BYTES):
+                number += 1
+                if line.strip():
+                    RecordedReply.model_validate(orjson.loads(line))
+    except OSError as error:
+        raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected recorded replies") from None
+    except (orjson.JSONDecodeError, ValidationError) as error:
+        raise JudgeSettingsError(str(Fault(str(path), number, _messages(error)[0]))) from None
+
+
 def check_replies(path: Path, criteria: Iterable[Criterion]) -> None:
     """Check recorded replies against a rubric's criteria.
 
@@ -71,9 +144,10 @@ def check_replies(path: Path, criteria: Iterable[Criterion]) -> None:
     """
     level_ids = {criterion.id: [level.id for level in criterion.ranked_levels] for criterion in criteria}
     faults = [
-        Fault(str(path), number, _misfit(reply, level_ids[reply.criterion_id]))
+        Fault(str(path), number, misfit)
         for number, reply in read_replies(path).values()
-        if reply.criterion_id in level_ids and reply.level not in level_ids[reply.criterion_id]
+        if reply.criterion_id in level_ids
+        if (misfit := _misfit(reply, level_ids[reply.criterion_id])) is not None
     ]
     _raise_any(faults)
 
@@ -105,32 +179,31 @@ class ReplaySession:
         found = self._find(question)
         if found is None:
             return question.answer(Outcome("unscored", reason="not_recorded"))
-        read = self._read(question, *found)
-        judgment = judgment_row(self._run_id, question, self.settings.judge, read) | _free_of_charge(found[1])
+        number, reply = found
+        misfit = _misfit(reply, [level.id for level in question.criterion.ranked_levels])
+        if misfit is not None:
+            raise JudgeSettingsError(str(Fault(str(self.settings.path), number, misfit)))
+        if reply.status == NO_REPLY:
+            return question.answer(Outcome("unscored", reason=f"{NO_REPLY}: {reply.reply or ''}", cost_usd=0.0))
+        read = read_recorded(reply, question.case.output)
+        judgment = judgment_row(self._run_id, question, self.settings.judge, read) | _free_of_charge(reply)
         self.journal.append(judgment)
         return question.answer(outcome_of(read, judgment_id=judgment["judgment_id"], cost_usd=0.0))
 
-    def _find(self, question: Question) -> tuple[int, RecordedReply] | None:
+    def _find(self, question: Question) -> _Found | None:
         """The reply to a question; one recorded for another text of the same output is none."""
         place = (question.case_id, question.model, question.checkpoint, question.sample_index, question.criterion.id)
-        found = self._replies.get(place)
-        if found is None or found[1].output_id not in (None, question.output_id):
-            return None
-        return found
-
-    def _read(self, question: Question, number: int, reply: RecordedReply) -> ReadReply:
-        level_ids = [level.id for level in question.criterion.ranked_levels]
-        if reply.level not in level_ids:
-            raise JudgeSettingsError(str(Fault(str(self.settings.path), number, _misfit(reply, level_ids))))
-        quotes = tuple(quote for quote in reply.evidence if quote.strip())
-        is_true = is_quoted(quotes, question.case.output)
-        return ReadReply("scored" if is_true else "evidence_unverified", reply.level, quotes, reply.rationale)
+        ids = (question.output_id, None)
+        found = (self._replies.get((*place, question.replicate, output_id)) for output_id in ids)
+        return next((reply for reply in found if reply is not None), None)
 
 
 def _free_of_charge(reply: RecordedReply) -> dict[str, Any]:
     return {
         "reply": reply.model_dump_json(),
         "model_returned": None,
+        "service_tier": None,
+        "prompt_bytes": None,
         "prompt_tokens": 0,
         "cached_tokens": 0,
         "completion_tokens": 0,
@@ -141,8 +214,12 @@ def _free_of_charge(reply: RecordedReply) -> dict[str, Any]:
     }
 
 
-def _misfit(reply: RecordedReply, level_ids: list[str]) -> str:
-    return f"level: found {reply.level!r}, expected a level of {reply.criterion_id}: {', '.join(level_ids)}"
+def _misfit(reply: RecordedReply, level_ids: list[str]) -> str | None:
+    """Which level is named that the criterion does not have; None where all are its own."""
+    unknown = next((level_id for level_id in reply.level_ids() if level_id not in level_ids), None)
+    if unknown is None:
+        return None
+    return f"level: found {unknown!r}, expected a level of {reply.criterion_id}: {', '.join(level_ids)}"
 
 
 def _read_lines(path: Path) -> list[bytes]:

@@ -1,7 +1,9 @@
-"""When to ask again, and how long to wait before."""
+"""When to ask again, and how long to wait before: what an endpoint's headers say of it. They are read as hostile."""
 
 import math
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -12,6 +14,25 @@ MOST_WAIT_S = 20.0
 MOST_RETRY_AFTER_S = 120.0
 RATE_LIMIT_PATIENCE_S = 900.0  # being held off is no failure: a busy endpoint answers in the end
 RETRIED_STATUSES = frozenset({408, 409, 429})
+
+_MOST_LENGTH = 64  # no number or date that means something is longer
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)  # float() also takes "inf", "1_0", "1e9", "٣"
+_DURATION = re.compile(
+    r"(?=.)(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?"
+    r"(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+(?:\.\d+)?)ms)?",
+    re.ASCII,
+)
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_MOST_PER_MINUTE = 1e10  # more is no limit
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """What an endpoint says of its requests or tokens a minute; None where it does not say."""
+
+    per_minute: float
+    remaining: float | None
+    reset_s: float | None
 
 
 def is_retried(status: int) -> bool:
@@ -38,17 +59,42 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     return None if asked_s is None else min(max(asked_s, 0.0), MOST_RETRY_AFTER_S)
 
 
-def _number(text: str | None, scale: int) -> float | None:
-    try:
-        number = float(text or "") / scale
-    except ValueError:
+def read_rate_limit(headers: Mapping[str, str], unit: str) -> RateLimit | None:
+    """Read the x-ratelimit-* headers of a unit, "requests" or "tokens".
+
+    None unless they name a limit: Azure says -1 or 0 where it has none.
+    """
+    per_minute = _number(headers.get(f"x-ratelimit-limit-{unit}"), 1)
+    if per_minute is None or not 0 < per_minute <= _MOST_PER_MINUTE:
         return None
-    return number if math.isfinite(number) else None
+    remaining = _number(headers.get(f"x-ratelimit-remaining-{unit}"), 1)
+    is_count = remaining is not None and remaining >= 0
+    return RateLimit(per_minute, remaining if is_count else None, _duration_s(headers.get(f"x-ratelimit-reset-{unit}")))
+
+
+def _short(text: str | None) -> str:
+    """The text, or nothing where it is too long to mean anything."""
+    return "" if text is None or len(text) > _MOST_LENGTH else text.strip()
+
+
+def _number(text: str | None, scale: int) -> float | None:
+    text = _short(text)
+    return float(text) / scale if _NUMBER.fullmatch(text) else None
+
+
+def _duration_s(text: str | None) -> float | None:
+    """Seconds of "1s", "6m0s", "20ms" or a plain number."""
+    text = _short(text)
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        seconds = _number(text, 1)
+        return seconds if seconds is not None and seconds >= 0 else None
+    return math.fsum(float(value) * _SECONDS[unit] for unit, value in match.groupdict().items() if value)
 
 
 def _until(text: str | None, now: datetime) -> float | None:
     try:
-        date = parsedate_to_datetime(text or "")
-    except ValueError:
+        date = parsedate_to_datetime(_short(text))
+        return ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds()
+    except (ValueError, TypeError, OverflowError, IndexError):  # the standard parser does not foresee every text
         return None
-    return ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds()

@@ -1,25 +1,29 @@
 """A session with a judge: one thread with one event loop, shared by all who ask in this process."""
 
 import asyncio
-import threading
-import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from rubrics.errors import JudgeSettingsError, UnfinishedError
 from tasks.judging.budget import Budget
+from tasks.judging.claims import Claims, Held
 from tasks.judging.client import JudgeClient
 from tasks.judging.journal import Journal
+from tasks.judging.judgments import held_outcome
+from tasks.judging.keys import read_keys
 from tasks.judging.prices import Price
-from tasks.judging.questions import Askable
+from tasks.judging.questions import Askable, Outcome
 from tasks.judging.replay import ReplaySession
 from tasks.judging.settings import JudgeSettings, ReplaySettings
 from tasks.judging.sharing import SharedAnswers
+from tasks.judging.threads import JudgingThread
 
-Returned = TypeVar("Returned")
 Answered = TypeVar("Answered")
 
 
@@ -27,22 +31,33 @@ class JudgingSession:
     """Asks a judge for as many threads as like, with at most max_in_flight requests out in all."""
 
     def __init__(
-        self, settings: JudgeSettings, price: Price | None, budget: Budget, journal: Journal, run_id: str
+        self,
+        settings: JudgeSettings,
+        price: Price | None,
+        budget: Budget,
+        journal: Journal,
+        run_id: str,
+        thread: JudgingThread | None = None,
     ) -> None:
+        """thread: one that is shared; whoever made it starts and ends it, and closes the budget and the journal."""
         self.settings = settings
         self.journal = journal
+        self._claims: Claims | None = None
+        self._foreign_keys: frozenset[str] = frozenset()
         self._budget = budget
-        self._open_client = partial(JudgeClient, settings, price, budget, journal, run_id)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="judging", daemon=True)
+        keys = read_keys(settings, os.environ)
+        self._open_client = partial(JudgeClient, settings, keys, price, budget, journal, run_id)
+        self._is_alone = thread is None
+        self._thread = thread or JudgingThread()
         self._client: JudgeClient | None = None
         self._answers: SharedAnswers | None = None
-        self._cpu_s = 0.0
+        self._first_turn = asyncio.Lock()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        if self._is_alone:
+            self._thread.start()
         try:
-            self._run(self._connect())
+            self._thread.run(self._connect())
         except BaseException:
             self._end()
             raise
@@ -51,15 +66,23 @@ class JudgingSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._run(self._disconnect())
+        self._thread.run(self._disconnect())
         self._end()
 
     @property
     def cpu_s(self) -> float:
         """CPU seconds of the session's thread."""
-        if not self._thread.is_alive():
-            return self._cpu_s
-        return self._run(_thread_cpu_s())
+        return self._thread.cpu_s
+
+    def claim(self, keys: Iterable[str], held: Held) -> str | None:
+        """Say once what this session will ask, so that sessions beside it wait for its replies, as it does for theirs.
+
+        held: what the ledger has of some keys. Returns a note for people where claims can't be kept; then each asks
+        for itself.
+        """
+        self._claims = Claims(self.journal.path.parent, self.journal, held)
+        self._foreign_keys = self._claims.claim(keys)
+        return self._claims.note
 
     def ask(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         """Ask all questions and hand each answer over, in the order of their coming, from the session's thread.
@@ -69,14 +92,23 @@ class JudgingSession:
         `EndpointUnavailable` when the run can't go on, once every request of this call that was out is back and
         journaled.
         """
-        self._run(self._ask(iter(questions), on_answer))
-
-    def _run(self, work: Coroutine[Any, Any, Returned]) -> Returned:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        self._thread.run(self._ask(iter(questions), on_answer))
 
     async def _connect(self) -> None:
         self._client = self._open_client()
-        self._answers = SharedAnswers(self._client.answer)
+        self._answers = SharedAnswers(self._ask_or_take)
+
+    async def _ask_or_take(self, question: Askable[Any]) -> Outcome:
+        """Ask; or take what a session asked that claimed the question before."""
+        claims, key = self._claims, question.request_key
+        if claims is not None and key in self._foreign_keys:
+            row = await claims.answered(key)
+            if row is not None:
+                return held_outcome(row)
+        outcome = await self._opened_client.answer(question)
+        if claims is not None and outcome.status != "scored":
+            claims.release(key)
+        return outcome
 
     async def _disconnect(self) -> None:
         """Stop whatever still runs: only an interrupted caller leaves something behind."""
@@ -86,46 +118,82 @@ class JudgingSession:
         await asyncio.gather(*others, return_exceptions=True)
         if self._client is not None:
             await self._client.close()
-        self._cpu_s = time.thread_time()
 
     def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-        self.journal.close()
-        self._budget.close()
+        if self._claims is not None:
+            self._claims.close()
+        if self._is_alone:
+            self._thread.end()
+            self.journal.close()
+            self._budget.close()
 
     async def _ask(self, questions: Iterator[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         faults: list[BaseException] = []
-        await asyncio.gather(*(self._work(questions, on_answer, faults) for _ in range(self.settings.max_in_flight)))
+        asking = _Asking(_conversations(questions), on_answer, faults)
+        if self.settings.mode == "logprobs":
+            async with self._first_turn:  # whether it gives them at all is asked once, not sixty times at once
+                if not self._opened_client.is_ever_answered:
+                    await self._converse(asking, next(asking.conversations, ()))
+        await asyncio.gather(*(self._work(asking) for _ in range(self.settings.max_in_flight)))
         if faults:
             raise faults[0]
 
-    async def _work(
-        self,
-        questions: Iterator[Askable[Answered]],
-        on_answer: Callable[[Answered], None],
-        faults: list[BaseException],
-    ) -> None:
-        """Answer one question after the other until there is none left, or one of this call failed."""
-        if self._client is None or self._answers is None:
-            raise RuntimeError("the session is not open")
-        while not faults:
+    async def _work(self, asking: "_Asking") -> None:
+        """Hold one conversation after the other until there is none left, or one of this call failed."""
+        while not asking.faults:
             try:
-                self._client.check_stopped()
-                question = next(questions, None)
-                if question is None:
-                    return
-                on_answer(question.answer(await self._answers.answer(question)))
-            except UnfinishedError as fault:
-                self._client.stop(fault)  # what can't go on for one can't for any
-                faults.append(fault)
+                conversation = next(asking.conversations, None)
             except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` once the others are done
-                faults.append(error)
+                asking.faults.append(error)
+                return
+            if conversation is None:
+                return
+            await self._converse(asking, conversation)
+
+    async def _converse(self, asking: "_Asking", conversation: Sequence[Askable[Any]]) -> None:
+        """Ask what shares a prefix: the first question goes ahead, so that the endpoint has read it for the others."""
+        first, others = conversation[:1], conversation[1:]
+        for question in first:
+            await self._answer(asking, question)
+        if others and not asking.faults:
+            await asyncio.gather(*(self._answer(asking, question) for question in others))
+
+    async def _answer(self, asking: "_Asking", question: Askable[Any]) -> None:
+        try:
+            self._opened_client.check_stopped()
+            asking.on_answer(question.answer(await self._opened_answers.answer(question)))
+        except UnfinishedError as fault:
+            self._opened_client.stop(fault)  # what can't go on for one can't for any
+            asking.faults.append(fault)
+        except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` once the others are done
+            asking.faults.append(error)
+
+    @property
+    def _opened_client(self) -> JudgeClient:
+        if self._client is None:
+            raise RuntimeError("the session is not open")
+        return self._client
+
+    @property
+    def _opened_answers(self) -> SharedAnswers:
+        if self._answers is None:
+            raise RuntimeError("the session is not open")
+        return self._answers
 
 
-async def _thread_cpu_s() -> float:
-    return time.thread_time()
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """One call of `ask`: what is left to ask, who is told, and what went wrong."""
+
+    conversations: Iterator[Sequence[Askable[Any]]]
+    on_answer: Callable[[Any], None]
+    faults: list[BaseException]
+
+
+def _conversations(questions: Iterator[Askable[Any]]) -> Iterator[Sequence[Askable[Any]]]:
+    """Put together what follows one another and shares a prefix, pulled as it is needed."""
+    for _, conversation in groupby(questions, key=lambda question: question.prefix):
+        yield tuple(conversation)
 
 
 def open_session(
@@ -136,10 +204,12 @@ def open_session(
     budget_usd: float | None = None,
     budget_record: Path | None = None,
     price: Price | None = None,
+    planned_usd: float | None = None,
 ) -> JudgingSession | ReplaySession:
     """Open a judge for a run: a context manager with `ask`.
 
-    A budget holds over all sessions with the same budget_record.
+    A budget holds over all sessions with the same budget_record; planned_usd, what may be needed in all, is named
+    where it is reached.
     Raises `JudgeSettingsError` for a budget without a price, which nobody could hold to, or broken recorded replies.
     """
     if isinstance(settings, ReplaySettings):
@@ -149,5 +219,6 @@ def open_session(
             f"{settings.model}: found no price, expected one to hold a budget of {budget_usd:g} USD; "
             "set `prices` (input_usd, output_usd a million tokens) in a judge file"
         )
-    budget = Budget(budget_usd, None if price is None else budget_record)  # also without a limit: one may come later
+    record = None if price is None else budget_record  # also without a limit: one may come later
+    budget = Budget(budget_usd, record, planned_usd)
     return JudgingSession(settings, price, budget, Journal(journal_folder, run_id), run_id)

@@ -1,27 +1,27 @@
-"""The judge's settings: a model name, a judge file, or a file of recorded replies."""
+"""The judge's settings: how to ask a model, or which file of recorded replies to read."""
 
 import hashlib
 import json
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from rubrics.errors import JudgeSettingsError
-from rubrics.judging.prompt import JUDGE_PROMPT_VERSION, prompt_digest
+from rubrics.judging.packing import packed_prompt_digest
+from rubrics.judging.prompt import JUDGE_PROMPT_VERSION, PromptStyle, prompt_digest
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 ADDRESS_VARIABLE = "OPENAI_BASE_URL"
 REPLAY_PREFIX = "replay:"
+KEY_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9][a-z0-9-]*)$"
 
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Tier = Literal["auto", "default", "flex", "priority"]
 
 
 class _Settings(BaseModel):
@@ -34,20 +34,14 @@ class Prices(_Settings):
     input_usd: Price
     output_usd: Price
     cached_usd: Price | None = None  # None: as input_usd
+    tiers: dict[str, Price] = Field(default_factory=dict)  # service tier -> multiple of these prices
 
 
-class JudgeSettings(_Settings):
-    """How to ask a model behind an OpenAI-compatible endpoint. The key is not here: it comes from the environment."""
+class Address(_Settings):
+    """Where a model is asked, and where the key to it is found. The key itself is never a setting."""
 
-    model: Annotated[str, Field(min_length=1)]
     base_url: str = DEFAULT_BASE_URL
-    max_in_flight: Annotated[int, Field(ge=1, le=4096)] = 32
-    timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120
-    max_attempts: Annotated[int, Field(ge=1, le=100)] = 6
-    max_tokens: Annotated[int, Field(ge=1)] = 1024
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0  # None: not sent; some models refuse it
-    seed: int | None = None
-    prices: Prices | None = None
+    key: Annotated[str, Field(pattern=KEY_PATTERN)] = f"env:{KEY_VARIABLE}"
 
     @field_validator("base_url")
     @classmethod
@@ -63,10 +57,42 @@ class JudgeSettings(_Settings):
             raise ValueError(f"an address without a user, password or query; the key comes from {KEY_VARIABLE}")
         return value.rstrip("/")
 
-    @field_validator("model")
+
+class Fallback(Address):
+    """Another address of the same model."""
+
+    base_url: str
+
+
+class JudgeSettings(Address):
+    """How to ask a model behind an OpenAI-compatible endpoint."""
+
+    model: Annotated[str, Field(min_length=1)]
+    mode: Literal["reply", "logprobs", "batch"] = "reply"
+    service_tier: Tier | None = None
+    max_in_flight: Annotated[int, Field(ge=1, le=4096)] = 32
+    requests_per_minute: Limit | None = None
+    tokens_per_minute: Limit | None = None
+    concurrency_limit: Annotated[str, Field(min_length=1)] | None = None
+    timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 6
+    patience_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 180
+    replicates: Annotated[int, Field(ge=1, le=32)] = 1
+    replicate_share: Share = 1  # of the outputs that get more than one
+    swap_share: Share = 0  # of the outputs that are judged once more with the levels in the other order
+    packing: Annotated[int, Field(ge=1, le=4)] = 1
+    reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
+    level_order: Literal["worst_first", "best_first"] = "worst_first"
+    max_tokens: Annotated[int, Field(ge=1)] = 1024
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0  # None: not sent; some models refuse it
+    seed: int | None = None
+    fallbacks: tuple[Fallback, ...] = ()
+    prices: Prices | None = None
+
+    @field_validator("model", "concurrency_limit")
     @classmethod
-    def _model_is_a_name(cls, value: str) -> str:
-        if not value.isprintable():
+    def _is_a_name(cls, value: str | None) -> str | None:
+        if value is not None and not value.isprintable():
             raise ValueError("a name without control characters")
         return value
 
@@ -74,6 +100,17 @@ class JudgeSettings(_Settings):
     def judge(self) -> str:
         """The judge's name in tables."""
         return self.model
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where it is asked: its own address first, then those to fall back to."""
+        return (self, *self.fallbacks)
+
+    @property
+    def style(self) -> PromptStyle:
+        """How its prompts are written."""
+        kind: Literal["reply", "logprobs"] = "logprobs" if self.mode == "logprobs" else "reply"
+        return PromptStyle(kind, self.reply_order, self.level_order)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -85,14 +122,17 @@ class JudgeSettings(_Settings):
             "seed": self.seed,
             "max_tokens": self.max_tokens,
             "prompt_version": JUDGE_PROMPT_VERSION,
-            "prompt_digest": prompt_digest(),
-            "packing": "one_criterion",
+            "prompt_digest": prompt_digest(self.style) if self.packing == 1 else packed_prompt_digest(),
+            "packing": self.packing,
+            "reply": self.style.reply,
+            "reply_order": self.reply_order,
+            "level_order": self.level_order,
         }
 
     @property
     def judge_digest(self) -> str:
         """Hash of the identity, 32 hex digits."""
-        return _digest(json.dumps(self.identity, sort_keys=True).encode())
+        return identity_digest(self.identity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,81 +155,14 @@ class ReplaySettings:
     @property
     def judge_digest(self) -> str:
         """Hash of the identity, 32 hex digits."""
-        return _digest(json.dumps(self.identity, sort_keys=True).encode())
+        return identity_digest(self.identity)
 
 
-def read_judge(judge: str, environ: Mapping[str, str]) -> JudgeSettings | ReplaySettings:
-    """Read what `--judge` names: `replay:FILE`, a judge file, or else a model's name.
-
-    Raises `JudgeSettingsError` that names the file, the setting, what was found and what is expected.
-    """
-    if judge.startswith(REPLAY_PREFIX):
-        return _replay_settings(Path(judge.removeprefix(REPLAY_PREFIX)))
-    path = Path(judge)
-    if path.suffix in (".yaml", ".yml") or os.path.isfile(path):  # noqa: PTH113 - Path raises where a name is too long
-        return _validate(_read_judge_file(path), environ, source=str(path))
-    return _validate({"model": judge}, environ, source="--judge")
+def identity_digest(identity: dict[str, Any]) -> str:
+    """Hash of a judge's identity, 32 hex digits."""
+    return digest(json.dumps(identity, sort_keys=True).encode())
 
 
-def _replay_settings(path: Path) -> ReplaySettings:
-    try:
-        return ReplaySettings(path, _digest(path.read_bytes()))
-    except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise JudgeSettingsError(f"{path}: can't be read ({reason}), expected a file of recorded replies") from None
-
-
-def _read_judge_file(path: Path) -> dict[str, Any]:
-    try:
-        written = yaml.safe_load(path.read_text("utf-8"))
-    except OSError as error:
-        raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected a judge file") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # PyYAML lets out what a bad date or number raises
-        raise JudgeSettingsError(f"{path}: found no YAML, expected a judge file: {_place(error)}") from None
-    if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
-        kinds = {type(None): "an empty file", list: "list", dict: "a setting whose name is no text"}
-        found = kinds.get(type(written), "a single value")
-        raise JudgeSettingsError(f"{path}: found {found}, expected settings such as `model: NAME`")
-    return written
-
-
-def _place(error: Exception) -> str:
-    """Where a YAML file breaks, without its text: someone may have written a key into it."""
-    mark = getattr(error, "problem_mark", None)
-    if mark is not None:
-        return f"line {mark.line + 1}"
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    is_text = not isinstance(error, UnicodeDecodeError | yaml.reader.ReaderError)
-    return "a date or a number of it is none" if is_text else "it is not printable text in UTF-8"
-
-
-def _validate(written: dict[str, Any], environ: Mapping[str, str], source: str) -> JudgeSettings:
-    address = environ.get(ADDRESS_VARIABLE)
-    is_from_environment = "base_url" not in written and bool(address)
-    settings = written | ({"base_url": address} if is_from_environment else {})
-    try:
-        return JudgeSettings.model_validate(settings)
-    except ValidationError as error:
-        faults = [_fault(fault, source, is_from_environment) for fault in error.errors()]
-        raise JudgeSettingsError("\n".join(faults)) from None
-
-
-def _fault(fault: ErrorDetails, source: str, is_from_environment: bool) -> str:
-    """Say what is wrong with one setting. An unknown setting or an address may hold a secret, and is not shown."""
-    setting = ".".join(str(step) for step in fault["loc"])
-    if setting == "base_url":
-        place = f"environment: {ADDRESS_VARIABLE}" if is_from_environment else f"{source}: base_url"
-        is_ours = fault["type"] == "value_error"
-        expected = fault["msg"].removeprefix("Value error, ") if is_ours else "an address as text"
-        return f"{place}: found something else, expected {expected}"
-    if fault["type"] == "extra_forbidden":
-        return f"{source}: {setting}: found an unknown setting, expected one of {', '.join(JudgeSettings.model_fields)}"
-    if fault["type"] == "missing":
-        return f"{source}: {setting}: found nothing, expected a value"
-    expected = fault["msg"].removeprefix("Value error, ")
-    return f"{source}: {setting}: found {fault['input']!r}, expected otherwise: {expected}"
-
-
-def _digest(content: bytes) -> str:
+def digest(content: bytes) -> str:
+    """Hash of bytes, 32 hex digits."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -25,8 +25,8 @@ class Sound(NamedTuple):
     fault: str | None
 
 
-class _NoSound(Exception):
-    """There is no sound file to be had; the message says why."""
+class Unfetched(Exception):
+    """There is no such file to be had; the message says why."""
 
 
 def with_audio(shard: pa.Table, folders: tuple[Path, ...]) -> pa.Table:
@@ -66,30 +66,33 @@ def read_sound(output: str, roots: list[Path]) -> Sound:
     text = output.strip()
     try:
         if text[:5].lower() == "file:":
-            return Sound(_read_file(_find_file(text[5:], roots)), None)
+            return Sound(_read_file(find_file(text[5:], roots)), None)
         if text[:5].lower() == "data:":
             return Sound(_decode(text), None)
-        raise _NoSound(f"found {_quote(text)}, {EXPECTED}")
-    except _NoSound as fault:
+        raise Unfetched(f"found {_quote(text)}, {EXPECTED}")
+    except Unfetched as fault:
         return Sound(None, str(fault))
     except OSError as error:
         return Sound(None, f"can't be read: {errno.errorcode.get(error.errno or 0, 'unknown error')}: {_quote(text)}")
 
 
-def _find_file(name: str, roots: list[Path]) -> Path:
-    """The file of that name in the first root that has it; nothing outside of the roots is ever opened."""
+def find_file(name: str, roots: list[Path]) -> Path:
+    """The file of that name in the first root that has it; nothing outside of the roots is ever opened.
+
+    roots: resolved folders. Raises `Unfetched` or `OSError`.
+    """
     if len(name) > MOST_PATH_CHARACTERS:
-        raise _NoSound(f"found a path of {len(name)} characters, at most {MOST_PATH_CHARACTERS}")
+        raise Unfetched(f"found a path of {len(name)} characters, at most {MOST_PATH_CHARACTERS}")
     path = PurePosixPath(name)
     if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
-        raise _NoSound(f"found the path {_quote(name)}, expected one below the folder of the outputs")
+        raise Unfetched(f"found the path {_quote(name)}, expected one below the folder of the outputs")
     for root in roots:
         place = _resolve(root / name)
         if not place.is_relative_to(root):
-            raise _NoSound(f"found a link out of the folder of the outputs: {_quote(name)}")
+            raise Unfetched(f"found a link out of the folder of the outputs: {_quote(name)}")
         if place.is_file():
             return place
-    raise _NoSound(f"no such file: {_quote(name)}")
+    raise Unfetched(f"no such file: {_quote(name)}")
 
 
 def _resolve(place: Path) -> Path:
@@ -110,17 +113,17 @@ def _decode(text: str) -> bytes:
     header, comma, payload = text.partition(",")
     kind = header.lower()
     if not comma or not kind.startswith("data:audio/") or not kind.endswith(";base64"):
-        raise _NoSound(f"found {_quote(header)}, {EXPECTED}")
+        raise Unfetched(f"found {_quote(header)}, {EXPECTED}")
     _refuse_size(len(payload) // 4 * 3)
     try:
         return base64.b64decode("".join(payload.split()), validate=True)
     except ValueError as error:
-        raise _NoSound(f"found no base64 behind {_quote(header)}: {error}") from None
+        raise Unfetched(f"found no base64 behind {_quote(header)}: {error}") from None
 
 
 def _refuse_size(byte_count: int) -> None:
     if byte_count > MOST_FILE_BYTES:
-        raise _NoSound(f"too large: found more than {MOST_FILE_BYTES} bytes, at most {MOST_FILE_BYTES}")
+        raise Unfetched(f"too large: found more than {MOST_FILE_BYTES} bytes, at most {MOST_FILE_BYTES}")
 
 
 def _quote(text: str) -> str:

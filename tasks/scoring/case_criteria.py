@@ -12,7 +12,7 @@ from rubrics.verdicts import VERDICT_SCHEMA
 from tasks.case_criteria import CASE_CRITERIA, OwnCriterion, own_criteria
 from tasks.computing import COMPUTING
 from tasks.scoring.checks import check_outputs, stored_columns
-from tasks.scoring.judge import judge_outputs, judged_table, score_without_judge
+from tasks.scoring.judge import judge_outputs, score_without_judge
 from tasks.scoring.ratings import score_ratings
 from tasks.scoring.schema import score_schema
 from tasks.scoring.setup import ScoringSetup
@@ -62,20 +62,10 @@ def _score(setup: ScoringSetup, criterion: CaseCriterion, rows: pa.Table) -> pa.
 def _score_judged(
     setup: ScoringSetup, own: list[OwnCriterion], shard: str, shard_index: int, timing: Timing
 ) -> Iterator[pa.Table]:
-    folder, session = setup.folder, setup.session
     output_ids = pq.read_table(shard, columns=["output_id"]).column(0)
-    rows_of = [(entry.criterion, output_ids.take(entry.row_indices).to_pylist()) for entry in own]
-    if session is None:
-        for criterion, ids in rows_of:
-            yield score_without_judge(folder.run_id, criterion, ids)
+    wanted = [(entry.criterion, output_ids.take(entry.row_indices)) for entry in own]
+    if setup.judged is None:
+        for criterion, ids in wanted:
+            yield score_without_judge(setup.folder.run_id, criterion, ids)
         return
-    criteria_of: dict[str, list[CaseCriterion]] = {}
-    for criterion, ids in rows_of:
-        for output_id in ids:
-            criteria_of.setdefault(output_id, []).append(criterion)
-    plan_file = folder.plan_file(CASE_CRITERIA, shard_index)
-    verdicts = judge_outputs(
-        folder.run_id, lambda output_id: criteria_of.get(output_id, ()), shard, plan_file, session, timing
-    )
-    for criterion, ids in rows_of:
-        yield judged_table(folder.run_id, criterion, [verdicts[output_id, criterion.id] for output_id in ids])
+    yield judge_outputs(setup.folder, wanted, CASE_CRITERIA, shard, shard_index, setup.judged, timing)

@@ -1,130 +1,155 @@
-"""Verdicts of a judge: what the ledger holds is taken from it, the rest is asked."""
+"""Verdicts of a judge: what the ledger holds is taken from it, the rest is asked, an output at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rubrics.model import Criterion
 from rubrics.verdicts import verdict_table
-from tasks.judging.questions import Answer, Question
-from tasks.judging.replay import ReplaySession
-from tasks.judging.session import JudgingSession
-from tasks.plan import read_cases
-from tasks.progress import reporter
+from tasks.files import write_parquet
+from tasks.judging.member_sessions import Session as Session  # noqa: PLC0414 - whoever scores takes it here
+from tasks.judging.panels import CascadeSettings, has_several, wanted_opinions
+from tasks.plan_files import rows_of
+from tasks.scoring.judged_shards import JudgedShards
+from tasks.scoring.opinion_rows import (
+    OpinionRows,
+    combined_verdicts,
+    first_judge_unsure,
+    opinion_rows,
+    opinion_scores,
+    place_keys,
+)
 from tasks.timings import Timing
+from tasks.workspace import RunFolder
 
-Session = JudgingSession | ReplaySession
-Row = dict[str, Any]
 NO_JUDGE = "no_judge: the run had no --judge"
-SLOT_COLUMNS = ("case_id", "model", "checkpoint", "sample_index")
 
 
 def score_judge(
-    run_id: str, criterion: Criterion, shard: str, plan_file: Path, session: Session, timing: Timing
+    folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, judged: JudgedShards, timing: Timing
 ) -> pa.Table:
     """Judge one criterion over one shard. Returns `VERDICT_SCHEMA`, a row an output, in the shard's order.
 
-    Raises `BudgetReached` or `EndpointUnavailable`; what was judged until then is in the journal.
+    Raises as `JudgedShards.told`.
     """
-    output_ids = _output_ids(shard)
-    verdicts = judge_outputs(run_id, lambda _output_id: (criterion,), shard, plan_file, session, timing)
-    return judged_table(run_id, criterion, [verdicts[output_id, criterion.id] for output_id in output_ids])
-
-
-def score_without_judge(run_id: str, criterion: Criterion, output_ids: Sequence[str]) -> pa.Table:
-    """The verdicts of a judged criterion in a run without a judge: all unscored, and why."""
-    return judged_table(run_id, criterion, [{"output_id": output_id, "reason": NO_JUDGE} for output_id in output_ids])
+    output_ids = pq.read_table(shard, columns=["output_id"]).column(0)
+    wanted = [(criterion, output_ids)]
+    return judge_outputs(folder, wanted, criterion.id, shard, shard_index, judged, timing)
 
 
 def judge_outputs(
-    run_id: str,
-    criteria_of: Callable[[str], Sequence[Criterion]],
+    folder: RunFolder,
+    wanted: Sequence[tuple[Criterion, pa.ChunkedArray]],
+    plan_name: str,
     shard: str,
-    plan_file: Path,
-    session: Session,
+    shard_index: int,
+    judged: JudgedShards,
     timing: Timing,
-) -> dict[tuple[str, str], Row]:
-    """Judge the outputs of a shard, each on the criteria that `criteria_of` its id names.
+) -> pa.Table:
+    """Judge some outputs of a shard on a criterion each: `VERDICT_SCHEMA`, in the order wanted.
 
-    Returns the verdicts' columns by output and criterion. Raises as `score_judge`.
+    wanted: criteria, each with the ids of its outputs. plan_name: of the plan files that hold them all. Raises as
+    `JudgedShards.told`.
     """
-    planned: dict[tuple[str, str], Row] = {
-        (row["output_id"], row["criterion_id"]): row for row in pq.read_table(plan_file).to_pylist()
-    }
-    answers: dict[tuple[str, str], Answer] = {}
-
-    def keep(answer: Answer) -> None:
-        answers[answer.question.output_id, answer.question.criterion.id] = answer
-        reporter().advance("judge", 1)
-
-    session.ask(_questions(criteria_of, shard, planned), keep)
-    is_recorded = isinstance(session, ReplaySession)
-    verdicts = {key: _verdict(plan, answers.get(key)) for key, plan in planned.items()}
-    for row in verdicts.values():
-        row["is_replayed"] = row.get("level_id") is not None and (is_recorded or row.get("paid_by", run_id) != run_id)
-    _count_replays(timing, list(verdicts.values()))
-    return verdicts
+    output_ids = pa.chunked_array([chunk for _, ids in wanted for chunk in ids.chunks], pa.string())
+    criterion_ids = pa.concat_arrays([pa.repeat(criterion.id, len(ids)) for criterion, ids in wanted])
+    keys = place_keys(output_ids, criterion_ids)
+    rows = _rows_by_opinion(folder, keys, plan_name, shard, shard_index, judged)
+    _count_replays(timing, rows)
+    if has_several(judged.judge):
+        return _combined(folder, wanted, plan_name, shard_index, judged, rows)
+    (only,) = rows.values()
+    tables, start = [], 0
+    for criterion, ids in wanted:
+        tables.append(_judged_table(folder.run_id, criterion, ids, only.slice(start, len(ids))))
+        start += len(ids)
+    return pa.concat_tables(tables)
 
 
-def judged_table(run_id: str, criterion: Criterion, rows: Sequence[Row]) -> pa.Table:
-    """The verdicts of one criterion, as `VERDICT_SCHEMA`. rows: as `judge_outputs` has them."""
-    scores = {level.id: level.score for level in criterion.ranked_levels}
+def _rows_by_opinion(
+    folder: RunFolder, keys: pa.Array, plan_name: str, shard: str, shard_index: int, judged: JudgedShards
+) -> OpinionRows:
+    """What each opinion says for each key, with is_replayed."""
+    planned = pq.read_table(folder.plan_file(plan_name, shard_index))
+    told = judged.told(shard, shard_index)
+    rows: OpinionRows = {}
+    for opinion in wanted_opinions(judged.judge):
+        found = opinion_rows(keys, rows_of(planned, opinion), told.get(opinion))
+        is_replayed = _is_replayed(found, folder.run_id, judged.is_recorded(opinion.judge_index))
+        rows[opinion] = found.append_column("is_replayed", is_replayed)
+    return rows
 
-    def texts(name: str) -> pa.Array:
-        return pa.array([row.get(name) for row in rows], pa.string())
 
+def _combined(
+    folder: RunFolder,
+    wanted: Sequence[tuple[Criterion, pa.ChunkedArray]],
+    plan_name: str,
+    shard_index: int,
+    judged: JudgedShards,
+    rows: OpinionRows,
+) -> pa.Table:
+    """The verdicts of several opinions each; these are written to the run's folder."""
+    judge = judged.judge
+    is_unsure = first_judge_unsure(judge, rows) if isinstance(judge, CascadeSettings) else None
+    verdicts, opinions, start = [], [], 0
+    for criterion, ids in wanted:
+        end = start + len(ids)
+        own_rows = {opinion: table.slice(start, len(ids)) for opinion, table in rows.items()}
+        unsure = None if is_unsure is None else is_unsure[start:end]
+        combined = combined_verdicts(folder.run_id, judge, criterion, ids, own_rows, unsure)
+        verdicts.append(combined[0])
+        opinions.append(combined[1])
+        start = end
+    write_parquet(folder.opinion_file(plan_name, shard_index), pa.concat_tables(opinions))
+    return pa.concat_tables(verdicts)
+
+
+def score_without_judge(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray) -> pa.Table:
+    """The verdicts of a judged criterion in a run without a judge: all unscored, and why."""
+    count = len(output_ids)
     return verdict_table(
         run_id,
         criterion,
-        texts("output_id"),
-        texts("level_id"),
-        pa.array([scores.get(row.get("level_id") or "") for row in rows], pa.float64()),
-        reasons=texts("reason"),
-        evidence=texts("evidence"),
-        rationales=texts("rationale"),
-        request_keys=texts("request_key"),
-        is_replayed=pa.array([bool(row.get("is_replayed")) for row in rows]),
+        output_ids,
+        pa.nulls(count, pa.string()),
+        pa.nulls(count, pa.float64()),
+        reasons=pa.repeat(NO_JUDGE, count),
     )
 
 
-def _questions(
-    criteria_of: Callable[[str], Sequence[Criterion]], shard: str, planned: dict[tuple[str, str], Row]
-) -> Iterator[Question]:
-    slots = zip(*(pq.read_table(shard, columns=[name]).column(0).to_pylist() for name in SLOT_COLUMNS), strict=True)
-    for (output_id, case), slot in zip(read_cases(shard), slots, strict=True):
-        for criterion in criteria_of(output_id):
-            plan = planned[output_id, criterion.id]
-            if plan["status"] is None:
-                yield Question(output_id, criterion, case, plan["request_key"], 0, *slot)
+def _is_replayed(rows: pa.Table, run_id: str, is_recorded: bool) -> pa.ChunkedArray:
+    """What others paid for, or nobody did: a scored verdict that was recorded, or is of another run."""
+    is_of_others = pc.fill_null(pc.not_equal(rows.column("paid_by"), run_id), is_recorded)
+    return pc.and_(rows.column("level_id").is_valid(), pc.or_(is_of_others, is_recorded))
 
 
-def _output_ids(shard: str) -> list[str]:
-    output_ids: list[str] = pq.read_table(shard, columns=["output_id"]).column(0).to_pylist()
-    return output_ids
+def _judged_table(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray, rows: pa.Table) -> pa.Table:
+    """The verdicts of one criterion by one opinion each, as `VERDICT_SCHEMA`. rows: with is_replayed."""
+    return verdict_table(
+        run_id,
+        criterion,
+        output_ids,
+        rows.column("level_id"),
+        opinion_scores(criterion, rows),
+        reasons=rows.column("reason"),
+        evidence=rows.column("evidence"),
+        rationales=rows.column("rationale"),
+        request_keys=rows.column("request_key"),
+        is_replayed=rows.column("is_replayed"),
+    )
 
 
-def _verdict(plan: Row, answer: Answer | None) -> Row:
-    if plan["status"] is not None:
-        return dict(plan)
-    if answer is None:
-        return {"output_id": plan["output_id"], "request_key": plan["request_key"], "reason": "not_asked"}
-    return {
-        "output_id": plan["output_id"],
-        "request_key": plan["request_key"],
-        "level_id": answer.level_id,
-        "evidence": answer.evidence,
-        "rationale": answer.rationale,
-        "reason": answer.reason,
-    }
-
-
-def _count_replays(timing: Timing, rows: list[Row]) -> None:
+def _count_replays(timing: Timing, rows: OpinionRows) -> None:
     """What other runs paid for is saved; what this run paid before it was interrupted is not."""
-    timing.row_count = len(rows)
-    replayed = [row for row in rows if row["is_replayed"]]
-    timing.replayed_count = len(replayed)
-    saved = [row.get("cost_usd", 0.0) for row in replayed]
-    timing.saved_usd = None if None in saved else sum(saved, 0.0)
+    saved_usd: list[float | None] = []
+    for table in rows.values():
+        timing.row_count = table.num_rows
+        replayed = table.filter(table.column("is_replayed"))
+        timing.replayed_count += replayed.num_rows
+        held = replayed.filter(replayed.column("status").is_valid()).column(
+            "cost_usd"
+        )  # what was recorded cost nothing
+        saved_usd.append(None if held.null_count else float(pc.sum(held).as_py() or 0.0))
+    timing.saved_usd = None if None in saved_usd else sum(each for each in saved_usd if each is not None)

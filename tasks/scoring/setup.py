@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tasks.asking import judging
+from tasks.judging.member_sessions import Session, writer_session
 from tasks.plan import RunPlan
 from tasks.runs import Run
 from tasks.scoring.functions import FunctionPool, opened_functions
-from tasks.scoring.judge import Session
+from tasks.scoring.judged_shards import JudgedShards
 from tasks.workspace import RunFolder
 
 
@@ -22,13 +23,17 @@ class ScoringSetup:
     schemas: Mapping[str, dict[str, Any]]  # the rubric's, by name
     dataset_folders: tuple[Path, ...] = ()  # what an output names by a relative path lies in one of them
     functions: FunctionPool | None = None  # None: the rubric has none that may run
-    session: Session | None = None  # None: the run has no judge
+    session: Session | None = None  # with the judge, or the one that writes texts; None: the run has no judge
+    judged: JudgedShards | None = None  # what the judge says of each shard
 
 
 @contextmanager
 def opened_setup(run: Run, plan: RunPlan) -> Iterator[ScoringSetup]:
     """The setup of a run, open while the block runs. Raises as `judging`."""
-    folders = tuple(dict.fromkeys(file.parent for file in run.files))
     log_file = run.folder.path / "functions.log"
-    with judging(run, plan) as session, opened_functions(run.rubric, run.functions, log_file) as functions:
-        yield ScoringSetup(run.folder, run.rubric.schemas, folders, functions, session)
+    with judging(run, plan) as sessions, opened_functions(run.rubric, run.functions, log_file) as functions:
+        judged = session = None
+        if run.judge is not None:
+            session = writer_session(run.judge, sessions)
+            judged = JudgedShards(run.folder, run.rubric, run.judge, sessions, run.folders)
+        yield ScoringSetup(run.folder, run.rubric.schemas, run.folders, functions, session, judged)

@@ -90,11 +90,9 @@ def _score(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: i
 
 
 def _judged(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
-    folder, session = setup.folder, setup.session
-    if session is None:
-        return score_without_judge(folder.run_id, criterion, _read_columns(shard).column("output_id").to_pylist())
-    plan_file = folder.plan_file(criterion.id, shard_index)
-    return score_judge(folder.run_id, criterion, shard, plan_file, session, timing)
+    if setup.judged is None:
+        return score_without_judge(setup.folder.run_id, criterion, _read_columns(shard).column("output_id"))
+    return score_judge(setup.folder, criterion, shard, shard_index, setup.judged, timing)
 
 
 def _read_columns(shard: str, *names: str) -> pa.Table:

@@ -102,22 +102,22 @@ def test_a_failed_call_is_an_unscored_verdict_that_the_next_run_asks_again(evalu
 
 
 def test_the_budget_stops_the_run_keeps_what_was_judged_and_goes_on(evaluate, gradebook, judge, outputs, rubric):
-    # A request of this prompt may cost at most some 0.0011 dollars (1,024 completion tokens): a few fit, not twelve.
-    stopped = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0015")
+    # A request may cost at most 0.0021 dollars, at the dearest tier, and costs 0.0001: a few fit, not twelve.
+    stopped = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0025")
     asked = judge.request_count
     assert stopped.code == 3
     assert "budget" in stopped.err
     assert 0 < asked < 12
     (row,) = query(gradebook, "select count(*) n, sum(cost_usd) usd from judgments")
     assert row["n"] == asked
-    assert row["usd"] <= 0.0015
+    assert row["usd"] <= 0.0025
     assert evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini").code == 0
     assert judge.request_count == 12
     assert [row["status"] for row in query(gradebook, "from runs")] == ["published"]
 
 
 def test_what_a_run_paid_before_it_stopped_is_billed_and_not_saved(evaluate, gradebook, judge, outputs, rubric):
-    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0015")
+    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0025")
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
     (costs,) = [row for row in finished.json["costs"] if row["criterion_id"] == "clarity"]
     assert (costs["request_count"], costs["replayed_count"], costs["saved_usd"]) == (12, 0, 0)
@@ -125,7 +125,7 @@ def test_what_a_run_paid_before_it_stopped_is_billed_and_not_saved(evaluate, gra
 
 
 def test_a_stopped_run_says_what_it_spent(evaluate, gradebook, judge, outputs, rubric):
-    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0015")
+    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0025")
     rows = query(gradebook, "select cost_usd, (select sum(cost_usd) from judgments) as paid from runs")
     assert rows[0]["cost_usd"] == rows[0]["paid"] > 0
 

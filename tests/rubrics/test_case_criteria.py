@@ -63,7 +63,7 @@ def test_an_id_may_hold_a_colon():
         ),
         (
             [KIND | {"method": {"type": "judge", "max_token": 1}}],
-            "criteria[0].method: found the unknown key 'max_token', expected one of max_tokens, type",
+            "criteria[0].method: found the unknown key 'max_token', expected one of can_abstain, examples, guidance",
         ),
         ([KIND | {"method": {"type": "judge", "max_tokens": 0}}], "criteria[0].method.max_tokens: found 0, expected"),
     ],

@@ -70,6 +70,7 @@ def test_a_rubric_that_ships_is_accepted(file: str):
         tone(levels=[], scale={"min": 1, "max": 5}),
         tone() | {"missing": None},
         tone() | {"overall": {"levels": LEVELS}, "notes": {"label": "Notes"}},
+        tone(method={"type": "judge", "can_abstain": True, "examples": [{"output": "Hi.", "level": 1}]}),
         check("json_valid"),
         COMPOSED,
         COMPOSED | {"extends": ["one", "other.yaml"]},
@@ -84,6 +85,8 @@ def test_what_a_file_may_say_is_accepted(values: dict[str, Any]):
 @pytest.mark.parametrize(
     "values",
     [
+        tone(method={"type": "judge", "examples": [{"output": "Hi."}]}),
+        tone(method={"type": "judge", "examples": [{"output": "Hi.", "level": "1"}] * 9}),
         HEAD,
         HEAD | {"criteria": []},
         HEAD | {"criteria": [{"use": "tone_fit"}]},

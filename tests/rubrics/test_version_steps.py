@@ -53,6 +53,9 @@ def step(new: Rubric, old: Rubric | None = None) -> Step:
     "new",
     [
         tone(description="Warm?"),
+        tone(
+            method={"type": "judge", "guidance": "A thank you counts.", "examples": [{"output": "Hi.", "level": "2"}]}
+        ),
         tone(name="Tone", rationale="It is what people read first.", metadata={"a": 1}),
         tone(levels=levels(description="So so.", label="Fair", indicators=["curt"])),
         rubric(TONE, SAFE, LENGTH),
@@ -135,7 +138,14 @@ def test_a_weight_of_a_category_moves_the_shares_of_its_criteria():
     assert ("minor", "criteria[tone]: share of the whole 75.0% -> 50.0%") in found.reasons
 
 
-@pytest.mark.parametrize("new", [length(settings={"max": 100}), tone(method={"type": "judge", "max_tokens": 9})])
+@pytest.mark.parametrize(
+    "new",
+    [
+        length(settings={"max": 100}),
+        tone(method={"type": "judge", "max_tokens": 9}),
+        tone(method={"type": "judge", "can_abstain": True}),
+    ],
+)
 def test_other_settings_of_a_method_are_minor(new: Rubric):
     assert step(new) == "minor"
 

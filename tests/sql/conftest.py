@@ -9,6 +9,7 @@ import pytest
 
 from rubrics.judgments import JUDGMENT_SCHEMA
 from rubrics.model import Rubric
+from rubrics.opinions import OPINION_SCHEMA
 from rubrics.outputs import SHARD_SCHEMA
 from rubrics.verdicts import VERDICT_SCHEMA
 from rubrics.weights import category_weights, effective_weights, tree_steps
@@ -75,6 +76,7 @@ OUTPUT: Row = {"case_id": "case", "model": "m", "sample_index": 0, "output": "te
 VERDICT: Row = {"run_id": "run", "method": "judge", "is_replayed": False}
 TIMING: Row = {"wall_s": 0.0, "cpu_s": 0.0, "row_count": 0, "replayed_count": 0}
 TOKENS: Row = {"prompt_tokens": 100, "cached_tokens": 40, "completion_tokens": 7, "cost_usd": 0.25}
+OPINION: Row = {"run_id": "run", "replicate": 0, "is_swapped": False, "request_key": "key", "criterion_id": "tone"}
 JUDGMENT: Row = {**TOKENS, "run_id": "run", "status": "scored", "attempts": 1}
 
 
@@ -105,6 +107,7 @@ def load_sources(
     categories: tuple[Row, ...] = (),
     own: Mapping[str, Mapping[str, Row]] | None = None,
     judgments: tuple[Row, ...] = (),
+    opinions: tuple[Row, ...] = (),
     timings: tuple[Row, ...] = (),
     **settings: Any,
 ) -> None:
@@ -117,11 +120,17 @@ def load_sources(
         "outputs": (SHARD_SCHEMA, [OUTPUT | known.get(name, {}) | {"output_id": name} for name in scores]),
         "verdicts": (VERDICT_SCHEMA, verdict_rows(scores)),
         "judgments": (JUDGMENT_SCHEMA, [JUDGMENT | row for row in judgments]),
+        "opinions": (OPINION_SCHEMA, [OPINION | opinion_status(row) | row for row in opinions]),
         "timings": (TIMING_SCHEMA, [TIMING | row for row in timings]),
     }
     for name, (schema, rows) in rows_of.items():
         connection.register("given", pa.Table.from_pylist(rows, schema=schema))
         connection.execute(f"create or replace table source_{name} as from given")
+
+
+def opinion_status(row: Row) -> Row:
+    """Whether an opinion is scored."""
+    return {"status": "unscored" if row.get("score") is None else "scored"}
 
 
 def verdict_rows(scores: Mapping[str, Mapping[str, float | None]]) -> list[Row]:

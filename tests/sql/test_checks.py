@@ -15,6 +15,10 @@ SCORES = {"o": {"tone": 0.8, "facts": 0.5, "safe": 1.0, "polite": 1.0}, "p": {"t
 OWN = {"o": {"polite": {"weight": 0.0, "is_gate": True}}}
 OUTPUTS = {"p": {"checkpoint": "s1"}}
 JUDGMENTS = ({"output_id": "o", "criterion_id": "tone"}, {"output_id": "p", "criterion_id": "tone"})
+OPINIONS = tuple(
+    {"output_id": "o", "judge": "j", "replicate": replicate, "level_id": "good", "score": score}
+    for replicate, score in enumerate((0.8, 0.7))
+)
 TIMINGS = ({"stage": "ingest", "row_count": 2}, {"stage": "score", "criterion_id": "tone", "row_count": 2})
 # What breaks each check, done to the built marts or to the sources.
 BREAKS = {
@@ -30,7 +34,12 @@ BREAKS = {
     "criterion_contributions_add_up": "update criterion_scores set contribution = contribution + 0.1",
     "criterion_scores_grain": "insert into criterion_scores from criterion_scores",
     "criterion_scores_in_range": "update criterion_scores set mean = 'nan'",
+    "judge_noise_grain": "insert into judge_noise from judge_noise",
+    "judge_noise_in_range": "update judge_noise set judge_variance = 'nan'",
     "judgments_have_outputs": "update source_judgments set output_id = 'elsewhere'",
+    "opinion_scores_fit": "update source_opinions set score = null",
+    "opinions_grain": "insert into source_opinions from source_opinions",
+    "opinions_have_verdicts": "update source_opinions set criterion_id = 'elsewhere'",
     "output_scores_grain": "insert into output_scores from output_scores",
     "output_scores_in_bounds": "update output_scores set score = 1.1",
     "outputs_reconcile": "delete from output_scores where output_id = 'o'",
@@ -55,7 +64,7 @@ def broken(connection):
 
 @pytest.fixture
 def sound(build):
-    sources = {"outputs": OUTPUTS, "judgments": JUDGMENTS, "timings": TIMINGS, "own": OWN}
+    sources = {"outputs": OUTPUTS, "judgments": JUDGMENTS, "timings": TIMINGS, "own": OWN, "opinions": OPINIONS}
     return build(CRITERIA, SCORES, **sources, pass_threshold=0.6)
 
 

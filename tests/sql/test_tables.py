@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from rubrics.judgments import JUDGMENT_SCHEMA
+from rubrics.opinions import OPINION_SCHEMA
 from rubrics.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA
 from rubrics.verdicts import VERDICT_SCHEMA
 from tasks.aggregate import build_marts
@@ -19,9 +20,12 @@ from tasks.lake_tables import VIEWS, make_tables, make_views
 from tasks.quality import QUALITY_SCHEMA
 from tasks.scoring.ratings import RATING_SCHEMA
 
-MARTS = ["output_scores", "criterion_scores", "category_scores", "run_scores", "score_distribution", "stage_costs"]
+MARTS = [
+    *("output_scores", "criterion_scores", "category_scores", "run_scores", "score_distribution", "stage_costs"),
+    "judge_noise",
+]
 WRITTEN = [
-    *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts"),
+    *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),
     *("ratings", "quality_results", "quarantine", "levels", "rubric_pointers", "case_criteria", "written_feedback"),
 ]
 TABLES = [*WRITTEN, *MARTS, *VIEWS]
@@ -29,6 +33,7 @@ PARQUET = {
     "outputs": SHARD_SCHEMA,
     "verdicts": VERDICT_SCHEMA,
     "judgments": JUDGMENT_SCHEMA,
+    "opinions": OPINION_SCHEMA,
     "quarantine": QUARANTINE_SCHEMA,
     "ratings": RATING_SCHEMA,
     "quality_results": QUALITY_SCHEMA,

@@ -37,6 +37,10 @@ create table source_case_criteria (
     output_id varchar, criterion_id varchar, category varchar, weight double, is_gate boolean, threshold double,
     gate_threshold double
 );
+create table source_opinions (
+    output_id varchar, criterion_id varchar, judge varchar, replicate int, is_swapped boolean, status varchar,
+    level_id varchar, score double
+);
 create table source_run as
     select 'run' as run_id, null::double as pass_threshold, false as require_thresholds, 'null' as missing;
 create table source_timings (

@@ -17,9 +17,10 @@ from rubrics.outputs import SHARD_SCHEMA
 from rubrics.verdicts import VERDICT_SCHEMA
 from tasks.feedback import FEEDBACK_SCHEMA, RECORDED_NOTE, FeedbackCount, write_feedback
 from tasks.files import write_parquet
+from tasks.judging.judge_files import read_judge
 from tasks.judging.prices import Price
 from tasks.judging.session import open_session
-from tasks.judging.settings import JudgeSettings, read_judge
+from tasks.judging.settings import JudgeSettings
 from tasks.lake import Lake, connect, find_lake, prepare_lake
 from tasks.ledger import run_judgments, settle_journals
 from tasks.workspace import RunFolder

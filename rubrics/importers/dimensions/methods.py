@@ -57,8 +57,8 @@ def method_name(criterion: Criterion, kept: dict[str, Any], lost: Kept) -> str |
             return "semantic_similarity"
     kind = criterion.method.type
     if kind in ("judge", "ratings"):
-        if criterion.method.model_dump(exclude_defaults=True, exclude={"type"}):
-            lost.note("criteria.method.max_tokens")
+        said = criterion.method.model_dump(exclude_defaults=True, exclude={"type"})
+        lost.note(*(f"criteria.method.{key}" for key in said))
         return "llm_judge" if kind == "judge" else "human"
     lost.note(f"criteria.method {kind} (its settings; written as deterministic)")
     return "deterministic"

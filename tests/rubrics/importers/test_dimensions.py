@@ -173,6 +173,13 @@ def test_an_export_names_what_it_loses_of_a_function(method: dict[str, Any], los
     assert sorted(write_dimensions(Rubric.model_validate(body)).lost) == lost
 
 
+def test_an_export_names_what_it_loses_of_a_judge():
+    body = read_small(method="llm_judge").rubric
+    body["criteria"][0]["method"] = {"type": "judge", "max_tokens": 9, "guidance": "Thanks count."}
+    lost = write_dimensions(Rubric.model_validate(body)).lost
+    assert {"criteria.method.max_tokens", "criteria.method.guidance"} <= {*lost}
+
+
 @pytest.mark.parametrize("name", shipped_rubrics())
 def test_every_shipped_rubric_is_exported_as_dimensions_that_read(name: str):
     rubric = read_rubric(name)

@@ -180,6 +180,13 @@ def test_what_a_tree_can_not_say_is_named():
     assert {"criteria.category (5)", "criteria.method check"} <= set(lost)
 
 
+def test_what_a_tree_can_not_say_of_a_judge_is_named():
+    values = rubric_of(task("root", 1, task("a"))).model_dump(by_alias=True)
+    values["criteria"][0]["method"] = {"type": "judge", "guidance": "Thanks count.", "can_abstain": True}
+    lost = write_tree(Rubric.model_validate(values)).lost
+    assert {"criteria.method.guidance", "criteria.method.can_abstain"} <= set(lost)
+
+
 def test_a_penalty_has_no_place_in_a_tree():
     rubric = rubric_of(task("root", 1, task("a"), task("b")))
     values = rubric.model_dump() | {"criteria": [rubric.criteria[0], rubric.criteria[1].model_dump() | {"weight": -1}]}

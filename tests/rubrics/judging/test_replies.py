@@ -1,13 +1,15 @@
 """The ladder of reading a reply, as a truth table."""
 
 import json
+import time
 
 import pytest
 
-from rubrics.judging.replies import read_reply
+from rubrics.judging.replies import MOST_REPLY_LENGTH, find_unquoted, read_reply
 
-LABELS = {"BCDF": "bad", "GHJK": "good"}
+LABELS: dict[str, str | None] = {"BCDF": "bad", "GHJK": "good", "LMNP": None}
 OUTPUT = "The dyke  holds.\nIt said \u201cyes\u201d: ﬁne."
+REST = {"rationale": "So.", "level": "GHJK"}
 GOOD = '{"evidence": [], "rationale": "So.", "level": "GHJK"}'
 
 
@@ -38,6 +40,22 @@ GOOD = '{"evidence": [], "rationale": "So.", "level": "GHJK"}'
         (GOOD[:-1], "parse_error", None),
         ("[" * 100_000, "parse_error", None),
         ("<think>" + GOOD, "parse_error", None),
+        (f"<thinking>so</thinking>{GOOD}", "scored", "good"),
+        (f"<think>so</thinking>{GOOD}", "parse_error", None),
+        (f"<think></think>{GOOD}</think>", "parse_error", None),
+        (f"\ufeff{GOOD}", "scored", "good"),
+        (f"```json\r\n{GOOD}\r\n```", "scored", "good"),
+        (f"Here:\n```json\n{GOOD}\n```", "parse_error", None),
+        (f"```json\n{GOOD}\n```\nDone.", "parse_error", None),
+        (GOOD.replace("}", ', "score": NaN}'), "parse_error", None),
+        (GOOD.replace('"So."', "NaN"), "parse_error", None),
+        (GOOD.replace('"So."', "9" * 10_000), "parse_error", None),
+        (GOOD.replace('"So."', "1e999"), "parse_error", None),
+        (GOOD.replace("[]", "[" * 100_000), "parse_error", None),
+        (GOOD.replace("[]", '[{"a": 1, "a": 2}]'), "parse_error", None),
+        (GOOD.replace("GHJK", "QRST"), "parse_error", None),
+        (GOOD.replace("GHJK", "LMNP"), "abstained", None),
+        (GOOD.replace("GHJK", " GHJK"), "parse_error", None),
     ],
 )
 def test_a_reply_is_read_as(text: str | None, status: str, level_id: str | None):
@@ -70,6 +88,12 @@ def test_how_a_reply_ended_comes_before_its_text(finish_reason: str | None, refu
         ("", "scored"),  # a blank quote is no quote
         ("the dyke holds.", "evidence_unverified"),
         ("The dyke breaks.", "evidence_unverified"),
+        ("ho\u200blds", "scored"),  # what shows nothing counts on neither side
+        ("\u200b\u202e", "scored"),  # a quote of nothing else is blank
+        ('"The dyke', "scored"),  # the quotation mark is JSON's, before the text
+        ('"holds"', "evidence_unverified"),  # within the text there is none
+        ("\\u201cyes", "scored"),  # a letter as JSON may write it
+        (".sdloh", "evidence_unverified"),
     ],
 )
 def test_a_quote_has_to_occur_in_the_output(quote: str, status: str):
@@ -85,3 +109,78 @@ def test_one_false_quote_among_true_ones_is_found():
 def test_a_lone_surrogate_can_still_be_written_down():
     read = read_reply(GOOD.replace("So.", "\\ud800"), "stop", None, LABELS, OUTPUT)
     assert read.rationale == "?"
+
+
+# -------- hidden text
+@pytest.mark.parametrize(
+    ("output", "quote", "is_there"),
+    [
+        ("It is sa\u200bfe.", "It is safe.", True),  # an honest quote leaves out what it can't see
+        ("It is \u202eefas\u202c.", "It is safe.", False),  # as the page shows it, not as it is written
+        ("It is \u202eefas\u202c.", "It is efas.", True),
+        ("Bad." + "".join(chr(0xE0000 + ord(letter)) for letter in "safe"), "safe", False),  # hidden in tags
+        ("\u0645\u06cc\u200c\u062e\u0648", "\u0645\u06cc\u062e\u0648", True),
+    ],
+)
+def test_hidden_characters_neither_spoil_nor_make_a_quote(output: str, quote: str, is_there: bool):
+    assert (list(find_unquoted([quote], output)) == []) == is_there
+
+
+# -------- limits
+def test_a_reply_of_more_than_a_million_characters_is_not_parsed():
+    assert read_reply(GOOD + " " * MOST_REPLY_LENGTH, "stop", None, LABELS, OUTPUT).status == "parse_error"
+
+
+def test_what_is_kept_of_a_long_reply_is_cut_after_it_was_verified():
+    output = "dyke " * 1_000
+    text = json.dumps({"evidence": [output] * 21, "rationale": "so " * 2_000, "level": "GHJK"})
+    read = read_reply(text, "stop", None, LABELS, output)
+    assert (read.status, len(read.evidence), {len(quote) for quote in read.evidence}) == ("scored", 20, {1_000})
+    assert len(read.rationale or "") == 4_000
+
+
+def test_a_false_end_of_a_long_quote_is_found():
+    output = "dyke " * 1_000
+    text = json.dumps({"evidence": [output + "sea"], "rationale": "So.", "level": "GHJK"})
+    assert read_reply(text, "stop", None, LABELS, output).status == "evidence_unverified"
+
+
+def test_hundreds_of_quotes_are_no_evidence():
+    text = json.dumps({"evidence": ["dyke"] * 201, "rationale": "So.", "level": "GHJK"})
+    assert read_reply(text, "stop", None, LABELS, OUTPUT).status == "evidence_unverified"
+
+
+def test_twenty_quotes_of_a_megabyte_take_under_50_ms():
+    output = "The dyke holds, and the water stands\nbelow it. " * 21_000
+    text = json.dumps({"evidence": [f"{output[place : place + 200]} " for place in range(1, 20_001, 1_000)]} | REST)
+    spent = []
+    for _ in range(3):
+        started = time.process_time()
+        assert read_reply(text, "stop", None, LABELS, output).status == "scored"
+        spent.append(time.process_time() - started)
+    assert min(spent) < 0.05
+
+
+# -------- what a judge that is asked again has to be told
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("Good.", "not_json"), (GOOD.replace("GHJK", "QRST"), "unknown_label"), (GOOD, None)],
+)
+def test_a_reading_says_what_was_wrong(text: str, fault: str | None):
+    assert read_reply(text, "stop", None, LABELS, OUTPUT).fault == fault
+
+
+def test_a_reading_names_the_quotes_that_do_not_occur():
+    text = json.dumps({"evidence": ["dyke", "sea", "land"]} | REST)
+    read = read_reply(text, "stop", None, LABELS, OUTPUT)
+    assert (read.fault, read.unverified) == ("unverified", ("sea", "land"))
+
+
+def test_a_judge_that_abstains_is_held_to_no_quote():
+    read = read_reply(json.dumps({"evidence": ["sea"]} | REST | {"level": "LMNP"}), "stop", None, LABELS, OUTPUT)
+    assert (read.status, read.level_id, read.evidence, read.rationale) == ("abstained", None, (), "So.")
+
+
+def test_a_nul_is_not_kept():
+    read = read_reply(GOOD.replace("So.", "S\\u0000o."), "stop", None, LABELS, "")
+    assert read.rationale == "So."

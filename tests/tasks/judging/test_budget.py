@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rubrics.errors import BudgetReached, LakeError, UnfinishedError
-from tasks.judging.budget import Budget
+from tasks.judging.budget import Budget, read_budget
 
 
 async def spend(budget: Budget, worst_usd: float, cost_usd: float | None) -> float:
@@ -79,6 +79,32 @@ def test_a_broken_line_of_the_record_is_named(tmp_path: Path):
     path.write_text('{"ticket":1,"worst_usd":0.5}\n{}\n')
     with pytest.raises(LakeError, match=r"budget\.jsonl:2: "):
         Budget(1.0, path)
+
+
+@pytest.mark.parametrize(
+    ("planned_usd", "told"),
+    [
+        (None, "with a larger --budget-usd"),
+        (12.3, "with --budget-usd 13"),  # 12.3 + 0.6 = 12.9
+        (0.0, "with --budget-usd 0.60"),  # the next request alone
+        (1234.0, "with --budget-usd 1300"),
+    ],
+)
+def test_the_message_says_with_what_budget_to_go_on(planned_usd: float | None, told: str):
+    with pytest.raises(BudgetReached, match=f"{told}$"):
+        asyncio.run(Budget(0.5, planned_usd=planned_usd).reserve(0.6))
+
+
+def test_the_budget_to_go_on_with_holds_what_earlier_sessions_spent(tmp_path: Path):
+    asyncio.run(spend(Budget(1.0, tmp_path / "budget.jsonl"), 1.0, 1.0))
+    with pytest.raises(BudgetReached, match="--budget-usd 4.5$"):  # 1 + 3 + 0.5
+        asyncio.run(Budget(1.0, tmp_path / "budget.jsonl", planned_usd=3.0).reserve(0.5))
+
+
+def test_a_record_is_read_without_a_change_while_someone_writes_it(tmp_path: Path):
+    path = tmp_path / "budget.jsonl"
+    path.write_bytes(b'{"ticket":1,"worst_usd":0.5}\n{"ticket":1,"cost_usd":0.25}\n{"ticket":2,"wor')
+    assert (read_budget(path), path.stat().st_size) == ({1: 0.25}, 74)
 
 
 def test_nothing_is_set_aside_that_can_not_be_recorded(tmp_path: Path):

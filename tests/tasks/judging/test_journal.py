@@ -19,7 +19,8 @@ ASKED_AT = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
 
 
 def make_judgment(**changes: Any) -> dict[str, Any]:
-    numbers = {"prompt_tokens": 9, "cached_tokens": 0, "completion_tokens": 1, "replicate": 0, "attempts": 1}
+    names = ("prompt_bytes", "prompt_tokens", "cached_tokens", "completion_tokens", "replicate", "attempts")
+    numbers = dict.fromkeys(names, 1)
     texts = dict.fromkeys(JUDGMENT_SCHEMA.names, "x")
     return texts | numbers | {"cost_usd": None, "latency_ms": 1.5, "asked_at": ASKED_AT} | changes
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from tasks.judging.retries import is_retried, retry_after_s, wait_s
+from tasks.judging.retries import RateLimit, is_retried, read_rate_limit, retry_after_s, wait_s
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 
@@ -26,6 +26,102 @@ NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 )
 def test_retry_after_is_read(headers: dict[str, str], expected_s: float | None):
     assert retry_after_s(headers, NOW) == expected_s
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "inf",
+            "-inf",
+            "1e400",
+            "1e3",
+            "1_0",
+            "٣",
+            "",
+            " ",
+            "\0",
+            "3\0",
+            "1, 2",
+            "[3]",
+            "-",
+            "9" * 5_000,
+            "-" * 5_000,
+        ),
+        "Fri, 20 Nov 2026 99:00:07 GMT",
+        "Fri, 20 Nov 99999 12:00:07 GMT",
+        "Fri, 20 Nov 2026 12:00:07 +99999999999999",
+    ],
+)
+def test_a_retry_after_that_is_neither_number_nor_date_says_nothing(text: str):
+    assert retry_after_s({"retry-after": text, "retry-after-ms": text}, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_s"),
+    [
+        ("-1", 0.0),
+        (" 5 ", 5.0),
+        ("1.5", 1.5),
+        ("9" * 40, 120.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 120.0),
+        ("Fri, 31 Dec 9999 23:59:59 -1200", 120.0),
+        ("Mon, 01 Jan 0001 00:00:00 +1400", 0.0),
+        ("Friday, 20-Nov-26 12:00:07 GMT", 7.0),  # two-digit years, as in old servers
+        ("Fri Nov 20 12:00:07 2026", 7.0),  # no time zone: UTC
+    ],
+)
+def test_a_retry_after_at_the_edges_is_read_within_its_bounds(text: str, expected_s: float):
+    assert retry_after_s({"retry-after": text}, NOW) == expected_s
+
+
+def test_milliseconds_that_say_nothing_give_way_to_seconds():
+    assert retry_after_s({"retry-after-ms": "soon", "retry-after": "3"}, NOW) == 3.0
+
+
+def test_any_bytes_for_a_retry_after_are_borne():
+    rng = np.random.default_rng(1)
+    alphabet = list('Fri, 20 Nov 2026 12:00:07 GMT+-:;()"\\\0\t٣')
+    for _ in range(1_000):
+        asked_s = retry_after_s({"retry-after": "".join(rng.choice(alphabet, rng.integers(1, 35)))}, NOW)
+        assert asked_s is None or 0 <= asked_s <= 120
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_s"),
+    [
+        ("1s", 1.0),
+        ("20ms", 0.02),
+        ("6m0s", 360.0),
+        ("1h2m3.5s", 3723.5),
+        ("1m20ms", 60.02),
+        ("8.64", 8.64),
+        ("0s", 0.0),
+        ("-1", None),
+        ("-1s", None),
+        ("", None),
+        ("s", None),
+        ("nan", None),
+        ("1s1s", None),
+        ("1s, 1s", None),
+        ("2026-11-20T12:00:00Z", None),
+    ],
+)
+def test_a_reset_is_read_as_a_duration(text: str, expected_s: float | None):
+    headers = {"x-ratelimit-limit-tokens": "600", "x-ratelimit-reset-tokens": text}
+    assert read_rate_limit(headers, "tokens") == RateLimit(600.0, None, expected_s)
+
+
+@pytest.mark.parametrize("text", ["-1", "0", "nan", "inf", "1e3", "6_0", "600, 600", "9" * 12, "9" * 400, "", "many"])
+def test_a_limit_that_is_no_limit_is_none(text: str):
+    assert read_rate_limit({"x-ratelimit-limit-requests": text}, "requests") is None
+
+
+@pytest.mark.parametrize(("text", "expected"), [("0", 0.0), ("12", 12.0), ("-1", None), ("nan", None), ("x", None)])
+def test_what_remains_is_read_beside_the_limit(text: str, expected: float | None):
+    headers = {"x-ratelimit-limit-requests": "600", "x-ratelimit-remaining-requests": text}
+    assert read_rate_limit(headers, "requests") == RateLimit(600.0, expected, None)
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 503, 599])

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from rubrics.errors import JudgeSettingsError
-from tasks.judging.settings import DEFAULT_BASE_URL, JudgeSettings, ReplaySettings, read_judge
+from tasks.judging.judge_files import read_judge
+from tasks.judging.settings import DEFAULT_BASE_URL, JudgeSettings, ReplaySettings
 
 LOCAL = {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1/"}
 

@@ -1,0 +1,60 @@
+"""The families that models come from, by their names: a judge tends to favour the answers of its own kind."""
+
+import re
+
+# A family's names, each as the beginning of a word of a model's name.
+_FAMILIES = {
+    "openai": ("gpt", "chatgpt", "o1", "o3", "o4", "davinci", "babbage", "codex"),
+    "anthropic": ("claude",),
+    "google": ("gemini", "gemma", "palm", "bison"),
+    "meta": ("llama", "codellama"),
+    "mistral": ("mistral", "mixtral", "ministral", "codestral", "magistral", "pixtral", "devstral", "mathstral"),
+    "qwen": ("qwen", "qwq", "qvq"),
+    "deepseek": ("deepseek",),
+    "microsoft": ("phi",),
+    "cohere": ("command", "aya"),
+    "xai": ("grok",),
+    "amazon": ("nova", "titan"),
+    "zhipu": ("glm", "chatglm"),
+    "moonshot": ("kimi", "moonshot"),
+    "yi": ("yi",),
+    "falcon": ("falcon",),
+    "olmo": ("olmo", "tulu"),
+    "nemotron": ("nemotron",),
+    "granite": ("granite",),
+    "jamba": ("jamba",),
+    "internlm": ("internlm",),
+}
+_FAMILY_BY_NAME = {name: family for family, names in _FAMILIES.items() for name in names}
+_WORD = re.compile(r"[a-z]+\d*")
+_NAMESAKES = re.compile(r"\bgpt-?(?:j|neox?|4all)\b")  # by others than the family of that name
+# These are words too: as the second word of a name they say nothing of where it comes from.
+_FIRST_WORD_ONLY = frozenset({"command", "nova", "titan", "yi", "palm", "bison", "aya", "o1", "o3", "o4"})
+
+
+def family_of(model: str) -> str | None:
+    """The family of a model, by its name; None where the name says nothing of it.
+
+    A provider's prefix (`anthropic/`, `models/`, `us.amazon.`) is passed by, a fine-tune (`ft:gpt-4o:...`) is of its
+    base's family. A distilled model's name has two, as `deepseek-r1-distill-llama`, and the first counts.
+    """
+    name = model.strip().lower()
+    if name.startswith(("ft:", "ft-")):
+        name = name[3:].partition(":")[0]
+    for part in _parts(name):
+        words = _WORD.findall(_NAMESAKES.sub("", part))
+        for index, word in enumerate(words):
+            family = _family_of_word(word)
+            if family and (index == 0 or word not in _FIRST_WORD_ONLY):
+                return family
+    return None
+
+
+def _parts(name: str) -> list[str]:
+    """The name's own part first, then what stands before it: `openrouter/meta-llama/llama-3` is told by the last."""
+    return [part for part in reversed(re.split(r"[/:]|\.(?=[a-z])", name)) if part]
+
+
+def _family_of_word(word: str) -> str | None:
+    bare = word.rstrip("0123456789")
+    return _FAMILY_BY_NAME.get(word) or _FAMILY_BY_NAME.get(bare)

@@ -1,0 +1,20 @@
+-- An opinion has a level and a score in 0..1 where its status is scored, and neither where it is unscored.
+-- severity: error
+with opinions as (select * from stg_opinions),
+
+final as (
+    select
+        output_id,
+        criterion_id,
+        judge,
+        status,
+        level_id,
+        score,
+    from opinions
+    where not (
+        (status = 'scored' and level_id is not null and coalesce(score between 0 and 1, false))
+        or (status = 'unscored' and level_id is null and score is null)
+    )
+)
+
+select * from final

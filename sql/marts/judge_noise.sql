@@ -1,0 +1,41 @@
+-- judge_noise: one row per run_id, model, checkpoint, criterion_id with several opinions, or a swapped one. Variances
+-- are of scores in 0..1, over the n outputs with several, opinion_count in all; rates in 0..1; null where there is too
+-- little to tell, never 0.
+with run as (select * from stg_run),
+
+variances as (select * from int_opinion_variances),
+
+flips as (select * from int_opinion_flips),
+
+agreements as (select * from int_judge_agreement),
+
+-- Under one another, so that a null checkpoint groups and no side needs a match.
+measured as (
+    select * from variances
+    union all by name
+    select * from flips
+    union all by name
+    select * from agreements
+),
+
+final as (
+    select
+        run.run_id,
+        measured.model,
+        measured.checkpoint,
+        measured.criterion_id,
+        coalesce(max(measured.n), 0) as n,
+        coalesce(max(measured.opinion_count), 0) as opinion_count,
+        max(measured.output_variance) as output_variance,
+        max(measured.judge_variance) as judge_variance,
+        max(measured.flip_rate) as flip_rate,
+        max(measured.swap_flip_rate) as swap_flip_rate,
+        max(measured.agreement_rate) as agreement_rate,
+        max(measured.effective_votes) as effective_votes,
+    from measured
+    cross join run
+    group by run.run_id, measured.model, measured.checkpoint, measured.criterion_id
+    having max(measured.n) > 0 or max(measured.swap_flip_rate) is not null
+)
+
+select * from final

@@ -1,0 +1,68 @@
+"""A run's batches: what its plan leaves open is asked at half the price, and the plan made anew of what came."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tasks.ingest import Ingested
+from tasks.judging.batches.asking import ask_in_batches
+from tasks.judging.batches.desk import BatchJob, Pace
+from tasks.judging.batches.record import has_open_batches
+from tasks.judging.prices import find_price
+from tasks.judging.questions import Askable
+from tasks.judging.settings import JudgeSettings
+from tasks.ledger import settle_journals
+from tasks.plan import RunPlan, plan_run
+from tasks.runs import Run
+from tasks.scoring.questions import shard_questions
+from tasks.timings import timed
+
+BATCH_FOLDER = "batches"
+PACE = Pace()
+
+
+def ask_run_in_batches(run: Run, ingested: Ingested, planned: RunPlan) -> RunPlan:
+    """Ask in batches where the judge is to be asked so; returns the plan of what is left to be asked online.
+
+    Batches that an earlier command of the run began are brought to their end by whatever mode it has now. Raises
+    `EndpointUnavailable`; what came until then is in the ledger.
+    """
+    judge = run.judge
+    if not isinstance(judge, JudgeSettings):
+        return planned
+    is_wanted = judge.mode == "batch" and planned.request_count > 0
+    if not is_wanted and not has_open_batches(run.folder.path / BATCH_FOLDER):
+        return planned
+    try:
+        with timed(run.folder, "score"):
+            ask_in_batches(_job(run, ingested, judge))
+    finally:
+        settle_journals(run.lake)
+    with timed(run.folder, "plan"):
+        left = plan_run(
+            run.lake, run.folder, run.rubric, judge, ingested.shards, ingested.output_count, folders=run.folders
+        )
+    return replace(left, unmatched_rating_count=planned.unmatched_rating_count, own_count=planned.own_count)
+
+
+def _job(run: Run, ingested: Ingested, judge: JudgeSettings) -> BatchJob:
+    return BatchJob(
+        judge,
+        find_price(judge),
+        run.run_id,
+        folder=run.folder.path / BATCH_FOLDER,
+        journal_folder=run.lake.journal_folder,
+        budget_record=run.folder.path / "budget.jsonl",
+        budget_usd=run.request.budget_usd,
+        questions_of=partial(_open_questions, run, ingested, judge),
+        shard_count=len(ingested.shards),
+        deadline=run.request.deadline,
+        is_submitting=judge.mode == "batch",
+        pace=PACE,
+    )
+
+
+def _open_questions(run: Run, ingested: Ingested, judge: JudgeSettings, shard_index: int) -> Iterator[Askable[Any]]:
+    shard = ingested.shards[shard_index]
+    yield from shard_questions(run.folder, run.rubric, shard, shard_index, judge.style, run.folders)

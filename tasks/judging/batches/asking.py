@@ -1,0 +1,28 @@
+"""Batches of a run: what is open is asked at half the price, ahead of the scoring; what they leave is asked online."""
+
+from tasks.judging.batches.desk import BatchDesk, BatchJob, Patience
+from tasks.judging.batches.endpoint import BatchEndpoint
+from tasks.judging.batches.money import BatchMoney
+from tasks.judging.batches.record import BatchRecord, Intent
+from tasks.judging.batches.sending import has_time, recover, submit
+from tasks.judging.batches.waiting import clean_up, collect
+
+
+def ask_in_batches(job: BatchJob) -> tuple[Intent, ...]:
+    """Ask what is open in batches and journal the replies; returns all batches of the run, and how each ended.
+
+    Goes on where an earlier process stopped. Raises `EndpointUnavailable` where the endpoint takes no batches, or does
+    not answer any more.
+    """
+    with (
+        BatchRecord(job.folder) as record,
+        BatchMoney(job.budget_usd, None if job.price is None else job.budget_record) as money,
+        BatchEndpoint(job.settings) as endpoint,
+    ):
+        desk = BatchDesk(job, record, money, endpoint, Patience(job.settings, job.pace.first_poll_s))
+        recover(desk)
+        if has_time(desk):
+            submit(desk)
+        collect(desk)
+        clean_up(desk)
+        return record.intents

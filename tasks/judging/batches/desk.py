@@ -1,0 +1,121 @@
+"""What a run's batches are worked on with: the job, its record, money and endpoint, and patience."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rubrics.errors import EndpointUnavailable
+from tasks.judging.batches.endpoint import BatchEndpoint, NoAnswer
+from tasks.judging.batches.files import Limits
+from tasks.judging.batches.money import BatchMoney
+from tasks.judging.batches.record import BatchRecord, Intent
+from tasks.judging.prices import Price
+from tasks.judging.questions import Askable
+from tasks.judging.settings import JudgeSettings
+
+PATIENCE_FACTOR = 20  # a batch takes hours, so an outage may take longer than one that holds up requests online
+
+Returned = TypeVar("Returned")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long to wait for what, in seconds."""
+
+    first_poll_s: float = 5.0
+    most_poll_s: float = 60.0
+    window_s: float = 25 * 3600.0  # the endpoint promises 24 h
+    margin_s: float = 600.0  # at least so long before the deadline the batches are given up
+    margin_rate: float = 0.1  # or this share of the time that there was
+    cancel_s: float = 1200.0  # an endpoint takes up to 10 minutes
+
+
+@dataclass(frozen=True, slots=True)
+class BatchJob:
+    """What is asked for whom, and where it is kept. questions_of: the open questions of the shard of an index.
+
+    is_submitting: False where the run asks online now, and only older batches are to be brought to their end.
+    """
+
+    settings: JudgeSettings
+    price: Price | None
+    run_id: str
+    folder: Path
+    journal_folder: Path
+    budget_record: Path
+    budget_usd: float | None
+    questions_of: Callable[[int], Iterator[Askable[Any]]]
+    shard_count: int
+    deadline: datetime | None = None
+    is_submitting: bool = True
+    pace: Pace = field(default_factory=Pace)
+    limits: Limits = field(default_factory=Limits)
+
+
+class Patience:
+    """How long an endpoint may not answer."""
+
+    def __init__(self, settings: JudgeSettings, wait_s: float) -> None:
+        self._base_url = settings.base_url
+        self._limit_s = settings.patience_s * PATIENCE_FACTOR
+        self._wait_s = wait_s
+        self._answered_at = time.monotonic()
+
+    def renew(self) -> None:
+        """It answered."""
+        self._answered_at = time.monotonic()
+
+    def lose(self, reason: str) -> None:
+        """It did not. Raises `EndpointUnavailable` where that has lasted too long."""
+        if time.monotonic() - self._answered_at >= self._limit_s:
+            raise EndpointUnavailable(
+                f"{self._base_url}: asked for batches, it gave no answer for {self._limit_s:g} s, at last: {reason}; "
+                "the same command goes on"
+            )
+
+    def insist(self, ask: Callable[[], Returned]) -> Returned:
+        """Ask until there is an answer."""
+        self.renew()
+        while True:
+            try:
+                return ask()
+            except NoAnswer as fault:
+                self.lose(str(fault))
+                time.sleep(self._wait_s)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDesk:
+    """All that is needed to work on the batches of one run."""
+
+    job: BatchJob
+    record: BatchRecord
+    money: BatchMoney
+    endpoint: BatchEndpoint
+    patience: Patience
+
+    def end(
+        self,
+        intent: Intent,
+        ending: str,
+        cost_usd: float | None = None,
+        *,
+        reason: str | None = None,
+        reply_count: int = 0,
+        remote_files: tuple[str, ...] = (),
+    ) -> None:
+        """Note that no more will come of an intent. cost_usd: None where the most that it could cost has to count."""
+        if cost_usd is not None:
+            self.money.settle(intent.ticket, cost_usd)
+        own_files = (intent.file_id,) if intent.file_id else ()
+        self.record.note(
+            intent,
+            ending=ending,
+            reason=reason,
+            cost_usd=cost_usd,
+            reply_count=reply_count,
+            remote_files=(*own_files, *remote_files),
+        )

@@ -1,0 +1,257 @@
+"""The Batch API of an OpenAI-compatible endpoint: files and batches, and what is wrong where it does not answer."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+import httpx2
+import openai
+import orjson
+from openai import OpenAI
+
+from rubrics.errors import EndpointUnavailable
+from tasks.files import replaced_file
+from tasks.judging.batches.files import REQUEST_URL
+from tasks.judging.endpoint import MOST_MESSAGE_LENGTH, refused_key
+from tasks.judging.keys import SHORTEST_SECRET, read_keys
+from tasks.judging.retries import is_retried
+from tasks.judging.settings import JudgeSettings
+
+ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+ENDING_TIMES = ("completed_at", "expired_at", "cancelled_at", "failed_at")
+UPLOAD_TIMEOUT_S = 600.0
+PAGE_SIZE = 100
+INTENT_MARK = "gradebook_intent"  # the name under which a batch says whose it is
+RUN_MARK = "gradebook_run"
+
+Returned = TypeVar("Returned")
+
+
+class NoAnswer(Exception):
+    """A request to the Batch API came to nothing, which may pass."""
+
+
+class _Refused(Exception):
+    """The endpoint refused a request to the Batch API, and would again."""
+
+    def __init__(self, status: int, told: str) -> None:
+        super().__init__(status, told)
+        self.status = status
+        self.told = told
+
+
+class _Raw(Protocol):
+    """An HTTP response, as the client hands it over unread."""
+
+    @property
+    def content(self) -> bytes:
+        """Its body."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """What the endpoint says of a batch. reason: why it failed; latency_ms: of all of it, 0 where it does not say."""
+
+    status: str
+    done_count: int
+    file_ids: tuple[str, ...]  # of output and errors
+    reason: str | None
+    latency_ms: float
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no more replies will come."""
+        return self.status in ENDED
+
+
+class BatchEndpoint:
+    """The connection to a judge's own address, for one thread.
+
+    Whatever asks it may raise `NoAnswer`, or `EndpointUnavailable` where asking again is in vain.
+    """
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        key = read_keys(settings, os.environ)[settings.key]
+        self._settings = settings
+        self._secret = key.encode() if len(key) >= SHORTEST_SECRET else None
+        self._client = OpenAI(api_key=key, base_url=settings.base_url, max_retries=0, timeout=settings.timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def upload(self, path: Path) -> str:
+        """Upload a file of requests; returns its id."""
+        with path.open("rb") as file:
+            named = (path.name, file, "application/jsonl")
+            return self._id_of(
+                lambda: self._client.files.with_raw_response.create(
+                    file=named, purpose="batch", timeout=UPLOAD_TIMEOUT_S
+                )
+            )
+
+    def create(self, file_id: str, intent_id: str, run_id: str) -> str:
+        """Begin the batch of an uploaded file; returns its id."""
+        return self._id_of(
+            lambda: self._client.batches.with_raw_response.create(
+                completion_window="24h",
+                endpoint=REQUEST_URL,
+                input_file_id=file_id,
+                metadata={INTENT_MARK: intent_id, RUN_MARK: run_id},
+            )
+        )
+
+    def find(self, intent_id: str) -> str | None:
+        """The id of the batch that an intent became; None where it became none."""
+        after: str | openai.Omit = openai.omit
+        while True:
+            listed = self._page(after)
+            batches = [batch for batch in _list_of(listed.get("data")) if isinstance(batch.get("id"), str)]
+            for batch in batches:
+                marks = batch.get("metadata")
+                if isinstance(marks, dict) and marks.get(INTENT_MARK) == intent_id:
+                    return str(batch["id"])
+            last = batches[-1]["id"] if batches else after
+            if not listed.get("has_more") or last == after:
+                return None
+            after = last
+
+    def _page(self, after: str | openai.Omit) -> dict[str, Any]:
+        try:
+            return _read(self._send(partial(self._client.batches.with_raw_response.list, after=after, limit=PAGE_SIZE)))
+        except _Refused as refused:
+            raise self._unavailable(refused) from None
+
+    def has_file(self, file_id: str) -> bool:
+        """Whether an uploaded file is still there."""
+        return self._unless_missing(lambda: self._client.files.with_raw_response.retrieve(file_id)) is not None
+
+    def retrieve(self, batch_id: str) -> BatchState | None:
+        """How far a batch is; None where the endpoint does not know it."""
+        batch = self._unless_missing(lambda: self._client.batches.with_raw_response.retrieve(batch_id))
+        return None if batch is None else _state(batch)
+
+    def cancel(self, batch_id: str) -> None:
+        """Ask for no more replies; what has ended meanwhile is left as it is."""
+        try:
+            self._send(lambda: self._client.batches.with_raw_response.cancel(batch_id))
+        except _Refused:
+            return
+
+    def download(self, file_id: str, path: Path) -> bool:
+        """Write a file of the endpoint's, without the key where it is echoed. False where it is not there any more."""
+
+        def copy() -> bool:
+            with (
+                self._client.files.with_streaming_response.content(file_id) as response,
+                replaced_file(path) as temporary,
+                temporary.open("wb") as file,
+            ):
+                rest = b""
+                for chunk in response.iter_bytes():
+                    *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
+                    file.writelines(self._without_key(line) + b"\n" for line in lines)
+                file.write(self._without_key(rest))
+            return True
+
+        try:
+            return self._send(copy)
+        except _Refused as refused:
+            if refused.status == 404:
+                return False
+            raise self._unavailable(refused) from None
+
+    def delete(self, file_id: str) -> None:
+        """Delete a file of ours at the endpoint, as far as it lets us."""
+        try:
+            self._send(lambda: self._client.files.with_raw_response.delete(file_id))
+        except _Refused:
+            return
+
+    def _without_key(self, text: bytes) -> bytes:
+        return text if self._secret is None else text.replace(self._secret, b"[key]")
+
+    def _id_of(self, send: Callable[[], Any]) -> str:
+        """The id of what was made. Raises `EndpointUnavailable` where the endpoint makes no such thing."""
+        try:
+            made = _read(self._send(send))
+        except _Refused as refused:
+            raise EndpointUnavailable(
+                f"{self._settings.base_url} took no batch, it answered {refused.told}; expected an endpoint with a "
+                "Batch API (/files and /batches), or another `mode` in the judge file"
+            ) from None
+        if not isinstance(made.get("id"), str):
+            raise NoAnswer("an answer without an id")
+        return str(made["id"])
+
+    def _unless_missing(self, send: Callable[[], Any]) -> dict[str, Any] | None:
+        try:
+            return _read(self._send(send))
+        except _Refused as refused:
+            if refused.status == 404:
+                return None
+            raise self._unavailable(refused) from None
+
+    def _unavailable(self, refused: _Refused) -> EndpointUnavailable:
+        return EndpointUnavailable(f"{self._settings.base_url}: asked for a batch, it answered {refused.told}")
+
+    def _send(self, send: Callable[[], Returned]) -> Returned:
+        try:
+            return send()
+        except openai.APIStatusError as error:
+            raise self._fault(error) from None
+        except (openai.APIConnectionError, httpx2.HTTPError) as error:
+            raise NoAnswer("no answer" if isinstance(error, openai.APITimeoutError) else "no connection") from None
+
+    def _fault(self, error: openai.APIStatusError) -> Exception:
+        status = error.status_code
+        if status in (401, 403):
+            return refused_key(self._settings, status)
+        if "insufficient_quota" in (error.code, error.type):
+            return EndpointUnavailable(f"{self._settings.base_url} answered HTTP {status}: the quota is used up")
+        message = error.body.get("message") if isinstance(error.body, dict) else None
+        told = self._told(f"HTTP {status}" + (f": {message}" if isinstance(message, str) else ""))
+        return NoAnswer(told) if is_retried(status) else _Refused(status, told)
+
+    def _told(self, text: str) -> str:
+        shown = self._without_key(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+        return " ".join(shown.split())[:MOST_MESSAGE_LENGTH]
+
+
+def _read(raw: _Raw) -> dict[str, Any]:
+    try:
+        answer = orjson.loads(raw.content)
+    except orjson.JSONDecodeError:
+        raise NoAnswer("an answer that is no JSON") from None
+    if not isinstance(answer, dict):
+        raise NoAnswer("an answer that is no JSON object")
+    return answer
+
+
+def _list_of(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _state(batch: dict[str, Any]) -> BatchState:
+    counts = batch.get("request_counts")
+    done = [counts.get(name) for name in ("completed", "failed")] if isinstance(counts, dict) else []
+    files = (batch.get("output_file_id"), batch.get("error_file_id"))
+    errors = batch.get("errors")
+    reasons = _list_of(errors.get("data")) if isinstance(errors, dict) else []
+    began = batch.get("created_at")
+    ended = next((batch[name] for name in ENDING_TIMES if isinstance(batch.get(name), int)), None)
+    return BatchState(
+        str(batch.get("status")),
+        sum(count for count in done if isinstance(count, int)),
+        tuple(file for file in files if isinstance(file, str) and file),
+        str(reasons[0].get("message"))[:MOST_MESSAGE_LENGTH] if reasons else None,
+        max(0.0, (ended - began) * 1000.0) if isinstance(began, int) and ended is not None else 0.0,
+    )

@@ -1,0 +1,209 @@
+"""The files of batches: requests as they are uploaded, replies as they are downloaded, a line each."""
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import orjson
+
+from rubrics.judging.media_kinds import UnreadableMedia
+from tasks.files import replaced_file, write_text
+from tasks.judging.bodies import request_body
+from tasks.judging.endpoint import Reply, read_completion
+from tasks.judging.prices import Price, cost_usd, most_tokens, worst_cost_usd
+from tasks.judging.questions import Askable
+from tasks.judging.settings import JudgeSettings
+
+MOST_REQUESTS = 50_000  # what endpoints take in one file
+MOST_BYTES = 200_000_000
+REQUEST_URL: Final = "/v1/chat/completions"
+BATCH_TIER = "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large one file of requests may be."""
+
+    request_count: int = MOST_REQUESTS
+    byte_count: int = MOST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFile:
+    """A file of requests, ready to be uploaded. The other names are those of `Intent`."""
+
+    intent_id: str
+    path: Path
+    digest: str
+    request_count: int
+    worst_usd: float
+    largest_usd: float
+    first_shard: int
+    last_shard: int
+
+
+@dataclass(slots=True)
+class _Filling:
+    """What is counted while a file is written."""
+
+    hashed: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
+    keys: list[str] = field(default_factory=list)
+    byte_count: int = 0
+    worst_usd: float = 0.0
+    largest_usd: float = 0.0
+    shards: list[int] = field(default_factory=list)  # the first and the last
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A request that is to be written: its key, shard and text, and the most that it can cost."""
+
+    key: str
+    shard: int
+    text: bytes
+    worst_usd: float
+
+
+def requests_path(folder: Path, intent_id: str) -> Path:
+    """Where the requests of an intent stand until they are sent."""
+    return folder / f"{intent_id}.requests.jsonl"
+
+
+def keys_path(folder: Path, intent_id: str) -> Path:
+    """Where the request keys of an intent stand, for as long as the run lasts."""
+    return folder / f"{intent_id}.keys"
+
+
+def read_request_keys(folder: Path, intent_id: str) -> set[str]:
+    """The request keys of an intent."""
+    return set(keys_path(folder, intent_id).read_text(encoding="ascii").split())
+
+
+def write_request_files(
+    folder: Path,
+    questions: Iterable[tuple[int, Askable[Any]]],
+    settings: JudgeSettings,
+    price: Price | None,
+    left_usd: float,
+    limits: Limits = Limits(),
+) -> Iterator[RequestFile]:
+    """Write the questions, each with the index of its shard, into files of requests; yields each file once it is whole.
+
+    Ends where the next request could cost more than is left of the money. A request larger than a file may be is left
+    out.
+    """
+    lines = (_line(shard, question, settings, price) for shard, question in questions)
+    small = (line for line in lines if line is not None and len(line.text) <= limits.byte_count)
+    waiting: _Line | None = None
+    while (waiting := waiting or next(small, None)) is not None and waiting.worst_usd <= left_usd:
+        intent_id = secrets.token_hex(16)
+        filling = _Filling()
+        with replaced_file(requests_path(folder, intent_id)) as temporary, temporary.open("wb") as file:
+            while waiting is not None and _fits(filling, waiting, left_usd, limits):
+                _write_line(file, filling, waiting)
+                waiting = next(small, None)
+        write_text(keys_path(folder, intent_id), "\n".join(filling.keys))
+        left_usd -= filling.worst_usd
+        yield RequestFile(
+            intent_id,
+            requests_path(folder, intent_id),
+            filling.hashed.hexdigest(),
+            len(filling.keys),
+            filling.worst_usd,
+            filling.largest_usd,
+            filling.shards[0],
+            filling.shards[-1],
+        )
+
+
+def _line(shard: int, question: Askable[Any], settings: JudgeSettings, price: Price | None) -> _Line | None:
+    try:
+        request = question.request()
+    except UnreadableMedia:  # left to the asking online, which tells why
+        return None
+    max_tokens = request.max_tokens or settings.max_tokens
+    body = request_body(settings, request, question.replicate, max_tokens)
+    body.pop("service_tier", None)  # a batch is a tier of its own
+    line = {"custom_id": question.request_key, "method": "POST", "url": REQUEST_URL, "body": body}
+    worst_usd = worst_cost_usd(price, most_tokens(request.messages, request.schema), max_tokens, BATCH_TIER)
+    return _Line(question.request_key, shard, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE), worst_usd)
+
+
+def _fits(filling: _Filling, line: _Line, left_usd: float, limits: Limits) -> bool:
+    return (
+        len(filling.keys) < limits.request_count
+        and filling.byte_count + len(line.text) <= limits.byte_count
+        and filling.worst_usd + line.worst_usd <= left_usd
+    )
+
+
+def _write_line(file: BinaryIO, filling: _Filling, line: _Line) -> None:
+    file.write(line.text)
+    filling.hashed.update(line.text)
+    filling.keys.append(line.key)
+    filling.byte_count += len(line.text)
+    filling.worst_usd += line.worst_usd
+    filling.largest_usd = max(filling.largest_usd, line.worst_usd)
+    filling.shards = [*filling.shards[:1], line.shard]
+
+
+@dataclass(slots=True)
+class Replies:
+    """Where the replies of a batch stand in its files, by request key, and what all of them cost."""
+
+    places: dict[str, tuple[Path, int]] = field(default_factory=dict)
+    cost_usd: float = 0.0
+    unreadable_count: int = 0
+
+
+def index_replies(paths: Iterable[Path], keys: set[str], price: Price | None, largest_usd: float) -> Replies:
+    """Find the HTTP 200s among the lines of a batch's files, the first of each key.
+
+    Lines of other keys are nobody's. A reply that does not say its tokens, and a line that can't be read, may have been
+    billed with as much as the largest request could cost.
+    """
+    replies = Replies()
+    for path in paths:
+        for offset, text in _lines_at(path):
+            try:
+                line = orjson.loads(text)
+                key = line["custom_id"]
+            except (orjson.JSONDecodeError, LookupError, TypeError):
+                replies.unreadable_count += 1
+                replies.cost_usd += largest_usd
+                continue
+            reply = read_reply_line(line)
+            if not isinstance(key, str) or key not in keys or key in replies.places or reply is None:
+                continue
+            replies.places[key] = path, offset
+            paid_usd = None if reply.usage is None else cost_usd(price, reply.usage, tier=BATCH_TIER)
+            replies.cost_usd += largest_usd if paid_usd is None else paid_usd
+    return replies
+
+
+def read_reply_at(path: Path, offset: int) -> Reply | None:
+    """The reply in the line that begins there."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return read_reply_line(orjson.loads(file.readline()))
+
+
+def read_reply_line(line: dict[str, Any]) -> Reply | None:
+    """The reply of a line, at the tier of batches whatever it names; None where it is no HTTP 200."""
+    response = line.get("response")
+    if not isinstance(response, dict) or response.get("status_code") != 200 or line.get("error"):
+        return None
+    return replace(read_completion(orjson.dumps(response.get("body")), 0.0), service_tier=BATCH_TIER)
+
+
+def _lines_at(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Each line that is not empty, with where it begins."""
+    offset = 0
+    with path.open("rb") as file:
+        for text in file:
+            if text.strip():
+                yield offset, text
+            offset += len(text)

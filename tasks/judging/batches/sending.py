@@ -1,0 +1,103 @@
+"""Sending the batches of a run, each once, whatever an earlier process came to do."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from rubrics.errors import EndpointUnavailable
+from tasks.judging.batches.desk import BatchDesk
+from tasks.judging.batches.files import RequestFile, read_request_keys, requests_path, write_request_files
+from tasks.judging.batches.record import Intent
+from tasks.judging.questions import Askable
+
+NOT_SENT = "not_sent"  # how an intent ended whose batch was never begun: its questions are open to another
+
+
+def recover(desk: BatchDesk) -> None:
+    """Find out how far an earlier process came with what it meant to send."""
+    for intent in desk.record.open_intents:
+        if intent.base_url != desk.job.settings.base_url and intent.file_id is not None:
+            raise EndpointUnavailable(
+                f"{desk.job.settings.base_url}: a batch of this run is at {intent.base_url}; expected that address "
+                "until its replies are here"
+            )
+        desk.money.reserve(intent.ticket, intent.worst_usd)
+        if intent.file_id is None:
+            desk.end(intent, NOT_SENT, cost_usd=0.0)
+        elif intent.batch_id is None:
+            _recover_upload(desk, intent, intent.file_id)
+
+
+def _recover_upload(desk: BatchDesk, intent: Intent, file_id: str) -> None:
+    """A file was uploaded: its batch may have been begun without our hearing of it."""
+    batch_id = desk.patience.insist(partial(desk.endpoint.find, intent.intent_id))
+    if batch_id is not None:
+        desk.record.note(intent, batch_id=batch_id, submitted_at=datetime.now(UTC))
+    elif has_time(desk) and desk.patience.insist(partial(desk.endpoint.has_file, file_id)):
+        _begin(desk, intent, file_id)
+    else:
+        desk.end(intent, NOT_SENT, cost_usd=0.0)
+
+
+def has_time(desk: BatchDesk) -> bool:
+    """Whether a batch begun now is wanted, and could come to something before the deadline."""
+    job = desk.job
+    if job.deadline is None:
+        return job.is_submitting
+    return job.is_submitting and (job.deadline - datetime.now(UTC)).total_seconds() >= 2 * job.pace.margin_s
+
+
+def submit(desk: BatchDesk) -> None:
+    """Send whatever no batch of this run has held yet, as far as the money goes."""
+    job = desk.job
+    questions = _new_questions(desk)
+    for file in write_request_files(job.folder, questions, job.settings, job.price, desk.money.left_usd, job.limits):
+        intent = _intend(desk, file)
+        file_id = desk.patience.insist(partial(desk.endpoint.upload, file.path))
+        _begin(desk, desk.record.note(intent, file_id=file_id), file_id)
+
+
+def _new_questions(desk: BatchDesk) -> Iterator[tuple[int, Askable[Any]]]:
+    held = [intent.intent_id for intent in desk.record.intents if intent.ending != NOT_SENT]
+    taken = {bytes.fromhex(key) for intent_id in held for key in read_request_keys(desk.job.folder, intent_id)}
+    for shard in range(desk.job.shard_count):
+        for question in desk.job.questions_of(shard):
+            key = bytes.fromhex(question.request_key)
+            if key not in taken:
+                taken.add(key)
+                yield shard, question
+
+
+def _intend(desk: BatchDesk, file: RequestFile) -> Intent:
+    """Note a file before it is sent, with the money that it can cost set aside."""
+    intent = Intent(
+        file.intent_id,
+        desk.job.settings.base_url,
+        file.digest,
+        file.request_count,
+        file.worst_usd,
+        file.largest_usd,
+        desk.money.next_ticket,
+        file.first_shard,
+        file.last_shard,
+        datetime.now(UTC),
+    )
+    desk.record.add(intent)
+    desk.money.reserve(intent.ticket, intent.worst_usd)
+    return intent
+
+
+def _begin(desk: BatchDesk, intent: Intent, file_id: str) -> None:
+    """Begin the batch of an uploaded file, once: after a try without an answer it is looked for first."""
+    is_first_try = True
+
+    def begin() -> str:
+        nonlocal is_first_try
+        found = None if is_first_try else desk.endpoint.find(intent.intent_id)
+        is_first_try = False
+        return found or desk.endpoint.create(file_id, intent.intent_id, desk.job.run_id)
+
+    batch_id = desk.patience.insist(begin)
+    desk.record.note(intent, batch_id=batch_id, submitted_at=datetime.now(UTC))
+    requests_path(desk.job.folder, intent.intent_id).unlink(missing_ok=True)

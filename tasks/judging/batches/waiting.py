@@ -1,0 +1,146 @@
+"""Waiting for the batches of a run, and taking in what they bring."""
+
+import math
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from rubrics.errors import EndpointUnavailable
+from tasks.judging.batches.desk import BatchDesk
+from tasks.judging.batches.endpoint import BatchState, NoAnswer
+from tasks.judging.batches.files import keys_path, requests_path
+from tasks.judging.batches.record import Intent
+from tasks.judging.batches.replies import journal_replies, reply_paths
+from tasks.judging.batches.sending import NOT_SENT
+from tasks.progress import reporter
+
+LOST = "lost"  # how a batch ended whose replies the endpoint has no more
+MOST_MISSES = 3  # how often an endpoint may not know a batch of its own
+STAGE = "batch"
+
+
+@dataclass(slots=True)
+class _Wait:
+    """A batch that is waited for."""
+
+    intent: Intent
+    stop_time: datetime
+    done_count: int = 0
+    miss_count: int = 0
+    cancelled_at: float | None = None  # monotonic
+
+    @property
+    def seconds_left(self) -> float:
+        """Until it is given up."""
+        return (self.stop_time - datetime.now(UTC)).total_seconds()
+
+    def advance(self, done_count: int) -> None:
+        """Tell whoever watches how many replies there are now."""
+        if done_count > self.done_count:
+            reporter().advance(STAGE, done_count - self.done_count)
+            self.done_count = done_count
+
+
+def collect(desk: BatchDesk) -> None:
+    """Wait for all batches, and journal the replies of each as soon as it has ended."""
+    waits = [_Wait(intent, _stop_time(desk, intent)) for intent in desk.record.open_intents]
+    if not waits:
+        return
+    reporter().begin(STAGE, sum(wait.intent.request_count for wait in waits))
+    poll_s = desk.job.pace.first_poll_s
+    desk.patience.renew()
+    while waits := [wait for wait in waits if not _is_done(desk, wait)]:
+        next_stop_s = min((wait.seconds_left for wait in waits if wait.cancelled_at is None), default=math.inf)
+        time.sleep(max(0.0, min(poll_s, next_stop_s)))
+        poll_s = min(poll_s * 1.5, desk.job.pace.most_poll_s)
+    reporter().end(STAGE)
+
+
+def _stop_time(desk: BatchDesk, intent: Intent) -> datetime:
+    """When a batch is given up: after its window, or before the deadline."""
+    job = desk.job
+    if not job.is_submitting:
+        return datetime.now(UTC)
+    window_ends = (intent.submitted_at or intent.intended_at) + timedelta(seconds=job.pace.window_s)
+    if job.deadline is None:
+        return window_ends
+    had_s = (job.deadline - intent.intended_at).total_seconds()
+    margin = timedelta(seconds=max(job.pace.margin_s, job.pace.margin_rate * had_s))
+    return min(window_ends, job.deadline - margin)
+
+
+def _is_done(desk: BatchDesk, wait: _Wait) -> bool:
+    """Look after one batch; whether there is nothing more to do for it."""
+    intent = wait.intent
+    try:
+        state = desk.endpoint.retrieve(str(intent.batch_id))
+        desk.patience.renew()
+        if state is None:
+            wait.miss_count += 1
+        elif state.has_ended:
+            wait.advance(state.done_count)
+            _take_in(desk, intent, state)
+            return True
+        else:
+            wait.advance(state.done_count)
+            _stop_late(desk, wait)
+    except NoAnswer as fault:
+        desk.patience.lose(str(fault))
+    if wait.miss_count < MOST_MISSES:
+        return False
+    desk.end(intent, LOST)
+    return True
+
+
+def _stop_late(desk: BatchDesk, wait: _Wait) -> None:
+    """Cancel a batch whose time is over; what it has done until then still comes."""
+    if wait.seconds_left > 0:
+        return
+    if wait.cancelled_at is None:
+        desk.endpoint.cancel(str(wait.intent.batch_id))
+        wait.cancelled_at = time.monotonic()
+    elif time.monotonic() - wait.cancelled_at > desk.job.pace.cancel_s:
+        raise EndpointUnavailable(
+            f"{desk.job.settings.base_url}: the batch {wait.intent.batch_id} was cancelled and has not ended yet; "
+            "the same command goes on"
+        )
+
+
+def _take_in(desk: BatchDesk, intent: Intent, state: BatchState) -> None:
+    """Journal what a batch brought, then count it: a process that dies between the two does it again."""
+    paths = reply_paths(desk.job.folder, intent.intent_id)
+    wanted = list(zip(paths, state.file_ids, strict=False))
+    fetched = [path for path, file_id in wanted if path.exists() or desk.endpoint.download(file_id, path)]
+    brought = journal_replies(desk.job, intent, fetched, state.latency_ms)
+    is_whole = len(fetched) == len(wanted)  # else the endpoint has deleted replies that were paid for
+    desk.end(
+        intent,
+        state.status if is_whole else LOST,
+        brought.cost_usd if is_whole else None,
+        reason=state.reason,
+        reply_count=brought.reply_count,
+        remote_files=state.file_ids,
+    )
+
+
+def clean_up(desk: BatchDesk) -> None:
+    """Delete what has served its purpose, here and at the endpoint; what can't be deleted there expires there."""
+    folder = desk.job.folder
+    for intent in desk.record.intents:
+        if intent.ending is None:
+            continue
+        for path in (requests_path(folder, intent.intent_id), *reply_paths(folder, intent.intent_id)):
+            path.unlink(missing_ok=True)
+        if intent.ending == NOT_SENT:
+            keys_path(folder, intent.intent_id).unlink(missing_ok=True)
+        if intent.remote_files:
+            _delete_remote(desk, intent)
+
+
+def _delete_remote(desk: BatchDesk, intent: Intent) -> None:
+    try:
+        for file_id in intent.remote_files:
+            desk.endpoint.delete(file_id)
+    except NoAnswer:  # the next command of the run tries again, where there is one
+        return
+    desk.record.note(intent, remote_files=())

@@ -1,0 +1,35 @@
+"""The body of a request, the same online and in a batch."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from tasks.judging.questions import Request
+from tasks.judging.settings import JudgeSettings
+
+CAPPED_BY_COMPLETION_TOKENS = ("api.openai.com", ".openai.azure.com")  # their newer models refuse `max_tokens`
+MOST_TOP_LOGPROBS = 20  # what endpoints give at most
+
+
+def request_body(settings: JudgeSettings, request: Request, replicate: int, max_tokens: int) -> dict[str, Any]:
+    """Write the body of one chat completion."""
+    body: dict[str, Any] = {
+        "model": settings.model,
+        "messages": request.messages,
+        "response_format": {"type": "json_schema", "json_schema": request.schema},
+        token_limit_name(settings.base_url): max_tokens,
+    }
+    if request.is_logprobs:
+        body |= {"logprobs": True, "top_logprobs": MOST_TOP_LOGPROBS}
+    if settings.temperature is not None:
+        body["temperature"] = settings.temperature
+    if settings.seed is not None:
+        body["seed"] = settings.seed + replicate
+    if settings.service_tier is not None:
+        body["service_tier"] = settings.service_tier
+    return body
+
+
+def token_limit_name(base_url: str) -> str:
+    """The name under which an endpoint takes the limit of tokens in a reply."""
+    host = urlsplit(base_url).hostname or ""
+    return "max_completion_tokens" if host.endswith(CAPPED_BY_COMPLETION_TOKENS) else "max_tokens"

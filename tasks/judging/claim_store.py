@@ -1,0 +1,135 @@
+"""Where sessions write down what they will ask: one SQLite file beside the journals, shared by all processes."""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+
+CLAIMS_NAME = "claims.sqlite"
+BUSY_TIMEOUT_S = 30.0
+_OURS = 0x67626B31  # SQLite's application_id: "gbk1"
+_TABLES = (
+    "create table owners (id integer primary key, journal text not null unique)",
+    "create table claims (request_key text primary key, owner integer not null) without rowid",
+    f"pragma application_id = {_OURS}",
+)
+_FOREIGN = """
+select wanted.request_key, owners.journal
+from temp.wanted
+inner join claims on wanted.request_key = claims.request_key
+inner join owners on claims.owner = owners.id
+where owners.journal <> ?
+"""
+
+
+class ForeignFile(sqlite3.DatabaseError):
+    """The file is a database of something else."""
+
+    def __str__(self) -> str:
+        return "a database of something else"
+
+
+class ClaimStore:
+    """The claims of all sessions in one folder, by request key. An owner is the name of its journal.
+
+    No write-ahead log, which needs memory shared by all: the folder may lie on a disk shared by machines. Every method
+    is one transaction, and raises `sqlite3.Error` where the file is broken, foreign, stays locked, or can't be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._database = sqlite3.connect(
+            folder / CLAIMS_NAME, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._database.execute("pragma temp_store = memory")
+            with self._transaction():
+                self._make_tables()
+            self._database.execute("create temp table wanted (request_key text)")
+        except BaseException:
+            self._database.close()
+            raise
+
+    def claim(
+        self, owner: str, keys: Sequence[str], is_live: Callable[[str], bool]
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """Claim the keys that no living owner has.
+
+        Returns those that a living one has, and those taken over from a dead one, each with its owner. What dead ones
+        claimed besides is dropped.
+        """
+        with self._transaction(), self._wanted(keys):
+            others = dict(self._database.execute(_FOREIGN, [owner]).fetchall())
+            journals = [row[0] for row in self._database.execute("select journal from owners").fetchall()]
+            dead = {journal for journal in journals if journal != owner and not is_live(journal)}
+            for journal in dead:
+                self._drop(journal)
+            self._database.execute(
+                "insert or ignore into claims select request_key, ? from temp.wanted", [self._id_of(owner)]
+            )
+        live = {key: journal for key, journal in others.items() if journal not in dead}
+        return live, {key: journal for key, journal in others.items() if journal in dead}
+
+    def owners_of(self, owner: str, keys: Sequence[str]) -> dict[str, str]:
+        """Who else claims each key; those that nobody else does are left out."""
+        with self._transaction("deferred"), self._wanted(keys):
+            return dict(self._database.execute(_FOREIGN, [owner]).fetchall())
+
+    def take_over(self, owner: str, left: Mapping[str, str | None]) -> list[str]:
+        """Claim keys that were left by another owner, or by all (None); returns those that nobody was quicker with."""
+        with self._transaction(), self._wanted(list(left)):
+            now = dict(self._database.execute(_FOREIGN, [owner]).fetchall())
+            taken = [(key, self._id_of(owner)) for key, journal in left.items() if now.get(key) == journal]
+            self._database.executemany("insert or replace into claims values (?, ?)", taken)
+        return [key for key, _ in taken]
+
+    def release(self, owner: str, keys: Sequence[str]) -> None:
+        """Give up claims, so that others ask."""
+        with self._transaction():
+            number = self._id_of(owner)
+            self._database.executemany(
+                "delete from claims where request_key = ? and owner = ?", [(key, number) for key in keys]
+            )
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+    def _make_tables(self) -> None:
+        (application,) = self._database.execute("pragma application_id").fetchone()
+        if application == _OURS:
+            return
+        (table_count,) = self._database.execute("select count(*) from sqlite_master").fetchone()
+        if application or table_count:
+            raise ForeignFile
+        for statement in _TABLES:
+            self._database.execute(statement)
+
+    @contextmanager
+    def _transaction(self, kind: str = "immediate") -> Iterator[None]:
+        self._database.execute(f"begin {kind}")
+        try:
+            yield
+        except BaseException:
+            if self._database.in_transaction:  # SQLite rolls back by itself where the disk is full
+                self._database.execute("rollback")
+            raise
+        self._database.execute("commit")
+
+    @contextmanager
+    def _wanted(self, keys: Sequence[str]) -> Iterator[None]:
+        """The keys as a table of this connection alone."""
+        in_order = orjson.dumps(sorted(keys)).decode()  # the index's order, and one parameter: it takes half the time
+        self._database.execute("insert into temp.wanted select value from json_each(?)", [in_order])
+        yield
+        self._database.execute("delete from temp.wanted")
+
+    def _id_of(self, owner: str) -> int:
+        self._database.execute("insert or ignore into owners (journal) values (?)", [owner])
+        row = self._database.execute("select id from owners where journal = ?", [owner]).fetchone()
+        return int(row[0])
+
+    def _drop(self, owner: str) -> None:
+        self._database.execute("delete from claims where owner in (select id from owners where journal = ?)", [owner])
+        self._database.execute("delete from owners where journal = ?", [owner])

@@ -1,0 +1,164 @@
+"""Reading what `--judge` names: a model, a judge file, or recorded replies; and saying what is wrong with it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from rubrics.errors import JudgeSettingsError
+from tasks.judging.panels import CascadeFile, CascadeSettings, Judge, PanelFile, PanelSettings, PlainJudge
+from tasks.judging.settings import ADDRESS_VARIABLE, REPLAY_PREFIX, JudgeSettings, ReplaySettings, digest
+
+Read = TypeVar("Read", bound=BaseModel)
+_COMPOSED = ("panel", "cascade")
+
+
+def read_judge(judge: str, environ: Mapping[str, str]) -> Judge:
+    """Read what `--judge` names: `replay:FILE`, a judge file, or else a model's name.
+
+    Raises `JudgeSettingsError` that names the file, the setting, what was found and what is expected.
+    """
+    if not judge.startswith(REPLAY_PREFIX) and _is_file(Path(judge)):
+        path = Path(judge)
+        written = _read_judge_file(path)
+        if any(name in written for name in _COMPOSED):
+            return _read_composed(path, written, environ)
+        return _validate(written, environ, source=judge)
+    return _read_named(judge, environ, "--judge")
+
+
+def read_plain_judge(judge: str, environ: Mapping[str, str]) -> PlainJudge:
+    """Read a judge that is one: no panel, no cascade. Raises as `read_judge`."""
+    read = read_judge(judge, environ)
+    if isinstance(read, PanelSettings | CascadeSettings):
+        raise JudgeSettingsError(f"{judge}: found {read.judge}, expected a single judge")
+    return read
+
+
+def _read_named(judge: str, environ: Mapping[str, str], source: str) -> PlainJudge:
+    if judge.startswith(REPLAY_PREFIX):
+        return _replay_settings(Path(judge.removeprefix(REPLAY_PREFIX)))
+    return _validate({"model": judge}, environ, source=source)
+
+
+def _is_file(path: Path) -> bool:
+    return path.suffix in (".yaml", ".yml") or os.path.isfile(path)  # noqa: PTH113 - Path raises where a name is too long
+
+
+def _read_composed(path: Path, written: dict[str, Any], environ: Mapping[str, str]) -> Judge:
+    """A panel or a cascade, with the judges that it names."""
+    if "cascade" in written:
+        steps = _read_as(CascadeFile, path, written).cascade
+        first, then = _read_members(path, (steps.first, steps.then), environ)
+        return CascadeSettings(first, then, steps.when)
+    panel = _read_as(PanelFile, path, written)
+    return PanelSettings(_read_members(path, panel.panel, environ), panel.aggregate)
+
+
+def _read_members(path: Path, names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[PlainJudge, ...]:
+    members = tuple(_read_member(path, name, environ) for name in names)
+    digests = [member.judge_digest for member in members]
+    for name, found in zip(names, digests, strict=True):
+        if digests.count(found) > 1:
+            expected = "expected judges that differ; `replicates` asks one several times"
+            raise JudgeSettingsError(f"{path}: {name}: found the same judge twice, {expected}")
+    return members
+
+
+def _read_member(path: Path, name: str, environ: Mapping[str, str]) -> PlainJudge:
+    """A judge that a panel or cascade names: files by their place beside it."""
+    beside = path.parent / name
+    if name.startswith(REPLAY_PREFIX):
+        beside = path.parent / name.removeprefix(REPLAY_PREFIX)
+        return _replay_settings(beside)
+    if not _is_file(beside):
+        return _read_named(name, environ, str(path))
+    written = _read_judge_file(beside)
+    if any(key in written for key in _COMPOSED):
+        raise JudgeSettingsError(f"{path}: {name}: found a panel or a cascade, expected a single judge")
+    member = _validate(written, environ, source=str(beside))
+    if member.mode == "batch":
+        raise JudgeSettingsError(f"{beside}: mode: found batch in a panel or a cascade, expected reply or logprobs")
+    return member
+
+
+def _read_as(model: type[Read], path: Path, written: dict[str, Any]) -> Read:
+    try:
+        return model.model_validate(written)
+    except ValidationError as error:
+        known = "panel and aggregate" if model is PanelFile else "cascade: first, then, when"
+        faults = [_composed_fault(fault, str(path), known) for fault in error.errors()]
+        raise JudgeSettingsError("\n".join(faults)) from None
+
+
+def _composed_fault(fault: ErrorDetails, source: str, known: str) -> str:
+    setting = ".".join(str(step) for step in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f"{source}: {setting}: found an unknown setting, expected {known}"
+    if fault["type"] == "missing":
+        return f"{source}: {setting}: found nothing, expected a value"
+    return f"{source}: {setting}: found {fault['input']!r}, expected otherwise: {fault['msg']}"
+
+
+def _replay_settings(path: Path) -> ReplaySettings:
+    try:
+        return ReplaySettings(path, digest(path.read_bytes()))
+    except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise JudgeSettingsError(f"{path}: can't be read ({reason}), expected a file of recorded replies") from None
+
+
+def _read_judge_file(path: Path) -> dict[str, Any]:
+    try:
+        written = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected a judge file") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # PyYAML lets out what a bad date or number raises
+        raise JudgeSettingsError(f"{path}: found no YAML, expected a judge file: {_place(error)}") from None
+    if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
+        kinds = {type(None): "an empty file", list: "list", dict: "a setting whose name is no text"}
+        found = kinds.get(type(written), "a single value")
+        raise JudgeSettingsError(f"{path}: found {found}, expected settings such as `model: NAME`")
+    return written
+
+
+def _place(error: Exception) -> str:
+    """Where a YAML file breaks, without its text: someone may have written a key into it."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is not None:
+        return f"line {mark.line + 1}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    is_text = not isinstance(error, UnicodeDecodeError | yaml.reader.ReaderError)
+    return "a date or a number of it is none" if is_text else "it is not printable text in UTF-8"
+
+
+def _validate(written: dict[str, Any], environ: Mapping[str, str], source: str) -> JudgeSettings:
+    address = environ.get(ADDRESS_VARIABLE)
+    is_from_environment = "base_url" not in written and bool(address)
+    settings = written | ({"base_url": address} if is_from_environment else {})
+    try:
+        return JudgeSettings.model_validate(settings)
+    except ValidationError as error:
+        faults = [_fault(fault, source, is_from_environment) for fault in error.errors()]
+        raise JudgeSettingsError("\n".join(faults)) from None
+
+
+def _fault(fault: ErrorDetails, source: str, is_from_environment: bool) -> str:
+    """Say what is wrong with one setting. An unknown setting or an address may hold a secret, and is not shown."""
+    setting = ".".join(str(step) for step in fault["loc"])
+    if setting == "base_url":
+        place = f"environment: {ADDRESS_VARIABLE}" if is_from_environment else f"{source}: base_url"
+        is_ours = fault["type"] == "value_error"
+        expected = fault["msg"].removeprefix("Value error, ") if is_ours else "an address as text"
+        return f"{place}: found something else, expected {expected}"
+    if fault["type"] == "extra_forbidden":
+        return f"{source}: {setting}: found an unknown setting, expected one of {', '.join(JudgeSettings.model_fields)}"
+    if fault["type"] == "missing":
+        return f"{source}: {setting}: found nothing, expected a value"
+    expected = fault["msg"].removeprefix("Value error, ")
+    return f"{source}: {setting}: found {fault['input']!r}, expected otherwise: {expected}"

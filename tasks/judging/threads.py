@@ -1,0 +1,44 @@
+"""A thread with an event loop: where sessions ask."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+Returned = TypeVar("Returned")
+
+
+class JudgingThread:
+    """One thread with one event loop. Sessions with several judges share it, and so a budget, which is of one loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="judging", daemon=True)
+        self._cpu_s = 0.0
+
+    def start(self) -> None:
+        """Begin to run what is given."""
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Returned]) -> Returned:
+        """Run something in the thread, and wait for it in this one."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of the thread, up to its end."""
+        if self._thread.is_alive():
+            self._cpu_s = self.run(_thread_cpu_s())
+        return self._cpu_s
+
+    def end(self) -> None:
+        """Stop, and wait for it."""
+        self._cpu_s = self.cpu_s
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _thread_cpu_s() -> float:
+    return time.thread_time()

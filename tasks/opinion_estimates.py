@@ -1,0 +1,96 @@
+"""What opinions will take: each judge by its own past, the second of a cascade by how often it was asked."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import duckdb
+
+from tasks.estimates import Estimate, History, estimate_questions, read_history
+from tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, member_names, members_of
+from tasks.judging.settings import JudgeSettings
+from tasks.plan_files import Tallies, Tally
+
+FEWEST_FIRST_OPINIONS = 20  # below it the past says too little of how often the second judge is asked
+_ESCALATED = """
+with asked as (
+    select opinions.run_id, opinions.output_id, opinions.criterion_id, bool_or(opinions.judge = $then) as is_escalated
+    from opinions
+    inner join runs on opinions.run_id = runs.run_id
+    where runs.judge = $judge and json_extract(runs.settings, '$.judge') = json($identity) and not opinions.is_swapped
+    group by opinions.run_id, opinions.output_id, opinions.criterion_id
+    having bool_or(opinions.judge = $first)
+)
+
+select count(*), avg(is_escalated::integer) from asked
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the ledger says of each member. escalated_rate: how often a cascade asked its second judge, 1 if unknown."""
+
+    histories: tuple[History, ...]
+    escalated_rate: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpinionEstimate:
+    """What one opinion on a criterion takes. at_most_count: of its requests, those that depend on another opinion."""
+
+    replayed_count: int
+    request_count: int
+    at_most_count: int
+    estimate: Estimate
+
+
+def read_past(ledger: duckdb.DuckDBPyConnection, judge: Judge) -> Past:
+    """Sum up the past of a judge, or of each member."""
+    histories = tuple(
+        read_history(ledger, member.judge) if isinstance(member, JudgeSettings) else History()
+        for member in members_of(judge)
+    )
+    return Past(histories, _escalated_rate(ledger, judge) if isinstance(judge, CascadeSettings) else 1.0)
+
+
+def estimate_opinion(
+    judge: Judge, opinion: Opinion, criterion_id: str, tally: Tally, past: Past, begun: set[int]
+) -> OpinionEstimate:
+    """What one opinion on a criterion takes. begun: the judges with questions about the outputs already; kept up."""
+    index = opinion.judge_index
+    member = members_of(judge)[index]
+    if not isinstance(member, JudgeSettings):
+        return OpinionEstimate(tally.row_count, 0, 0, Estimate())
+    count, byte_count, at_most_count = tally.request_count, tally.prompt_bytes, 0
+    if isinstance(judge, CascadeSettings) and index == THEN and criterion_id not in judge.when.criteria:
+        at_most_count = count
+        count = math.ceil(count * past.escalated_rate)
+        byte_count = math.ceil(byte_count * past.escalated_rate)
+    is_first = index not in begun
+    if tally.request_count:
+        begun.add(index)
+    estimate = estimate_questions(past.histories[index], member, criterion_id, count, byte_count, is_first=is_first)
+    return OpinionEstimate(tally.replayed_count, tally.request_count, at_most_count, estimate)
+
+
+def asked_judges(tallies: Mapping[str, Tallies]) -> tuple[int, ...]:
+    """The members that something is left to ask of, by their place."""
+    asked = {opinion.judge_index for each in tallies.values() for opinion, tally in each.items() if tally.request_count}
+    return tuple(sorted(asked))
+
+
+def _escalated_rate(ledger: duckdb.DuckDBPyConnection, judge: CascadeSettings) -> float:
+    names = member_names(judge)
+    given = {
+        "judge": judge.judge,
+        "identity": json.dumps(judge.identity),
+        "first": names[FIRST],
+        "then": names[THEN],
+    }
+    try:
+        found = ledger.execute(_ESCALATED, given).fetchone()
+    except duckdb.CatalogException:  # no lake yet, or one of an earlier gradebook
+        return 1.0
+    count, rate = found or (0, None)
+    return float(rate) if rate is not None and count >= FEWEST_FIRST_OPINIONS else 1.0

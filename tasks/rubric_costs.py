@@ -1,0 +1,195 @@
+"""What a change of the rubric or the judge costs a run, told before it is made: nothing is asked, nothing is kept."""
+
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from rubrics.errors import InputError
+from rubrics.judging.prompt import criterion_digest
+from rubrics.model import Criterion, Rubric
+from rubrics.outputs import SHARD_SCHEMA
+from tasks.case_criteria import write_case_criteria
+from tasks.judging.judge_files import read_plain_judge
+from tasks.judging.panels import COMPOSED_PREFIXES
+from tasks.judging.settings import REPLAY_PREFIX, JudgeSettings, ReplaySettings
+from tasks.lake import Lake, connect, upgrade_lake
+from tasks.plan import RunPlan, plan_run
+from tasks.requirements import Row, read_rows
+from tasks.rubric_versions import find_rubric, stored_rubric
+from tasks.shards import write_shard
+from tasks.wording import counted
+from tasks.workspace import RunFolder
+
+SHARD_ROWS = 50_000
+
+_OUTPUTS = """
+select output_id, case_id, model, checkpoint, sample_index, prompt, output, reference, context, metadata, criteria
+from outputs where output_id in (select output_id from output_scores where run_id = ?)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CostChange:
+    """What a run's outputs cost with its rubric and judge, and with others; each as if nothing had been judged yet.
+
+    rest: what the others would have to be asked today, given what the ledger holds. Texts of `--feedback llm` count in
+    none of them.
+    """
+
+    run_id: str
+    output_count: int
+    earlier: RunPlan
+    later: RunPlan
+    rest: RunPlan
+    words: tuple[str, ...]  # what changes, for people
+
+    @property
+    def difference_usd(self) -> float | None:
+        """Dollars more a run, below 0 where it gets cheaper; None where a price is unknown."""
+        earlier_usd, later_usd = self.earlier.cost_usd, self.later.cost_usd
+        return None if earlier_usd is None or later_usd is None else later_usd - earlier_usd
+
+    @property
+    def sentence(self) -> str:
+        """The difference in one line: +$3.20 a run: 2 more judged criteria (tone, depth)."""
+        return f"{self._difference_words()} a run: {'; '.join(self.words) or 'the same judged criteria'}"
+
+    def as_json(self) -> Row:
+        """One JSON object: what `--json` prints."""
+        return {
+            "run_id": self.run_id,
+            "output_count": self.output_count,
+            "difference_usd": self.difference_usd,
+            "sentence": self.sentence,
+            "earlier": _plan_json(self.earlier),
+            "later": _plan_json(self.later),
+            "rest": _plan_json(self.rest),
+        }
+
+    def _difference_words(self) -> str:
+        difference = self.difference_usd
+        if difference is None:
+            more = self.later.request_count - self.earlier.request_count
+            return f"price unknown, {more:+,} requests"
+        digits = 2 if abs(difference) >= 1 else 4
+        sign = "-" if difference < 0 else "+"
+        return f"{sign}${abs(difference):,.{digits}f}"
+
+
+def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name: str | None) -> CostChange:
+    """Price a published run's outputs with another rubric, another judge or both.
+
+    The run's own judge is known by its model alone: unless judge_name names a judge file of the same model, it is
+    priced by the price list. Raises `InputError` for an unknown or unfinished run, and for whatever is wrong with the
+    two names.
+    """
+    upgrade_lake(lake)
+    run = _published_run(lake, run_id)
+    earlier_rubric = stored_rubric(lake, f"{run['rubric_id']}@{run['rubric_version']}")
+    if earlier_rubric is None:
+        raise InputError(f"run: found no rubric {run['rubric_id']} in {lake.name}, expected the one of run {run_id}")
+    later_rubric = earlier_rubric if rubric_name is None else find_rubric(rubric_name, lake)
+    later_judge = _later_judge(run, judge_name)
+    earlier_judge = _earlier_judge(run, later_judge)
+    with tempfile.TemporaryDirectory(prefix="gradebook-cost-") as temporary:
+        folder = RunFolder(Path(temporary) / "preview")
+        shards, output_count = _write_shards(lake, run_id, folder)
+        write_case_criteria(folder, shards)
+        # One folder for all: the plans' files are not read here, and the next one writes over them.
+        earlier = plan_run(lake, folder, earlier_rubric, earlier_judge, shards, output_count, is_anew=True)
+        later = plan_run(lake, folder, later_rubric, later_judge, shards, output_count, is_anew=True)
+        rest = plan_run(lake, folder, later_rubric, later_judge, shards, output_count)
+    words = (*_rubric_words(earlier_rubric, later_rubric), *_judge_words(run, later_judge))
+    return CostChange(run_id, output_count, earlier, later, rest, words)
+
+
+def _published_run(lake: Lake, run_id: str) -> Row:
+    with connect(lake, read_only=True) as connection:
+        rows = read_rows(connection, "select * from runs where run_id = ?", run_id)
+    if not rows:
+        raise InputError(f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists")
+    if rows[0]["status"] != "published":
+        raise InputError(f"run: {run_id} is {rows[0]['status']}, expected a published run: its outputs are kept")
+    return rows[0]
+
+
+def _later_judge(run: Row, judge_name: str | None) -> JudgeSettings:
+    name = judge_name or run["judge"]
+    if name is None or (judge_name is None and name.startswith((REPLAY_PREFIX, *COMPOSED_PREFIXES))):
+        found = "no judge" if name is None else name
+        raise InputError(f"--judge: found none, and {run['run_id']} had {found}; expected a judge to price")
+    judge = read_plain_judge(name, os.environ)
+    if isinstance(judge, ReplaySettings):
+        raise InputError(f"--judge: found {name}, expected a judge that is asked: recorded replies cost nothing")
+    return judge
+
+
+def _earlier_judge(run: Row, later: JudgeSettings) -> JudgeSettings | None:
+    """The judge of the run; None where nobody was asked, which costs nothing."""
+    name = run["judge"]
+    if name is None or name.startswith(REPLAY_PREFIX):
+        return None
+    if name == later.judge:
+        return later
+    if name.startswith(COMPOSED_PREFIXES):
+        raise InputError(f"--judge: found the run's judge {name}, expected a single judge: what it cost is in `cost`")
+    judge = read_plain_judge(name, os.environ)
+    return judge if isinstance(judge, JudgeSettings) else None
+
+
+def _write_shards(lake: Lake, run_id: str, folder: RunFolder) -> tuple[tuple[str, ...], int]:
+    """The outputs of a run as shards, and how many they are."""
+    shards: list[str] = []
+    output_count = 0
+    (folder.path / "shards").mkdir(parents=True)
+    with connect(lake, read_only=True) as connection:
+        for batch in connection.execute(_OUTPUTS, [run_id]).to_arrow_reader(SHARD_ROWS):
+            path = folder.path / "shards" / f"shard-{len(shards):05d}.parquet"
+            write_shard(pa.Table.from_batches([batch]).cast(SHARD_SCHEMA), path)
+            shards.append(str(path))
+            output_count += batch.num_rows
+    return tuple(shards), output_count
+
+
+def _rubric_words(earlier: Rubric, later: Rubric) -> list[str]:
+    old, new = _judged(earlier), _judged(later)
+    added = [criterion_id for criterion_id in new if criterion_id not in old]
+    removed = [criterion_id for criterion_id in old if criterion_id not in new]
+    changed = [
+        criterion_id
+        for criterion_id, criterion in new.items()
+        if criterion_id in old and criterion_digest(criterion) != criterion_digest(old[criterion_id])
+    ]
+    words = []
+    if added:
+        words.append(f"{counted(len(added), 'more judged criterion', 'more judged criteria')} ({', '.join(added)})")
+    if removed:
+        less = (
+            f"{len(removed)} less" if added else counted(len(removed), "judged criterion less", "judged criteria less")
+        )
+        words.append(f"{less} ({', '.join(removed)})")
+    if changed:
+        words.append(f"{len(changed)} with another text ({', '.join(changed)})")
+    return words
+
+
+def _judged(rubric: Rubric) -> dict[str, Criterion]:
+    return {criterion.id: criterion for criterion in rubric.criteria if criterion.method.type == "judge"}
+
+
+def _judge_words(run: Row, judge: JudgeSettings) -> list[str]:
+    return [] if run["judge"] == judge.judge else [f"{judge.judge} instead of {run['judge'] or 'no judge'}"]
+
+
+def _plan_json(plan: RunPlan) -> Row:
+    return {
+        "request_count": plan.request_count,
+        "replayed_count": plan.replayed_count,
+        "cost_usd": plan.cost_usd,
+        "cost_low_usd": plan.cost_low_usd,
+        "cost_high_usd": plan.cost_high_usd,
+        "criteria": [asdict(criterion) for criterion in plan.criteria],
+    }
