@@ -7,7 +7,7 @@ from functools import partial
 from tasks.judging.member_sessions import Money, Session, opened_sessions, probe_members
 from tasks.judging.panels import FIRST, CascadeSettings
 from tasks.judging.session import JudgingSession
-from tasks.ledger import held_judgments, settle_journals
+from tasks.ledger import held_judgments, settle_run
 from tasks.plan import RunPlan
 from tasks.plan_files import open_keys
 from tasks.progress import reporter
@@ -37,14 +37,18 @@ def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
         # One thread asks for all criteria, so what it took is no single one's.
         keep_timing(run.folder, Timing("score", cpu_s=cpu_s))
     finally:
-        settle_journals(run.lake)
+        settle_run(run.lake, run.run_id)
 
 
 def _claim(run: Run, sessions: tuple[Session, ...]) -> None:
     """Say what is going to be asked, so that runs beside this one wait for its replies instead of paying for their own.
 
-    What a cascade may ask later is left out: who waits for it could wait in vain.
+    What a cascade may ask later is left out: who waits for it could wait in vain. So are packs, whose criteria may be
+    claimed by several, and judges under a limit of Prefect's: who holds a place there must not wait for who needs it.
     """
     for index, session in enumerate(sessions):
-        if isinstance(session, JudgingSession) and not (isinstance(run.judge, CascadeSettings) and index != FIRST):
-            session.claim(open_keys(run.folder, index), partial(held_judgments, run.lake))
+        is_later = isinstance(run.judge, CascadeSettings) and index != FIRST
+        if isinstance(session, JudgingSession) and not is_later:
+            settings = session.settings
+            if settings.packing == 1 and settings.concurrency_limit is None:
+                session.claim(open_keys(run.folder, index), partial(held_judgments, run.lake))

@@ -12,7 +12,7 @@ from tasks.judging.batches.record import has_open_batches
 from tasks.judging.prices import find_price
 from tasks.judging.questions import Askable
 from tasks.judging.settings import JudgeSettings
-from tasks.ledger import settle_journals
+from tasks.ledger import settle_run
 from tasks.plan import RunPlan, plan_run
 from tasks.runs import Run
 from tasks.scoring.questions import shard_questions
@@ -38,7 +38,7 @@ def ask_run_in_batches(run: Run, ingested: Ingested, planned: RunPlan) -> RunPla
         with timed(run.folder, "score"):
             ask_in_batches(_job(run, ingested, judge))
     finally:
-        settle_journals(run.lake)
+        settle_run(run.lake, run.run_id)
     with timed(run.folder, "plan"):
         left = plan_run(
             run.lake, run.folder, run.rubric, judge, ingested.shards, ingested.output_count, folders=run.folders
@@ -55,7 +55,8 @@ def _job(run: Run, ingested: Ingested, judge: JudgeSettings) -> BatchJob:
         journal_folder=run.lake.journal_folder,
         budget_record=run.folder.path / "budget.jsonl",
         budget_usd=run.request.budget_usd,
-        questions_of=partial(_open_questions, run, ingested, judge),
+        questions_of=partial(_questions, run, ingested, judge, is_held_too=False),
+        planned_questions_of=partial(_questions, run, ingested, judge, is_held_too=True),
         shard_count=len(ingested.shards),
         deadline=run.request.deadline,
         is_submitting=judge.mode == "batch",
@@ -63,6 +64,10 @@ def _job(run: Run, ingested: Ingested, judge: JudgeSettings) -> BatchJob:
     )
 
 
-def _open_questions(run: Run, ingested: Ingested, judge: JudgeSettings, shard_index: int) -> Iterator[Askable[Any]]:
+def _questions(
+    run: Run, ingested: Ingested, judge: JudgeSettings, shard_index: int, *, is_held_too: bool
+) -> Iterator[Askable[Any]]:
     shard = ingested.shards[shard_index]
-    yield from shard_questions(run.folder, run.rubric, shard, shard_index, judge.style, run.folders)
+    yield from shard_questions(
+        run.folder, run.rubric, shard, shard_index, judge.style, run.folders, is_held_too=is_held_too
+    )

@@ -76,7 +76,7 @@ class PlannedMedia:
             return case
         shown = self._media.show(case)
         if shown.media_fault is None and media_digest(shown.media, None) != planned:
-            return replace(case, media_fault=CHANGED)
+            return replace(shown, media=(), media_fault=CHANGED)  # with the places in the text, on which labels hang
         return shown
 
 

@@ -29,7 +29,7 @@ replies as (
     select run_id, output_id, criterion_id, request_key, service_tier, asked_at, prompt_bytes,
         prompt_tokens, cached_tokens, completion_tokens
     from judged
-    where judge = $judge and attempts > 0 and prompt_tokens > 0
+    where judge = $judge and (attempts > 0 or prompt_bytes is not null) and prompt_tokens > 0
     order by asked_at desc
     limit $most
 )
@@ -75,7 +75,7 @@ _RATES = """
 select
     coalesce(sum(cached_tokens) filter (is_first) / sum(prompt_tokens) filter (is_first), 0.0),
     coalesce(sum(cached_tokens) filter (not is_first) / sum(prompt_tokens) filter (not is_first), 0.0),
-    mode(service_tier),
+    mode(service_tier) filter (service_tier not in ('batch', 'flex')),
 from recent_questions
 """
 

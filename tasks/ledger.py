@@ -1,5 +1,6 @@
 """The ledger: every reply that was paid for, moved from the journals into the lake's table `judgments`."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import pyarrow as pa
 from rubrics.errors import InputError
 from rubrics.judgments import JUDGMENT_SCHEMA
 from tasks.judging.journal import read_journal, settled_journals
-from tasks.lake import Lake, commit, connect
+from tasks.lake import Lake, commit, connect, upgrade_lake
 
 BATCH_ROWS = 50_000
+SETTLE_TRIES, SETTLE_WAIT_S = 50, 0.1
 _HELD = """
 select {names}
 from judgments
@@ -32,6 +34,19 @@ def settle_journals(lake: Lake) -> int:
             settled_count += _insert(lake, judgments, path)
         path.unlink(missing_ok=True)
     return settled_count
+
+
+def settle_run(lake: Lake, run_id: str) -> None:
+    """Move the journals of a run that is done asking into the ledger, and whatever else is there.
+
+    Another process may look into one of them at that moment, and hold it: then it is tried again, for some seconds.
+    """
+    settle_journals(lake)
+    for _ in range(SETTLE_TRIES):
+        if not any(lake.journal_folder.glob(f"{run_id}.*.jsonl")):
+            return
+        time.sleep(SETTLE_WAIT_S)
+        settle_journals(lake)
 
 
 def run_judgments(lake: Lake, run_id: str) -> Iterator[pa.Table]:
@@ -54,6 +69,7 @@ def held_judgments(lake: Lake, keys: list[str]) -> dict[str, dict[str, Any]]:
 def find_judgments(lake: Lake, name: str) -> list[dict[str, Any]]:
     """The judgments of a request key or of an output, the earliest first. Raises `InputError` where there is none."""
     names = ", ".join(JUDGMENT_SCHEMA.names)
+    upgrade_lake(lake)
     with connect(lake, read_only=True) as connection:
         found = connection.execute(
             f"select {names} from judgments where request_key = $name or output_id = $name "

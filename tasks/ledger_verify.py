@@ -241,10 +241,10 @@ class _Verifier:
             self._find(row, "output_id", row["output_id"], found_id)
         if has_media(row["prompt"], row["output"]):  # the files are not in the lake
             return self.verification.skip(WITH_MEDIA)
-        if run.judges[0].identity.get("packing", 1) != 1:
-            return self.verification.skip(PACKED)
         digest = criterion_digest(criterion)
         keys = {request_key(each.digest, digest, case, row["replicate"]): each for each in run.judges}
+        if row["request_key"] not in keys and any(each.identity.get("packing", 1) != 1 for each in run.judges):
+            return self.verification.skip(PACKED)
         key = row["request_key"] if row["request_key"] in keys else next(iter(keys))
         self.verification.recomputed_count += 1
         if key != row["request_key"]:

@@ -39,7 +39,7 @@ billed as (
         (judgments.prompt_tokens + judgments.completion_tokens = 0 and judgments.cost_usd is null) as is_uncounted,
     from judgments
     left join own on judgments.run_id = own.run_id and judgments.criterion_id = own.criterion_id
-    where judgments.attempts > 0
+    where (judgments.attempts > 0 or judgments.prompt_bytes is not null)  -- what was recorded was never sent
         and ($run is null or judgments.run_id = $run)
         and ($since is null or judgments.asked_at >= $since)
 ),

@@ -30,7 +30,7 @@ from tests.loopback_batches import LoopbackBatches
 from tests.loopback_faults import BODY_FAULTS, TEXT_FAULTS, send_broken
 from tests.loopback_limits import PrefixCache, RequestLimit, drawn_fault
 
-STATUSES = {word: int(word) for word in ("500", "503", "408", "400", "404", "413", "429", "401")}
+STATUSES = {word: int(word) for word in ("500", "503", "408", "400", "404", "403", "413", "429", "401")}
 STATUSES |= {"quota": 429, "context too long": 400}
 
 

@@ -10,13 +10,15 @@ CAPPED_BY_COMPLETION_TOKENS = ("api.openai.com", ".openai.azure.com")  # their n
 MOST_TOP_LOGPROBS = 20  # what endpoints give at most
 
 
-def request_body(settings: JudgeSettings, request: Request, replicate: int, max_tokens: int) -> dict[str, Any]:
-    """Write the body of one chat completion."""
+def request_body(
+    settings: JudgeSettings, request: Request, replicate: int, max_tokens: int, base_url: str | None = None
+) -> dict[str, Any]:
+    """Write the body of one chat completion. base_url: where it is sent, if not to the judge's own address."""
     body: dict[str, Any] = {
         "model": settings.model,
         "messages": request.messages,
         "response_format": {"type": "json_schema", "json_schema": request.schema},
-        token_limit_name(settings.base_url): max_tokens,
+        token_limit_name(base_url or settings.base_url): max_tokens,
     }
     if request.is_logprobs:
         body |= {"logprobs": True, "top_logprobs": MOST_TOP_LOGPROBS}

@@ -36,6 +36,7 @@ class Claims:
         self._foreign: set[str] = set()
         self._waiting: dict[str, asyncio.Future[Row | None]] = {}
         self._released: list[str] = []
+        self._is_stopped = False
         self._jobs: dict[_Job, asyncio.Task[None]] = {}
         self._store: ClaimStore | None = None
         try:
@@ -70,12 +71,18 @@ class Claims:
         None comes where its session ended, was killed, or released it. Who waits for the same key gets the same.
         """
         found = self._find(key)
-        if found is not None or key not in self._foreign:
+        if found is not None or key not in self._foreign or self._is_stopped:
             return found
         if key not in self._waiting:
             self._waiting[key] = asyncio.get_running_loop().create_future()
         self._start(self._watch)
         return await asyncio.shield(self._waiting[key])
+
+    def stop(self) -> None:
+        """Let all who wait go on; they know themselves why nothing is to be asked. Called in the event loop."""
+        self._is_stopped = True
+        for future in self._take(list(self._waiting)).values():
+            future.set_result(None)
 
     def release(self, key: str) -> None:
         """Give up a claim whose reply gave no level, so that whoever waits for it asks. Called in the event loop."""
@@ -120,7 +127,7 @@ class Claims:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _take(self, keys: Iterable[str]) -> dict[str, asyncio.Future[Row | None]]:
-        taken = {key: self._waiting.pop(key) for key in keys}
+        taken = {key: self._waiting.pop(key) for key in keys if key in self._waiting}
         return {key: future for key, future in taken.items() if not future.done()}
 
     def _look(self, keys: list[str]) -> dict[str, Row | None]:

@@ -96,9 +96,8 @@ class JudgeClient:
             request = question.request()
         except UnreadableMedia as fault:  # nothing was sent
             return Outcome("unscored", reason=str(fault))
-        parts = request.parts or (question,)
-        max_tokens = (request.max_tokens or self._settings.max_tokens) * len(parts)
-        call = _Call(question, request, parts, request.messages, max_tokens)
+        limits = (part or self._settings.max_tokens for part in request.part_tokens or (request.max_tokens,))
+        call = _Call(question, request, request.parts or (question,), request.messages, sum(limits))
         chances = [CUT_OFF, MENDED]
         read = await self._ask(call)
         while isinstance(read, ReadReply) and (chance := _chance(chances, read)):
@@ -168,7 +167,9 @@ class JudgeClient:
         call.attempts += 1
         call.request_count += 1
         call.asked_at = datetime.now(UTC)
-        body = request_body(self._settings, call.request, call.question.replicate, call.max_tokens)
+        body = request_body(
+            self._settings, call.request, call.question.replicate, call.max_tokens, base_url=line.base_url
+        )
         try:
             return await line.endpoint.send(body | {"messages": call.messages})
         except EndpointUnavailable as fault:
@@ -179,7 +180,9 @@ class JudgeClient:
         reads = read_parts(call.request, reply)
         columns = reply_columns(reply, paid_usd, call.prompt_bytes, call.attempts, call.asked_at)
         judgments = [
-            judgment_row(self._run_id, part, self._settings.judge, read) | share
+            judgment_row(self._run_id, part, self._settings.judge, read)
+            | share
+            | {"prompt_digest": call.question.prompt_digest}
             for part, read, share in zip(call.parts, reads, shared_columns(columns, len(reads)), strict=True)
         ]
         self._journal.append(*judgments)
@@ -187,7 +190,7 @@ class JudgeClient:
         for place, each in enumerate(reads):
             if place not in call.reads or call.reads[place].status != "scored":
                 call.reads[place] = each
-        read = next((each for each in call.reads.values() if each.status in CUT_OFF | MENDED), reads[0])
+        read = next((each for each in call.reads.values() if each.status in CUT_OFF | MENDED), call.reads[0])
         if read.status == "no_logprobs" and not self.is_ever_answered:
             raise EndpointUnavailable(
                 f"{self._address}: {self._settings.model} gives no log-probabilities, which `mode: logprobs` "
@@ -215,7 +218,7 @@ class JudgeClient:
 
     def _give_up(self, failure: Failure) -> Failure:
         """Count a call that got no reply; raises when this looks like the end of the endpoint, not of the call."""
-        self._refused_count += not failure.is_retried
+        self._refused_count += not (failure.is_retried or failure.is_of_request)
         self._outlasted_count += failure.is_outlasted
         if failure.is_outlasted and (not failure.is_answered or self._outlasted_count >= MOST_CALLS_OUTLASTED):
             raise EndpointUnavailable(

@@ -24,6 +24,7 @@ from tasks.judging.prices import Usage
 from tasks.judging.retries import is_retried, retry_after_s
 from tasks.judging.settings import Address, JudgeSettings
 
+CODES_OF_REQUESTS = ("context_length_exceeded", "content_filter", "content_policy_violation")  # of HTTP 400
 IDLE_S = 4.0  # below the 5 s after which common servers hang up on an idle connection
 MOST_MESSAGE_LENGTH = 300
 MOST_NAME_LENGTH = 200
@@ -53,6 +54,7 @@ class Failure:
     is_retried: bool
     may_be_billed: bool  # it may have reached the model
     is_rate_limit: bool = False
+    is_of_request: bool = False  # refused for what it asks: another one may fare better
     is_outage: bool = False  # nobody answered, or somebody who could not
     is_answered: bool = False  # with an HTTP status
     is_outlasted: bool = False  # the endpoint has been gone for longer than anybody waits
@@ -72,6 +74,7 @@ class Endpoint:
 
     def __init__(self, settings: JudgeSettings, address: Address, key: str) -> None:
         self._model = settings.model
+        self._has_answered = False
         self._timeout_s = settings.timeout_s
         self._address = address
         self._secret = key if len(key) >= SHORTEST_SECRET else None
@@ -103,6 +106,7 @@ class Endpoint:
         except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
             failure = _connection_failure(error, self._address)
         else:
+            self._has_answered = True
             latency_ms = (time.perf_counter() - started) * 1000
             return replace(self._read(raw.content, latency_ms), headers=raw.headers)
         return failure
@@ -120,7 +124,7 @@ class Endpoint:
 
     def _status_failure(self, error: openai.APIStatusError) -> Failure:
         status, headers = error.status_code, error.response.headers
-        if status in (401, 403):
+        if status == 401 or (status == 403 and not self._has_answered):  # later it may be about what was asked
             raise refused_key(self._address, status) from None
         if error.code == "insufficient_quota" or error.type == "insufficient_quota":
             told = f"{self._address.base_url} answered HTTP {status}: the quota is used up"
@@ -140,6 +144,7 @@ class Endpoint:
             is_retried=is_retried(status),
             may_be_billed=False,
             is_rate_limit=status == 429,
+            is_of_request=status == 413 or error.code in CODES_OF_REQUESTS,
             is_outage=status >= 500,
             is_answered=True,
             retry_after_s=retry_after_s(headers, _endpoint_time(headers)),
@@ -259,7 +264,7 @@ def _choices(logprobs: object) -> TokenChoices | None:
             tuple((str(each["token"]), float(each["logprob"])) for each in (token, *(token.get("top_logprobs") or ())))
             for token in content
         )
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         return None
 
 

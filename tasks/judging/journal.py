@@ -193,8 +193,9 @@ def _read_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
         judgment = orjson.loads(line)
     except orjson.JSONDecodeError:
         raise LakeError(f"{path}:{number}: found no JSON, expected a judgment") from None
-    if not isinstance(judgment, dict) or judgment.keys() != _NAMES:
+    if not isinstance(judgment, dict) or not judgment.keys() <= _NAMES:
         raise LakeError(f"{path}:{number}: found other columns, expected those of a judgment")
+    judgment = dict.fromkeys(_NAMES) | judgment  # an earlier gradebook wrote fewer
     missing = [name for name in _REQUIRED if judgment[name] is None]
     if missing:
         raise LakeError(f"{path}:{number}: found null in {', '.join(missing)}, expected a value")

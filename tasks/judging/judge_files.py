@@ -151,8 +151,10 @@ def _validate(written: dict[str, Any], environ: Mapping[str, str], source: str) 
 def _fault(fault: ErrorDetails, source: str, is_from_environment: bool) -> str:
     """Say what is wrong with one setting. An unknown setting or an address may hold a secret, and is not shown."""
     setting = ".".join(str(step) for step in fault["loc"])
-    if setting == "base_url":
-        place = f"environment: {ADDRESS_VARIABLE}" if is_from_environment else f"{source}: base_url"
+    if fault["loc"] and fault["loc"][-1] == "key":
+        return f"{source}: {setting}: found something else, expected env:VARIABLE or secret:BLOCK, not the key itself"
+    if fault["loc"] and fault["loc"][-1] == "base_url":
+        place = f"environment: {ADDRESS_VARIABLE}" if is_from_environment else f"{source}: {setting}"
         is_ours = fault["type"] == "value_error"
         expected = fault["msg"].removeprefix("Value error, ") if is_ours else "an address as text"
         return f"{place}: found something else, expected {expected}"

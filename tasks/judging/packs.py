@@ -107,10 +107,10 @@ class PackedQuestion:
             messages,
             packed_schema(labels, first.style),
             lambda text, finish_reason, refusal, _choices: read_parts(text, finish_reason, refusal)[0],
-            max((getattr(criterion.method, "max_tokens", None) or 0 for criterion in criteria), default=0) or None,
             repair=repair,
             parts=self.questions,
             read_parts=read_parts,
+            part_tokens=tuple(getattr(criterion.method, "max_tokens", None) for criterion in criteria),
         )
 
     def answer(self, outcome: Outcome) -> PackedAnswers:

@@ -48,6 +48,7 @@ class Request:
     repair: Repair | None = None  # None: a useless reply is asked for again as it was
     parts: tuple["Askable[Any]", ...] = ()  # of a pack: what is asked together; each gets a judgment of its own
     read_parts: PartsReader | None = None  # of a pack: one reading a part
+    part_tokens: tuple[int | None, ...] = ()  # of a pack: max_tokens of each part
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,15 @@ class JudgingSession:
             claims.release(key)
         return outcome
 
+    def _stop(self, fault: UnfinishedError) -> None:
+        if self._client is not None:
+            self._client.stop(fault)
+        if self._claims is not None:
+            self._claims.stop()
+
     async def _disconnect(self) -> None:
         """Stop whatever still runs: only an interrupted caller leaves something behind."""
+        self._stop(UnfinishedError("the judging was interrupted"))
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()
@@ -163,7 +170,7 @@ class JudgingSession:
             self._opened_client.check_stopped()
             asking.on_answer(question.answer(await self._opened_answers.answer(question)))
         except UnfinishedError as fault:
-            self._opened_client.stop(fault)  # what can't go on for one can't for any
+            self._stop(fault)  # what can't go on for one can't for any
             asking.faults.append(fault)
         except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` once the others are done
             asking.faults.append(error)

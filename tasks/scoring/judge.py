@@ -148,8 +148,6 @@ def _count_replays(timing: Timing, rows: OpinionRows) -> None:
         timing.row_count = table.num_rows
         replayed = table.filter(table.column("is_replayed"))
         timing.replayed_count += replayed.num_rows
-        held = replayed.filter(replayed.column("status").is_valid()).column(
-            "cost_usd"
-        )  # what was recorded cost nothing
+        held = replayed.column("saved_usd")  # 0 for what was recorded
         saved_usd.append(None if held.null_count else float(pc.sum(held).as_py() or 0.0))
     timing.saved_usd = None if None in saved_usd else sum(each for each in saved_usd if each is not None)

@@ -166,6 +166,8 @@ class _Told:
                 "rationale": answer.rationale,
                 "reason": answer.reason,
                 "distribution": answer.distribution,
+                "paid_by": answer.paid_by,  # by a run beside this one; what this one paid is not saved
+                "saved_usd": answer.cost_usd if answer.paid_by is not None else 0.0,
             }
         )
         if len(self._rows) >= BATCH_ROWS:

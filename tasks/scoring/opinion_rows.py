@@ -16,12 +16,8 @@ from rubrics.verdicts import verdict_table
 from tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, PanelSettings, member_names
 from tasks.plan_files import rows_of
 
-TOLD_SCHEMA = pa.schema(
-    [
-        pa.field(name, pa.string())
-        for name in ("output_id", "criterion_id", "level_id", "evidence", "rationale", "reason", "distribution")
-    ]
-)
+_TEXTS = ("output_id", "criterion_id", "level_id", "evidence", "rationale", "reason", "distribution", "paid_by")
+TOLD_SCHEMA = pa.schema([*(pa.field(name, pa.string()) for name in _TEXTS), pa.field("saved_usd", pa.float64())])
 _TOLD = ("level_id", "evidence", "rationale", "distribution")
 
 Told = Mapping[Opinion, pa.Table]  # what was asked and answered, as `TOLD_SCHEMA`
@@ -52,7 +48,9 @@ def opinion_rows(keys: pa.Array, planned: pa.Table, told: pa.Table | None) -> pa
     columns = {name: pc.if_else(is_held, held.column(name), said.column(name)) for name in _TOLD}
     reasons = pc.if_else(said.column("output_id").is_valid(), said.column("reason"), pa.scalar("not_asked"))
     columns["reason"] = pc.if_else(is_held, pa.scalar(None, pa.string()), reasons)
-    return pa.table(columns | {name: held.column(name) for name in ("status", "request_key", "cost_usd", "paid_by")})
+    columns["paid_by"] = pc.coalesce(held.column("paid_by"), said.column("paid_by"))
+    columns["saved_usd"] = pc.if_else(is_held, held.column("cost_usd"), said.column("saved_usd"))
+    return pa.table(columns | {name: held.column(name) for name in ("status", "request_key")})
 
 
 def first_judge_unsure(judge: CascadeSettings, rows: OpinionRows) -> Flags:

@@ -32,6 +32,7 @@ def shard_questions(  # noqa: PLR0913 - whose, of what, and where it lies
     judge_index: int = 0,
     chosen: Collection[tuple[str, str]] | None = None,
     packing: int = 1,
+    is_held_too: bool = False,
 ) -> Iterator[Question | PackedQuestion]:
     """Yield what the plan leaves to be asked about a shard, output by output in the shard's order.
 
@@ -39,9 +40,9 @@ def shard_questions(  # noqa: PLR0913 - whose, of what, and where it lies
     a question whose pictures or sounds can't be shown raises `UnreadableMedia` when its request is written.
     judge_index: whom it is asked of, among the judge's members; style: how that one's prompts are written. chosen: the
     outputs and criteria to ask about; None: all. packing: criteria a request; a pack is asked whole where one of its
-    criteria is open.
+    criteria is open. is_held_too: also what the ledger answers, as for a reply that came after another run's.
     """
-    keys = _planned_keys(folder, rubric, shard_index, judge_index, chosen, is_whole=packing > 1)
+    keys = _planned_keys(folder, rubric, shard_index, judge_index, chosen, is_whole=packing > 1 or is_held_too)
     styles = {False: style, True: _swapped(style)}
     own = _own_by_output(folder, shard, shard_index)
     judged = [criterion for criterion in rubric.criteria if criterion.method.type == "judge"]
@@ -53,7 +54,7 @@ def shard_questions(  # noqa: PLR0913 - whose, of what, and where it lies
         read_stored_cases(shard), slots, strict=True
     ):
         asked = [(each, keys.get((output_id, each.id), ())) for each in (*judged, *own.get(output_id, ()))]
-        if not any(is_open for _, held in asked for *_, is_open in held):
+        if not is_held_too and not any(is_open for _, held in asked for *_, is_open in held):
             continue
         shown = media.show(output_id, case)
         slot = (case_id, model, checkpoint, sample_index)
@@ -63,7 +64,7 @@ def shard_questions(  # noqa: PLR0913 - whose, of what, and where it lies
             for key, replicate, is_swapped, is_open in held
         ]
         if packing == 1:
-            yield from (question for question, is_open in questions if is_open)
+            yield from (question for question, is_open in questions if is_open or is_held_too)
         else:
             yield from _packed(questions, judged, packing)
 

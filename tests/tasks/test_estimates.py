@@ -69,7 +69,12 @@ def test_a_question_that_was_asked_twice_took_what_both_replies_took(ledger):
 
 
 def test_other_judges_recorded_replies_and_uncounted_ones_teach_nothing(ledger):
-    assert learn(ledger, {"judge": "n"}, {"attempts": 0}, {"prompt_tokens": 0}) == History()
+    recorded = {"attempts": 0, "prompt_bytes": None}
+    assert learn(ledger, {"judge": "n"}, recorded, {"prompt_tokens": 0}) == History()
+
+
+def test_replies_of_batches_and_flex_say_nothing_of_the_tier_online(ledger):
+    assert learn(ledger, {"service_tier": "batch"}, {"service_tier": "flex"}).service_tier is None
 
 
 def test_texts_of_feedback_do_not_count_as_judgments(ledger):

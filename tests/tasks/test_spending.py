@@ -112,6 +112,12 @@ def test_what_the_budget_counted_beyond_the_ledger_is_told(lake: Lake):
     assert read_spending(lake, "r1").possible_usd == 0.75
 
 
+def test_all_judgments_of_a_pack_are_billed_and_its_request_counts_once(lake: Lake):
+    add(lake, {"prompt_bytes": 400}, {"attempts": 0, "prompt_bytes": 400})
+    total = read_spending(lake).total
+    assert (total.judgment_count, total.request_count, total.billed_usd) == (2, 1, 0.5)
+
+
 def test_recorded_replies_are_neither_billed_nor_counted(lake: Lake):
     add(lake, {"attempts": 0, "cost_usd": 0.0})
     assert read_spending(lake).total.judgment_count == 0

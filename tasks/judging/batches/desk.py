@@ -37,6 +37,7 @@ class Pace:
 class BatchJob:
     """What is asked for whom, and where it is kept. questions_of: the open questions of the shard of an index.
 
+    planned_questions_of: with those that the ledger answers by now: a reply to one of them is paid for all the same.
     is_submitting: False where the run asks online now, and only older batches are to be brought to their end.
     """
 
@@ -53,6 +54,7 @@ class BatchJob:
     is_submitting: bool = True
     pace: Pace = field(default_factory=Pace)
     limits: Limits = field(default_factory=Limits)
+    planned_questions_of: Callable[[int], Iterator[Askable[Any]]] | None = None  # None: as questions_of
 
 
 class Patience:

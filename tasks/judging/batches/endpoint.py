@@ -78,7 +78,13 @@ class BatchEndpoint:
         key = read_keys(settings, os.environ)[settings.key]
         self._settings = settings
         self._secret = key.encode() if len(key) >= SHORTEST_SECRET else None
-        self._client = OpenAI(api_key=key, base_url=settings.base_url, max_retries=0, timeout=settings.timeout_s)
+        self._client = OpenAI(
+            api_key=key,
+            base_url=settings.base_url,
+            max_retries=0,
+            timeout=settings.timeout_s,
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),  # a redirect shows prompts to another host
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -109,15 +115,16 @@ class BatchEndpoint:
             )
         )
 
-    def find(self, intent_id: str) -> str | None:
-        """The id of the batch that an intent became; None where it became none."""
+    def find(self, intent_id: str, file_id: str) -> str | None:
+        """The id of the batch that an intent became; None where it became none. file_id: of its requests."""
         after: str | openai.Omit = openai.omit
         while True:
             listed = self._page(after)
             batches = [batch for batch in _list_of(listed.get("data")) if isinstance(batch.get("id"), str)]
             for batch in batches:
                 marks = batch.get("metadata")
-                if isinstance(marks, dict) and marks.get(INTENT_MARK) == intent_id:
+                is_marked = isinstance(marks, dict) and marks.get(INTENT_MARK) == intent_id
+                if is_marked or batch.get("input_file_id") == file_id:  # not every endpoint keeps marks
                     return str(batch["id"])
             last = batches[-1]["id"] if batches else after
             if not listed.get("has_more") or last == after:

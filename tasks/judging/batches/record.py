@@ -18,7 +18,7 @@ RECORD = "record.jsonl"
 _Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
     """One file of requests, from the moment that it is to be sent.
 
@@ -32,7 +32,7 @@ class Intent:
     request_count: int
     worst_usd: float
     largest_usd: float
-    ticket: int | None  # in the record of the budget; None: no price is known
+    ticket: int | None = None  # in the record of the budget; None: no price is known
     first_shard: int
     last_shard: int
     intended_at: datetime

@@ -49,7 +49,7 @@ def journal_replies(job: BatchJob, intent: Intent, paths: Sequence[Path], latenc
 
 def _questions_of(job: BatchJob, intent: Intent) -> Iterator[Askable[Any]]:
     for shard in range(intent.first_shard, min(intent.last_shard + 1, job.shard_count)):
-        yield from job.questions_of(shard)
+        yield from (job.planned_questions_of or job.questions_of)(shard)
 
 
 def _unread(question: Askable[Any]) -> Askable[Any]:

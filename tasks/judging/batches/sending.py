@@ -31,7 +31,7 @@ def recover(desk: BatchDesk) -> None:
 
 def _recover_upload(desk: BatchDesk, intent: Intent, file_id: str) -> None:
     """A file was uploaded: its batch may have been begun without our hearing of it."""
-    batch_id = desk.patience.insist(partial(desk.endpoint.find, intent.intent_id))
+    batch_id = desk.patience.insist(partial(desk.endpoint.find, intent.intent_id, file_id))
     if batch_id is not None:
         desk.record.note(intent, batch_id=batch_id, submitted_at=datetime.now(UTC))
     elif has_time(desk) and desk.patience.insist(partial(desk.endpoint.has_file, file_id)):
@@ -72,16 +72,16 @@ def _new_questions(desk: BatchDesk) -> Iterator[tuple[int, Askable[Any]]]:
 def _intend(desk: BatchDesk, file: RequestFile) -> Intent:
     """Note a file before it is sent, with the money that it can cost set aside."""
     intent = Intent(
-        file.intent_id,
-        desk.job.settings.base_url,
-        file.digest,
-        file.request_count,
-        file.worst_usd,
-        file.largest_usd,
-        desk.money.next_ticket,
-        file.first_shard,
-        file.last_shard,
-        datetime.now(UTC),
+        intent_id=file.intent_id,
+        base_url=desk.job.settings.base_url,
+        digest=file.digest,
+        request_count=file.request_count,
+        worst_usd=file.worst_usd,
+        largest_usd=file.largest_usd,
+        ticket=desk.money.next_ticket,
+        first_shard=file.first_shard,
+        last_shard=file.last_shard,
+        intended_at=datetime.now(UTC),
     )
     desk.record.add(intent)
     desk.money.reserve(intent.ticket, intent.worst_usd)
@@ -94,7 +94,7 @@ def _begin(desk: BatchDesk, intent: Intent, file_id: str) -> None:
 
     def begin() -> str:
         nonlocal is_first_try
-        found = None if is_first_try else desk.endpoint.find(intent.intent_id)
+        found = None if is_first_try else desk.endpoint.find(intent.intent_id, file_id)
         is_first_try = False
         return found or desk.endpoint.create(file_id, intent.intent_id, desk.job.run_id)
 

@@ -50,8 +50,8 @@ def collect(desk: BatchDesk) -> None:
     poll_s = desk.job.pace.first_poll_s
     desk.patience.renew()
     while waits := [wait for wait in waits if not _is_done(desk, wait)]:
-        next_stop_s = min((wait.seconds_left for wait in waits if wait.cancelled_at is None), default=math.inf)
-        time.sleep(max(0.0, min(poll_s, next_stop_s)))
+        stops_s = (wait.seconds_left for wait in waits if wait.cancelled_at is None)
+        time.sleep(min(poll_s, *(left_s for left_s in stops_s if left_s > 0), math.inf))
         poll_s = min(poll_s * 1.5, desk.job.pace.most_poll_s)
     reporter().end(STAGE)
 
@@ -74,16 +74,15 @@ def _is_done(desk: BatchDesk, wait: _Wait) -> bool:
     intent = wait.intent
     try:
         state = desk.endpoint.retrieve(str(intent.batch_id))
-        desk.patience.renew()
-        if state is None:
-            wait.miss_count += 1
-        elif state.has_ended:
+        wait.miss_count = wait.miss_count + 1 if state is None else 0
+        if state is not None:
             wait.advance(state.done_count)
+        if state is not None and state.has_ended:
             _take_in(desk, intent, state)
             return True
-        else:
-            wait.advance(state.done_count)
+        if state is not None:
             _stop_late(desk, wait)
+        desk.patience.renew()  # once all went well: an endpoint that only tells how far it is brings nothing
     except NoAnswer as fault:
         desk.patience.lose(str(fault))
     if wait.miss_count < MOST_MISSES:

@@ -145,3 +145,9 @@ def test_a_journal_that_vanished_is_passed_by(tmp_path: Path):
     assert next(sweep) == first
     second.unlink()
     assert list(sweep) == []
+
+
+def test_a_journal_of_an_earlier_gradebook_has_fewer_columns(tmp_path: Path):
+    earlier = {name: value for name, value in make_judgment().items() if name not in ("service_tier", "prompt_bytes")}
+    table = read(write(tmp_path, earlier))
+    assert (table["service_tier"].to_pylist(), table["prompt_bytes"].to_pylist()) == ([None], [None])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rubrics.judging.packing import packed_criterion_digest
+from rubrics.judging.packing import packed_criterion_digest, packed_prompt_digest
 from rubrics.judging.prompt import case_digest, request_key
 from tasks.judging.packs import PackedAnswers, PackedQuestion
 from tasks.judging.session import open_session
@@ -61,3 +61,22 @@ def test_a_bad_judgment_of_a_pack_is_asked_again_and_the_good_ones_hold(judge: L
 def test_a_pack_may_take_as_many_tokens_as_its_criteria_alone(judge: LoopbackJudge, tmp_path: Path):
     ask(judge, tmp_path, max_tokens=100)
     assert judge.bodies[0]["max_tokens"] == 300
+
+
+def test_a_criterions_own_limit_adds_to_those_of_the_others(judge: LoopbackJudge, tmp_path: Path):
+    method = TONE.method.model_copy(update={"max_tokens": 40})
+    pack = PackedQuestion(
+        tuple(
+            replace(each, criterion=each.criterion.model_copy(update={"method": method})) if not place else each
+            for place, each in enumerate(make_pack().questions)
+        )
+    )
+    settings = JudgeSettings(model="m", base_url=judge.base_url, packing=3, max_tokens=100)
+    with open_session(settings, journal_folder=tmp_path, run_id="run") as session:
+        session.ask([pack], id)
+    assert judge.bodies[0]["max_tokens"] == 240
+
+
+def test_a_pack_is_kept_under_the_digest_of_its_own_prompt(judge: LoopbackJudge, tmp_path: Path):
+    ask(judge, tmp_path)
+    assert set(journaled(tmp_path)["prompt_digest"].to_pylist()) == {packed_prompt_digest()}

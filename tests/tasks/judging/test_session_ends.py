@@ -91,3 +91,15 @@ def test_another_address_takes_over_where_the_key_is_refused(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-expired-0123456789")
     fallbacks = ({"base_url": judge.base_url, "key": "env:SPARE_KEY"},)
     assert [answer.status for answer in ask(judge, tmp_path, count=3, fallbacks=fallbacks)] == ["scored"] * 3
+
+
+def test_requests_that_are_too_long_end_no_run(judge: LoopbackJudge, tmp_path: Path):
+    judge.faults = ["413"] * 6
+    answers = ask(judge, tmp_path, count=20, max_in_flight=1)
+    assert [answer.status for answer in answers] == ["unscored"] * 6 + ["scored"] * 14
+
+
+def test_a_request_that_is_forbidden_later_is_one_verdict(judge: LoopbackJudge, tmp_path: Path):
+    judge.faults = ["", "403"]
+    answers = ask(judge, tmp_path, count=3, max_in_flight=1)
+    assert [answer.status for answer in answers] == ["scored", "unscored", "scored"]

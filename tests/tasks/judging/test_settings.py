@@ -40,7 +40,7 @@ def test_recorded_replies_are_named_with_replay(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("modle: m", r"judge\.yaml: modle: found an unknown setting, expected one of model, base_url"),
+        ("modle: m", r"judge\.yaml: modle: found an unknown setting, expected one of base_url, key, model"),
         ("base_url: http://x", r"judge\.yaml: model: found nothing, expected a value"),
         ("model: m\nmax_tokens: 0", r"judge\.yaml: max_tokens: found 0, expected"),
         ("model: m\nbase_url: x", r"judge\.yaml: base_url: .* http://"),
@@ -65,7 +65,15 @@ def test_a_file_that_is_not_there_is_named(name: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["model: m\napi_key: CANARY", "model: m\nbase_url: http://u:CANARY@h/v1", "a: [CANARY"]
+    "text",
+    [
+        "model: m\napi_key: CANARY",
+        "model: m\nkey: sk-CANARY",
+        "model: m\nbase_url: http://u:CANARY@h/v1",
+        "model: m\nfallbacks: [{base_url: 'http://u:CANARY@h/v1'}]",
+        "model: m\nfallbacks: [{base_url: http://h, key: sk-CANARY}]",
+        "a: [CANARY",
+    ],
 )
 def test_a_secret_in_a_judge_file_is_not_repeated(tmp_path: Path, text: str):
     with pytest.raises(JudgeSettingsError) as caught:

@@ -162,3 +162,11 @@ def test_a_broken_record_is_named_with_its_line(job: BatchJob, line: str):
     (job.folder / RECORD).write_text(line + "\n")
     with pytest.raises(LakeError, match=r"record\.jsonl:1"):
         ask_in_batches(job)
+
+
+def test_a_record_without_a_price_is_read_again(job: BatchJob, judge: LoopbackJudge):
+    unpriced = replace(job, price=None)
+    run_until_killed(unpriced, judge, CALLS.index("look"), "before")
+    assert has_open_batches(job.folder)
+    ask_in_batches(unpriced)
+    assert sorted(journaled(job)["request_key"].to_pylist()) == sorted(ALL_KEYS)
