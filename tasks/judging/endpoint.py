@@ -98,7 +98,8 @@ class Endpoint:
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout_s):  # the client's own timeout is one a read
-                raw = await self._client.chat.completions.with_raw_response.create(**body)
+                # `chat.completions.create` walks through the types of what is sent, half of a request's CPU time.
+                raw = await self._client.post("/chat/completions", cast_to=httpx2.Response, content=orjson.dumps(body))
         except openai.APIStatusError as error:
             failure = self._status_failure(error)
         except TimeoutError:

@@ -201,7 +201,7 @@ def test_a_budget_of_nothing_asks_nothing(judge: Writer, lake: Lake):
 def test_what_was_written_before_the_end_of_the_budget_is_not_asked_again(judge: Writer, lake: Lake):
     folder = make_run(lake, dict.fromkeys("abcdefgh", RUDE))
     with pytest.raises(BudgetReached):
-        write(judge, lake, folder, budget_usd=0.006, slots=1)
+        write(judge, lake, folder, budget_usd=0.009, slots=1)
     before = judge.request_count
     count = write(judge, lake, folder)
     assert 0 < before < 9  # eight outputs and one model
