@@ -88,4 +88,4 @@ def expected_score(distribution: Mapping[str, float], criterion: Criterion) -> f
     distribution: level id -> probability, adding up to 1.
     """
     scores = {level.id: level.score for level in criterion.ranked_levels}
-    return sum(probability * scores[level_id] for level_id, probability in distribution.items())
+    return math.fsum(probability * scores[level_id] for level_id, probability in distribution.items())

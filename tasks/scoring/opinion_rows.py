@@ -1,6 +1,5 @@
 """What each opinion on some outputs says, by what the plan and the answers have of it; and what they come to."""
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,6 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rubrics.judging.combining import NO_MAJORITY, Opinions, combine_opinions, commonest_reason, find_unsure
+from rubrics.judging.distributions import expected_score
 from rubrics.model import Criterion
 from rubrics.opinions import OPINION_SCHEMA
 from rubrics.verdicts import verdict_table
@@ -251,9 +251,5 @@ def _expected_scores(criterion: Criterion, distributions: pa.ChunkedArray) -> pa
     """The mean of the levels' scores under each distribution; null where there is none."""
     if distributions.null_count == len(distributions):
         return pa.nulls(len(distributions), pa.float64())
-    scores = {level.id: level.score for level in criterion.ranked_levels}
     shares = [orjson.loads(text) if text else {} for text in distributions.to_pylist()]
-    means = [
-        math.fsum(share * scores[level_id] for level_id, share in each.items()) if each else None for each in shares
-    ]
-    return pa.array(means, pa.float64())
+    return pa.array([expected_score(each, criterion) if each else None for each in shares], pa.float64())
