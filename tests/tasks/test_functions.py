@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -459,7 +460,9 @@ def test_a_process_ends_with_the_process_that_started_it_even_inside_a_call(pack
 
 
 def wait_until_gone(pid: int) -> None:
-    """Until the kernel has ended it: soon, not at once."""
+    """Until the kernel has ended it, all its threads: soon, not at once."""
+    with suppress(ChildProcessError):  # a child's child
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     for _ in range(1_000_000):
         if not is_alive(pid):
             break
