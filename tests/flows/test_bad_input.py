@@ -264,7 +264,10 @@ def test_recorded_replies_that_are_not_there_are_named(gradebook, outputs, rubri
 
 
 BAD_JUDGES = {
-    "an unknown setting": ("model: m\ncolour: red\n", "colour: found an unknown setting, expected one of base_url, key, model"),
+    "an unknown setting": (
+        "model: m\ncolour: red\n",
+        "colour: found an unknown setting, expected one of base_url, key, model",
+    ),
     "another protocol": ("model: m\nbase_url: ftp://x\n", "base_url: found something else, expected an address that"),
     "half an address": ("model: m\nbase_url: 'http://[::1'\n", "expected an address that begins with http://"),
     "a port of many digits": (
