@@ -237,6 +237,11 @@ class Rubric(Frozen):
             raise ModelFault("category-tree", fault)
         return self
 
+    @property
+    def judged_criteria(self) -> tuple[Criterion, ...]:
+        """Those that a judge is asked, in order."""
+        return tuple(criterion for criterion in self.criteria if criterion.method.type == "judge")
+
     def weight_of(self, criterion: Criterion) -> float:
         """The criterion's weight: 0 for a gate, 1 where the rubric names none."""
         if criterion.gate:

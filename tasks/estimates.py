@@ -8,10 +8,9 @@ import duckdb
 
 from rubrics.judging.feedback import FEEDBACK_CRITERION_ID
 from rubrics.judgments import JUDGMENT_SCHEMA
-from tasks.judging.prices import Price, Usage, cost_usd, find_price
+from tasks.judging.prices import BYTES_PER_TOKEN, Price, Usage, cost_usd, find_price
 from tasks.judging.settings import JudgeSettings
 
-BYTES_PER_TOKEN = 4.0
 BYTES_PER_TOKEN_RANGE = (3.0, 5.0)  # where no reply tells: the languages and the code that people evaluate
 # Where the ledger knows nothing of the judge: evidence, a short rationale and a label.
 USUAL_COMPLETION_TOKENS = 120.0

@@ -32,16 +32,17 @@ from rubrics.judging.feedback import (
 from rubrics.model import Criterion, Rubric
 from tasks.aggregate import build_marts, connect_marts
 from tasks.case_criteria import read_case_criteria
+from tasks.cases import read_cases
 from tasks.files import replaced_file, write_parquet
 from tasks.ingest import Ingested
-from tasks.judging.prices import Usage, cost_usd, find_price
+from tasks.judging.prices import BYTES_PER_TOKEN, Usage, cost_usd, find_price
 from tasks.judging.questions import FeedbackAnswer, FeedbackQuestion
 from tasks.judging.replay import ReplaySession
 from tasks.judging.session import JudgingSession
 from tasks.judging.settings import JudgeSettings, ReplaySettings
 from tasks.lake import Lake, connect
 from tasks.marts import add_score_sources
-from tasks.plan import BYTES_PER_TOKEN, CriterionPlan, count_case_bytes, read_cases
+from tasks.plan import CriterionPlan, count_case_bytes
 from tasks.workspace import RunFolder
 
 FEEDBACK_SCHEMA = pa.schema(

@@ -32,6 +32,22 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def append_whole(file: int | None, lines: bytes, *, is_synced: bool = False) -> str | None:
+    """Append lines to an open file in one call; what went wrong, if anything: after half a line nothing may follow.
+
+    file: None where it is closed. is_synced: the disk has them on return; else the kernel.
+    """
+    if file is None:
+        return "it is closed"
+    try:
+        is_whole = os.write(file, lines) == len(lines)
+        if is_synced:
+            os.fsync(file)
+        return None if is_whole else "the disk is full"
+    except OSError as error:
+        return error.strerror or str(error)
+
+
 def write_parquet(path: Path, table: pa.Table) -> None:
     """Write a Parquet file (zstd), whole or not at all."""
     with replaced_file(path) as temporary:

@@ -19,7 +19,7 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     runnable = runnable_functions(run.rubric, run.functions)
     barred = [each.id for each in run.rubric.criteria if function_of(each) and each.id not in runnable]
     own_unsupported_count = sum(count for method, count in own.methods.items() if method not in ROW_METHODS)
-    judged = [criterion.id for criterion in run.rubric.criteria if criterion.method.type == "judge"]
+    judged = [criterion.id for criterion in run.rubric.judged_criteria]
     own_judged_count = own.methods.get("judge", 0)
     sentences = {
         f"{ingested.quarantined_count:,} of {counted(ingested.row_count, 'row')} refused: see the table quarantine": (

@@ -11,9 +11,7 @@ import pyarrow.parquet as pq
 from rubrics.judgments import JUDGMENT_SCHEMA
 from rubrics.model import Rubric
 from tasks.case_criteria import CASE_CRITERIA, OwnCount, case_criteria_files
-from tasks.cases import plan_cases
-from tasks.cases import read_cases as read_cases  # noqa: PLC0414 - the feedback takes it here
-from tasks.estimates import BYTES_PER_TOKEN as BYTES_PER_TOKEN  # noqa: PLC0414 - the plan of the feedback takes it here
+from tasks.cases import plan_cases, read_cases
 from tasks.judging.panels import Judge
 from tasks.lake import Lake, connect
 from tasks.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
@@ -112,7 +110,7 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     members), replicate, is_swapped; then what the ledger holds for the key: status, level_id, distribution,
     evidence, rationale, cost_usd, paid_by (a run_id); null where it is still to be made.
     """
-    judged = [criterion for criterion in rubric.criteria if criterion.method.type == "judge"]
+    judged = rubric.judged_criteria
     own_count = sum(pq.read_metadata(file).num_rows for file in case_criteria_files(folder))
     unjudged = tuple(CriterionPlan(c.id, c.method.type, row_count) for c in rubric.criteria)
     if judge is None or not (judged or own_count):

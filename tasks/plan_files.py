@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rubrics.judging.prompt import Case, PromptStyle, case_digest, request_key
-from rubrics.model import Criterion
+from rubrics.model import Criterion, Rubric
 from tasks.case_criteria import CASE_CRITERIA, own_criteria
 from tasks.cases import media_bytes
 from tasks.files import replaced_file
@@ -172,6 +172,13 @@ class ShardPlanner:
         tallies = self.tallies.setdefault(name, {})
         for opinion, byte_count in wanted.byte_counts.items():
             tallies.setdefault(opinion, Tally()).add(*_counts(rows_of(planned, opinion)), byte_count)
+
+
+def shard_plan_files(folder: RunFolder, rubric: Rubric, shard_index: int) -> list[Path]:
+    """The plan files of a shard that are there: of the judged criteria, then of those that rows bring along."""
+    names = [criterion.id for criterion in rubric.judged_criteria]
+    files = [folder.plan_file(name, shard_index) for name in (*names, CASE_CRITERIA)]
+    return [file for file in files if file.exists()]
 
 
 def open_keys(folder: RunFolder, judge_index: int) -> Iterator[str]:

@@ -10,6 +10,7 @@ from tasks.feedback import plan_feedback
 from tasks.ingest import Ingested
 from tasks.judging.panels import writer_of
 from tasks.plan import RunPlan, plan_run
+from tasks.reading import dataset_folders
 from tasks.request import EvaluationRequest, check_request
 from tasks.steps import ingest_request
 from tasks.workspace import RunFolder
@@ -29,7 +30,7 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
             checked.judge,
             ingested.shards,
             ingested.output_count,
-            folders=tuple(dict.fromkeys(file.parent for file in checked.files)),
+            folders=dataset_folders(checked.files),
         )
         if request.feedback:
             texts = plan_feedback(writer_of(checked.judge) if checked.judge else None, checked.rubric, ingested)

@@ -59,9 +59,11 @@ class QualityFinding:
         return f"{self.subject}: {self.expectation}{count}{f': {self.observed}' if self.observed else ''}"
 
 
-def warm_up() -> None:
+def warm_up() -> threading.Thread:
     """Import great-expectations in the background, while Prefect's server starts."""
-    threading.Thread(target=_great_expectations, name="import great_expectations", daemon=True).start()
+    thread = threading.Thread(target=_great_expectations, name="import great_expectations", daemon=True)
+    thread.start()
+    return thread
 
 
 def validate(

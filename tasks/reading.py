@@ -3,7 +3,7 @@
 import glob
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,11 @@ _SUFFIXES = ".jsonl, .ndjson, .csv or .parquet, alone or with .gz or .zst"
 _FOLDER_SUFFIXES = tuple(
     f".{form}{compression}" for form in ("jsonl", "ndjson", "csv", "parquet") for compression in ("", ".gz", ".zst")
 )
+
+
+def dataset_folders(files: Iterable[Path]) -> tuple[Path, ...]:
+    """The folders of a dataset's files: what its rows name by a relative path lies in one of them."""
+    return tuple(dict.fromkeys(file.parent for file in files))
 
 
 def dataset_files(outputs: str) -> tuple[Path, ...]:

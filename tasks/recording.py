@@ -11,7 +11,7 @@ import orjson
 
 from rubrics.errors import InputError, JudgeSettingsError, UnfinishedError
 from tasks.files import replaced_file
-from tasks.judging.replay import NO_REPLY, UselessStatus, refuse_no_recording
+from tasks.judging.replay import NO_REPLY, RecordedStatus, refuse_no_recording
 from tasks.judging.settings import JudgeSettings, ReplaySettings
 from tasks.lake import Lake, connect
 from tasks.sql_text import file_list
@@ -169,7 +169,7 @@ def _useless(row: Row) -> Row | None:
     """Why there is no level; None where nobody was asked."""
     useless = row["useless"] or {}
     status, _, words = (row["reason"] or useless.get("status") or "").partition(": ")
-    if status not in get_args(UselessStatus):
+    if status not in get_args(RecordedStatus):
         return None
     if status == NO_REPLY:
         return {"status": status, "reply": words}

@@ -123,7 +123,7 @@ def _refuse_unknown_criteria(rubric: Rubric, judge: Judge | None) -> None:
     """A cascade that names a criterion that nobody judges would pass it by in silence."""
     if not isinstance(judge, CascadeSettings) or not rubric.criteria:
         return
-    judged = [criterion.id for criterion in rubric.criteria if criterion.method.type == "judge"]
+    judged = [criterion.id for criterion in rubric.judged_criteria]
     unknown = [name for name in judge.when.criteria if name not in judged]
     if unknown:
         expected = f"expected judged criteria of {rubric.id}: {', '.join(judged) or 'there are none'}"

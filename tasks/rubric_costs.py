@@ -177,7 +177,7 @@ def _rubric_words(earlier: Rubric, later: Rubric) -> list[str]:
 
 
 def _judged(rubric: Rubric) -> dict[str, Criterion]:
-    return {criterion.id: criterion for criterion in rubric.criteria if criterion.method.type == "judge"}
+    return {criterion.id: criterion for criterion in rubric.judged_criteria}
 
 
 def _judge_words(run: Row, judge: JudgeSettings) -> list[str]:

@@ -19,7 +19,7 @@ from tasks.functions import FunctionSettings, runnable_functions
 from tasks.judging.panels import Judge, verdict_digest
 from tasks.lake import Lake, commit, connect, prepare_lake
 from tasks.quality import read_findings
-from tasks.reading import digest_files
+from tasks.reading import dataset_folders, digest_files
 from tasks.recording import write_recording
 from tasks.request import CheckedRequest, EvaluationRequest, check_request
 from tasks.workspace import RunFolder, claim_run, created_at
@@ -43,7 +43,7 @@ class Run:
     @property
     def folders(self) -> tuple[Path, ...]:
         """The folders of the dataset's files: what its rows name by a relative path lies in one of them."""
-        return tuple(dict.fromkeys(file.parent for file in self.files))
+        return dataset_folders(self.files)
 
     @property
     def run_id(self) -> str:

@@ -10,6 +10,7 @@ from prefect.cache_policies import NO_CACHE
 from tasks.batching import ask_run_in_batches
 from tasks.computing import COMPUTING
 from tasks.ingest import Ingested
+from tasks.judging.member_sessions import Session
 from tasks.ledger import run_judgments
 from tasks.marts import aggregate_run
 from tasks.notes import run_notes
@@ -18,7 +19,6 @@ from tasks.progress import reporter
 from tasks.publish import conclude_run, publish_run
 from tasks.quality import validate
 from tasks.runs import Run
-from tasks.scoring.judge import Session
 from tasks.scoring.setup import ScoringSetup
 from tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
 from tasks.steps import ingest_run, plan_judgments, write_run_feedback

@@ -8,13 +8,13 @@ from rubrics.model import Rubric
 from tasks.case_criteria import methods_used, refuse_no_criteria, taken_ids, write_case_criteria
 from tasks.feedback import write_feedback
 from tasks.ingest import Ingested, ingest_outputs
+from tasks.judging.member_sessions import Session
 from tasks.judging.panels import writer_of
 from tasks.ledger import settle_journals
 from tasks.plan import RunPlan, plan_run
 from tasks.progress import reporter
 from tasks.request import EvaluationRequest, read_request_ratings
 from tasks.runs import Run
-from tasks.scoring.judge import Session
 from tasks.scoring.ratings import match_ratings
 from tasks.timings import timed
 from tasks.workspace import RunFolder

@@ -47,10 +47,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def prefect_server() -> Iterator[str]:
     """The address of a real Prefect server; its slow start is paid once."""
     import flows  # noqa: F401 - sets what the server reads
+    from tasks.quality import warm_up
 
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(PREFECT_PORT)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
+            # While a thread imports it, a test's end would take back the filters of warnings that it sets.
+            warm_up().join()
             _wait_until_healthy(os.environ["PREFECT_API_URL"])
             yield os.environ["PREFECT_API_URL"]
         finally:

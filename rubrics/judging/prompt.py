@@ -59,6 +59,11 @@ class PromptStyle:
     level_order: Literal["worst_first", "best_first"] = "worst_first"
 
     @property
+    def swapped(self) -> "PromptStyle":
+        """The same with the levels in the other order."""
+        return replace(self, level_order="best_first" if self.level_order == "worst_first" else "worst_first")
+
+    @property
     def prompt_name(self) -> str:
         """The prompt file that it is written with."""
         return f"{JUDGE_PROMPT_VERSION}_logprobs" if self.reply == "logprobs" else JUDGE_PROMPT_VERSION

@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rubrics.judging.shown import fold_text
 
 Shape = TypeVar("Shape", bound=BaseModel)
-ReplyStatus = Literal[
-    "scored",
+UselessStatus = Literal[
     "refused",
     "truncated",
     "filtered",
@@ -21,6 +20,7 @@ ReplyStatus = Literal[
     "abstained",
     "no_logprobs",
 ]
+ReplyStatus = Literal["scored", UselessStatus]
 ReplyFault = Literal["not_json", "unknown_label", "unverified"]
 # For each token of a reply: what could have stood there, the token that does first, each with its log-probability.
 TokenChoices = tuple[tuple[tuple[str, float], ...], ...]

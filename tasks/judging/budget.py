@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from rubrics.errors import BudgetReached, LakeError, UnfinishedError
+from tasks.files import append_whole
 
 
 class Budget:
@@ -117,14 +118,7 @@ class BudgetRecord:
         """Write a line in one call; after half a line nothing may follow."""
         if self._fault is not None:
             return
-        if self._file is None:
-            self._fault = "it is closed"
-            return
-        line = orjson.dumps(note, option=orjson.OPT_APPEND_NEWLINE)
-        try:
-            self._fault = None if os.write(self._file, line) == len(line) else "the disk is full"
-        except OSError as error:
-            self._fault = error.strerror or str(error)
+        self._fault = append_whole(self._file, orjson.dumps(note, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def read_budget(path: Path) -> dict[int, float]:

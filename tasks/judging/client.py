@@ -20,14 +20,13 @@ from tasks.judging.endpoint import Failure, Reply
 from tasks.judging.journal import Journal
 from tasks.judging.judgments import judgment_row, outcome_of, read_parts, reply_columns, shared_columns
 from tasks.judging.lines import Line
-from tasks.judging.prices import Price, cost_usd, most_tokens, prompt_bytes, worst_cost_usd
+from tasks.judging.prices import BYTES_PER_TOKEN, Price, cost_usd, most_tokens, prompt_bytes, worst_cost_usd
 from tasks.judging.questions import Askable, Outcome, Request
 from tasks.judging.retries import RATE_LIMIT_PATIENCE_S, wait_s
 from tasks.judging.settings import JudgeSettings
 
 MOST_CALLS_REFUSED = 5  # before any reply came
 MOST_CALLS_OUTLASTED = 3  # in a row; one alone may be the fault of what it asks
-BYTES_PER_TOKEN = 4  # what the limit of tokens is held by until the usage is known
 USUAL_COMPLETION_TOKENS = 256
 CUT_OFF = frozenset({"truncated"})  # asked again with twice the tokens
 MENDED = frozenset({"parse_error", "evidence_unverified"})  # asked again with what was wrong
@@ -48,6 +47,7 @@ class _Call:
     request_count: int = 0
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     prompt_bytes: int = 0  # of the messages and the schema
+    worst_usd: float = 0.0  # the most that a request for it can cost
 
 
 class JudgeClient:
@@ -115,7 +115,7 @@ class JudgeClient:
     async def _ask(self, call: _Call) -> ReadReply | Failure:
         """One reply, read and journaled, or the failure after which hope was given up."""
         patience_ends = math.inf
-        call.prompt_bytes = prompt_bytes(call.messages, call.request.schema)
+        call.prompt_bytes, call.worst_usd = prompt_bytes(call.messages, call.request.schema), self._worst_usd(call)
         call.attempts = failure_count = held_off_count = 0
         while True:
             line = self._lines[0]
@@ -141,7 +141,7 @@ class JudgeClient:
             self.check_stopped()
             if line is not self._lines[0]:
                 return Failure("the address was given up", is_retried=True, may_be_billed=False)
-            ticket = await self._budget.reserve(self._worst_usd(call))
+            ticket = await self._budget.reserve(call.worst_usd)
             paid_usd: float | None = 0.0
             try:
                 self.check_stopped()

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from rubrics.errors import LakeError, UnfinishedError
 from rubrics.judgments import JUDGMENT_SCHEMA
+from tasks.files import append_whole
 
 _NAMES = frozenset(JUDGMENT_SCHEMA.names)
 _CHUNK_BYTES = 2**20
@@ -45,19 +46,9 @@ class Journal:
         lines = b"".join(orjson.dumps(judgment, option=options) for judgment in judgments)
         with self._lock:
             if self._fault is None:
-                self._fault = self._write(lines)
+                self._fault = append_whole(self._file, lines)
             if self._fault is not None:
                 raise UnfinishedError(f"{self.path}: the journal can't be written: {self._fault}")
-
-    def _write(self, lines: bytes) -> str | None:
-        """Write lines in one call; what went wrong, if anything: after half a line nothing may follow."""
-        if self._file is None:
-            return "it is closed"
-        try:
-            written = os.write(self._file, lines)
-        except OSError as error:
-            return error.strerror or str(error)
-        return None if written == len(lines) else "the disk is full"
 
     def close(self) -> None:
         """Let go of the file; a journal without a line is removed."""

@@ -195,8 +195,7 @@ def style_of(judge: Judge, opinion: Opinion) -> PromptStyle:
 
 def swapped(settings: JudgeSettings) -> JudgeSettings:
     """The same judge, shown the levels in the other order."""
-    other = "best_first" if settings.level_order == "worst_first" else "worst_first"
-    return settings.model_copy(update={"level_order": other})
+    return settings.model_copy(update={"level_order": settings.style.swapped.level_order})
 
 
 def verdict_digest(judge: Judge) -> str:

@@ -16,6 +16,7 @@ from tasks.judging.settings import JudgeSettings, Prices
 
 TOKENS_A_PRICE = 1_000_000
 MESSAGE_OVERHEAD_TOKENS = 64  # role markers and the like, which are not in the text
+BYTES_PER_TOKEN = 4.0  # of text, where nothing tells better
 MEDIA_BYTES_PER_TOKEN = 4  # what a picture or a sound counts as where prompts are measured in bytes
 CACHE_WRITE_FACTOR = 1.25  # of the input price, where no price of its own is listed
 # What the endpoint's tiers cost, as a multiple of the list price.

@@ -11,7 +11,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from rubrics.errors import MOST_FAULTS_SHOWN, Fault, JudgeSettingsError
-from rubrics.judging.replies import ReadReply, ReplyStatus, is_quoted
+from rubrics.judging.replies import ReadReply, ReplyStatus, UselessStatus, is_quoted
 from rubrics.model import Criterion
 from tasks.judging.journal import Journal
 from tasks.judging.judgments import judgment_row, outcome_of
@@ -22,16 +22,7 @@ _Key = tuple[str, str, str | None, int, str, int, str | None]  # see RecordedRep
 _Found = tuple[int, "RecordedReply"]  # with its line
 _MOST_LINE_BYTES = 2**27
 NO_REPLY: Final = "endpoint_error"  # no reply came, after all attempts: there is no judgment
-UselessStatus = Literal[
-    "refused",
-    "truncated",
-    "filtered",
-    "parse_error",
-    "evidence_unverified",
-    "abstained",
-    "no_logprobs",
-    "endpoint_error",
-]
+RecordedStatus = Literal[UselessStatus, "endpoint_error"]
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -49,7 +40,7 @@ class RecordedReply(BaseModel):
     replicate: Annotated[int, Field(ge=0)] = 0
     level: str | None = None
     distribution: dict[str, Probability] | None = None  # level id -> probability
-    status: UselessStatus | None = None
+    status: RecordedStatus | None = None
     reply: str | None = None  # the raw text of a useless reply; of endpoint_error: what came in its place
     evidence: list[str] = []
     rationale: str | None = ""

@@ -74,15 +74,13 @@ class JudgingSession:
         """CPU seconds of the session's thread."""
         return self._thread.cpu_s
 
-    def claim(self, keys: Iterable[str], held: Held) -> str | None:
+    def claim(self, keys: Iterable[str], held: Held) -> None:
         """Say once what this session will ask, so that sessions beside it wait for its replies, as it does for theirs.
 
-        held: what the ledger has of some keys. Returns a note for people where claims can't be kept; then each asks
-        for itself.
+        held: what the ledger has of some keys. Where claims can't be kept each asks for itself.
         """
         self._claims = Claims(self.journal.path.parent, self.journal, held)
         self._foreign_keys = self._claims.claim(keys)
-        return self._claims.note
 
     def ask(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         """Ask all questions and hand each answer over, in the order of their coming, from the session's thread.

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 from rubrics.model import Criterion
 from rubrics.verdicts import verdict_table
 from tasks.files import write_parquet
-from tasks.judging.member_sessions import Session as Session  # noqa: PLC0414 - whoever scores takes it here
 from tasks.judging.panels import CascadeSettings, has_several, wanted_opinions
 from tasks.plan_files import rows_of
 from tasks.scoring.judged_shards import JudgedShards

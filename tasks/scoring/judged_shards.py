@@ -10,16 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rubrics.judging.prompt import DEFAULT_STYLE
 from rubrics.model import Rubric
-from tasks.case_criteria import CASE_CRITERIA
 from tasks.judging.member_sessions import Session
 from tasks.judging.packs import PackedAnswers, packing_of
-from tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, wanted_opinions
+from tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, style_of, wanted_opinions
 from tasks.judging.questions import Answer
 from tasks.judging.replay import ReplaySession
 from tasks.judging.settings import JudgeSettings
 from tasks.orchestration import limited
+from tasks.plan_files import shard_plan_files
 from tasks.progress import reporter
 from tasks.scoring.opinion_rows import TOLD_SCHEMA, Told, escalated_places
 from tasks.scoring.questions import shard_questions
@@ -80,9 +79,7 @@ class JudgedShards:
 
     def _escalated(self, judge: CascadeSettings, shard_index: int, told: Told) -> set[tuple[str, str]]:
         """The outputs and criteria that the first judge leaves open."""
-        judged = [criterion.id for criterion in self._rubric.criteria if criterion.method.type == "judge"]
-        files = [self._folder.plan_file(name, shard_index) for name in (*judged, CASE_CRITERIA)]
-        plans = [pq.read_table(file) for file in files if file.exists()]
+        plans = [pq.read_table(file) for file in shard_plan_files(self._folder, self._rubric, shard_index)]
         return {place for planned in plans for place in escalated_places(judge, planned, told)}
 
     def _ask_members(
@@ -117,8 +114,7 @@ class JudgedShards:
         self, shard: str, shard_index: int, judge_index: int, chosen: Collection[tuple[str, str]] | None
     ) -> dict[Opinion, pa.Table]:
         session = self._sessions[judge_index]
-        settings = session.settings
-        style = settings.style if isinstance(settings, JudgeSettings) else DEFAULT_STYLE
+        settings, style = session.settings, style_of(self.judge, Opinion(judge_index))
         told = {opinion: _Told() for opinion in wanted_opinions(self.judge) if opinion.judge_index == judge_index}
         questions = shard_questions(
             self._folder,

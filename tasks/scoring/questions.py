@@ -1,7 +1,6 @@
 """The questions of a shard that are still to be asked: all judged criteria of an output, then the next output."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,11 @@ import pyarrow.parquet as pq
 
 from rubrics.judging.prompt import DEFAULT_STYLE, PromptStyle
 from rubrics.model import Criterion, Rubric
-from tasks.case_criteria import CASE_CRITERIA, own_criteria
+from tasks.case_criteria import own_criteria
 from tasks.cases import PlannedMedia, read_stored_cases
 from tasks.judging.packs import PackedQuestion, packs_of
 from tasks.judging.questions import Question
+from tasks.plan_files import shard_plan_files
 from tasks.workspace import RunFolder
 
 _Key = tuple[str, int, bool, bool]  # a request key, its replicate, whether the levels are swapped, whether it is open
@@ -43,9 +43,9 @@ def shard_questions(  # noqa: PLR0913 - whose, of what, and where it lies
     criteria is open. is_held_too: also what the ledger answers, as for a reply that came after another run's.
     """
     keys = _planned_keys(folder, rubric, shard_index, judge_index, chosen, is_whole=packing > 1 or is_held_too)
-    styles = {False: style, True: _swapped(style)}
+    styles = {False: style, True: style.swapped}
     own = _own_by_output(folder, shard, shard_index)
-    judged = [criterion for criterion in rubric.criteria if criterion.method.type == "judge"]
+    judged = rubric.judged_criteria
     if not keys:
         return
     media = PlannedMedia(shard_index, folder, folders)
@@ -84,11 +84,6 @@ def _packed(
                 yield PackedQuestion(tuple(each for each, _ in members))
 
 
-def _swapped(style: PromptStyle) -> PromptStyle:
-    """The same with the levels in the other order."""
-    return replace(style, level_order="best_first" if style.level_order == "worst_first" else "worst_first")
-
-
 def _planned_keys(
     folder: RunFolder,
     rubric: Rubric,
@@ -99,21 +94,18 @@ def _planned_keys(
     is_whole: bool,
 ) -> dict[tuple[str, str], tuple[_Key, ...]]:
     """The request keys of a judge, by output and criterion; those that the ledger answers only where is_whole."""
-    names = [criterion.id for criterion in rubric.criteria if criterion.method.type == "judge"]
-    files = [folder.plan_file(name, shard_index) for name in (*names, CASE_CRITERIA)]
     keys: dict[tuple[str, str], tuple[_Key, ...]] = {}
-    for file in files:
-        if file.exists():
-            planned = pq.read_table(file, columns=[*_KEY_COLUMNS, "judge_index", "status"])
-            planned = planned.append_column("is_open", pc.is_null(planned.column("status")))
-            is_mine = pc.equal(planned.column("judge_index"), judge_index)
-            rows = planned.filter(is_mine if is_whole else pc.and_(is_mine, planned.column("is_open")))
-            columns = (rows.column(name).to_pylist() for name in (*_KEY_COLUMNS, "is_open"))
-            for output_id, criterion_id, key, replicate, is_swapped, is_open in zip(*columns, strict=True):
-                place = (output_id, criterion_id)
-                is_chosen = chosen is None or place in chosen
-                if is_chosen or is_whole:
-                    keys[place] = (*keys.get(place, ()), (key, replicate, is_swapped, is_open and is_chosen))
+    for file in shard_plan_files(folder, rubric, shard_index):
+        planned = pq.read_table(file, columns=[*_KEY_COLUMNS, "judge_index", "status"])
+        planned = planned.append_column("is_open", pc.is_null(planned.column("status")))
+        is_mine = pc.equal(planned.column("judge_index"), judge_index)
+        rows = planned.filter(is_mine if is_whole else pc.and_(is_mine, planned.column("is_open")))
+        columns = (rows.column(name).to_pylist() for name in (*_KEY_COLUMNS, "is_open"))
+        for output_id, criterion_id, key, replicate, is_swapped, is_open in zip(*columns, strict=True):
+            place = (output_id, criterion_id)
+            is_chosen = chosen is None or place in chosen
+            if is_chosen or is_whole:
+                keys[place] = (*keys.get(place, ()), (key, replicate, is_swapped, is_open and is_chosen))
     return keys
 
 

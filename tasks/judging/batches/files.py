@@ -156,7 +156,6 @@ class Replies:
 
     places: dict[str, tuple[Path, int]] = field(default_factory=dict)
     cost_usd: float = 0.0
-    unreadable_count: int = 0
 
 
 def index_replies(paths: Iterable[Path], keys: set[str], price: Price | None, largest_usd: float) -> Replies:
@@ -172,7 +171,6 @@ def index_replies(paths: Iterable[Path], keys: set[str], price: Price | None, la
                 line = orjson.loads(text)
                 key = line["custom_id"]
             except (orjson.JSONDecodeError, LookupError, TypeError):
-                replies.unreadable_count += 1
                 replies.cost_usd += largest_usd
                 continue
             reply = read_reply_line(line)

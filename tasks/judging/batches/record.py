@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.types import StringConstraints
 
 from rubrics.errors import LakeError, UnfinishedError
+from tasks.files import append_whole
 
 RECORD = "record.jsonl"
 _Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
@@ -121,13 +122,7 @@ class BatchRecord:
     def _append(self, note: dict[str, Any]) -> None:
         """Write a line in one call. After half a line nothing may follow, so the record is closed for good."""
         line = orjson.dumps(note, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z)
-        fault: str | None = "it is closed"
-        if self._file is not None:
-            try:
-                fault = None if os.write(self._file, line) == len(line) else "the disk is full"
-                os.fsync(self._file)
-            except OSError as error:
-                fault = error.strerror or str(error)
+        fault = append_whole(self._file, line, is_synced=True)
         if fault is not None:
             self.close()
             raise UnfinishedError(f"{self._path}: the record of the batches can't be written: {fault}")

@@ -33,7 +33,8 @@ for line in sys.stdin:
         claims.close()
         journal.close()
     elif line.strip() == "half":
-        journal._write(b'{"judgment_id": "torn')
+        with journal.path.open("ab") as file:
+            file.write(b'{"judgment_id": "torn')
     else:
         import json
         journal.append(json.loads(line))
