@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,11 +16,14 @@ from pathlib import Path
 import duckdb
 
 from rubrics.errors import LakeError
+from tasks.lake_extensions import load_extensions
 from tasks.lake_tables import bring_up_to_date, is_up_to_date
 from tasks.sql_text import quoted
 
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
+# A second thread adds half to what a query of a few rows costs; a query of these many bytes is fast with one.
+ONE_THREAD_BYTES = 64 * 2**20
 COMMIT_DEADLINE_S = timedelta(minutes=3).total_seconds()
 # Rows of small tables stay in the catalog: a run would otherwise leave a dozen tiny files.
 INLINED_ROW_LIMIT = 200
@@ -36,6 +39,8 @@ CONFLICT_WORDS = (
     "UNIQUE constraint failed",
     "already exists",
 )
+
+_DATA_BYTES = "select coalesce(sum(file_size_bytes), 0) from __ducklake_metadata_lake.ducklake_data_file"
 
 _verified: set[str] = set()  # the catalogs whose extensions this process has loaded with their signatures checked
 
@@ -114,9 +119,12 @@ def find_lake(uri: str, data: str | None = None) -> Lake:
 
 
 @contextmanager
-def connect(lake: Lake, *, read_only: bool = False, at: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+def connect(
+    lake: Lake, *, read_only: bool = False, at: int | None = None, other_bytes: int = 0
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the lake as the default database of a new connection; `at`: as it was at that version.
 
+    other_bytes: what the block reads beside the lake: queries of a small lake and little else run on one thread.
     Raises `LakeError` where there is no lake, or it can't be opened or written.
     """
     if read_only and not lake.is_there:
@@ -125,25 +133,42 @@ def connect(lake: Lake, *, read_only: bool = False, at: int | None = None) -> It
         _make_folders(lake)
     # DuckDB hashes 70 MB to check the extensions' signatures: 90 ms, once a process and not at each of a dozen turns.
     with _TURN:
-        connection = duckdb.connect(config={"allow_unsigned_extensions": lake.catalog in _verified})
+        connection = duckdb.connect(config={"allow_unsigned_extensions": lake.catalog in _verified, "threads": 1})
         try:
-            _load_extensions(connection, lake)
+            load_extensions(connection, "ducklake", EXTENSIONS[lake.catalog])
             _verified.add(lake.catalog)
             _attach(connection, lake, read_only=read_only, at=at)
+            if other_bytes > ONE_THREAD_BYTES or _is_large(connection):
+                connection.execute("reset threads")
             yield connection
         finally:
             connection.close()
 
 
-def commit(lake: Lake, message: str, body: Body, *, extra: str = "{}") -> int:
-    """Run `body(connection, version)` as one transaction and return its version.
+@contextmanager
+def connect_up_to_date(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the lake to read; the tables and views of an earlier gradebook are brought up to date first.
+
+    Raises `LakeError` as `connect` does.
+    """
+    with connect(lake, read_only=True) as connection:
+        if is_up_to_date(connection):
+            yield connection
+            return
+    prepare_lake(lake)
+    with connect(lake, read_only=True) as connection:
+        yield connection
+
+
+def commit(lake: Lake, message: str, body: Body, *, extra: str = "{}", other_bytes: int = 0) -> int:
+    """Run `body(connection, version)` as one transaction and return its version. other_bytes: as for `connect`.
 
     The first of two writers wins; the other one's whole transaction, with all that it read, is run again.
     Raises `LakeError` when the catalog stays locked for three minutes.
     """
     deadline = time.monotonic() + COMMIT_DEADLINE_S
     attempt = 0
-    with connect(lake) as connection:
+    with connect(lake, other_bytes=other_bytes) as connection:
         while True:
             try:
                 return _commit_once(connection, message, body, extra)
@@ -186,8 +211,8 @@ def prepare_lake(lake: Lake) -> None:
 
 def upgrade_lake(lake: Lake) -> None:
     """Bring the tables of a lake that is there up to what this gradebook reads; do nothing where there is none."""
-    if lake.exists:
-        prepare_lake(lake)
+    with suppress(NoLakeThere), connect_up_to_date(lake):
+        return
 
 
 def _is_taken(lake: Lake) -> bool:
@@ -207,8 +232,14 @@ def _commit_once(connection: duckdb.DuckDBPyConnection, message: str, body: Body
 
 
 def _scalar(connection: duckdb.DuckDBPyConnection, query: str) -> int:
-    row = connection.execute(query).fetchone()
-    return int(row[0]) if row else 0
+    rows = connection.execute(query).fetchall()  # one row taken would leave the query open, and the catalog read
+    return int(rows[0][0]) if rows else 0
+
+
+def _is_large(connection: duckdb.DuckDBPyConnection) -> bool:
+    with suppress(duckdb.Error):  # somebody commits at this moment
+        return _scalar(connection, _DATA_BYTES) > ONE_THREAD_BYTES
+    return True
 
 
 def _rollback(connection: duckdb.DuckDBPyConnection) -> None:
@@ -227,25 +258,6 @@ def _make_folders(lake: Lake) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LakeError(f"{folder}: can't make the lake's folder: {error.strerror}") from error
-
-
-def _load_extensions(connection: duckdb.DuckDBPyConnection, lake: Lake) -> None:
-    for extension in ("ducklake", EXTENSIONS[lake.catalog]):
-        try:
-            connection.execute(f"load {extension}")
-        except duckdb.Error:
-            _import_extension(connection, extension)
-
-
-def _import_extension(connection: duckdb.DuckDBPyConnection, extension: str) -> None:
-    """Install DuckDB's signed extension file from its wheel: the first time on a machine, nothing downloaded."""
-    import duckdb_extensions
-
-    try:
-        duckdb_extensions.import_extension(extension)
-        connection.execute(f"load {extension}")
-    except (duckdb.Error, ImportError, OSError) as error:
-        raise LakeError(f"DuckDB's extension {extension} can't be loaded: {error}") from error
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, lake: Lake, *, read_only: bool, at: int | None) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from rubrics.errors import InputError
 from rubrics.judgments import JUDGMENT_SCHEMA
 from tasks.judging.journal import read_journal, settled_journals
-from tasks.lake import Lake, commit, connect, upgrade_lake
+from tasks.lake import Lake, commit, connect, connect_up_to_date
 
 BATCH_ROWS = 50_000
 SETTLE_TRIES, SETTLE_WAIT_S = 50, 0.1
@@ -69,8 +69,7 @@ def held_judgments(lake: Lake, keys: list[str]) -> dict[str, dict[str, Any]]:
 def find_judgments(lake: Lake, name: str) -> list[dict[str, Any]]:
     """The judgments of a request key or of an output, the earliest first. Raises `InputError` where there is none."""
     names = ", ".join(JUDGMENT_SCHEMA.names)
-    upgrade_lake(lake)
-    with connect(lake, read_only=True) as connection:
+    with connect_up_to_date(lake) as connection:
         found = connection.execute(
             f"select {names} from judgments where request_key = $name or output_id = $name "
             "order by criterion_id, asked_at, judgment_id",

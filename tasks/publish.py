@@ -37,6 +37,7 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
     write_parquet(folder.mart_file("stage_costs"), costs)
     totals = {"output_count": ingested.output_count, "cost_usd": _billed_usd(costs), "notes": notes}
     clock = time.perf_counter(), process_cpu_s()
+    shard_bytes = sum(Path(shard).stat().st_size for shard in ingested.shards)
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
         keep_rubric(connection, run.rubric, run.created_at)
@@ -58,7 +59,7 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
 
     extra = json.dumps({"run_id": run.run_id, "rubric": f"{run.rubric.id} {run.rubric.version}"})
     try:
-        return commit(run.lake, f"publish run {run.run_id}", body, extra=extra)
+        return commit(run.lake, f"publish run {run.run_id}", body, extra=extra, other_bytes=shard_bytes)
     except BaseException:
         _remove_unpublished_files(run)
         raise

@@ -12,7 +12,7 @@ from rubrics.model import Rubric
 from rubrics.plain_words import unknown_word
 from rubrics.versions import canonical_body, describe_difference, rubric_digest, rubric_from_body
 from tasks.criteria import criteria_table, levels_table
-from tasks.lake import Lake, NoLakeThere, commit, connect, upgrade_lake
+from tasks.lake import Lake, NoLakeThere, commit, connect, connect_up_to_date, upgrade_lake
 from tasks.requirements import Row, read_rows
 
 _VERSIONS = """
@@ -68,11 +68,9 @@ def find_rubric(name: str, lake: Lake) -> Rubric:
 
 def list_versions(lake: Lake) -> tuple[Row, ...]:
     """Every rubric version that the lake holds, the newest first; none where there is no lake."""
-    if not lake.exists:
-        return ()
-    upgrade_lake(lake)
-    with connect(lake, read_only=True) as connection:
+    with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
         return read_rows(connection, _VERSIONS)
+    return ()
 
 
 def stored_rubric(lake: Lake, name: str) -> Rubric | None:
@@ -81,10 +79,9 @@ def stored_rubric(lake: Lake, name: str) -> Rubric | None:
     Raises `RubricError` for an unknown version, and for an id whose pointer was deleted.
     """
     rubric_id, _, version = name.partition("@")
-    if not lake.exists:
-        return None
-    upgrade_lake(lake)
-    with connect(lake, read_only=True) as connection:
+    held: dict[str, str] = {}
+    latest = None
+    with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
         held = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric_id)}
         latest = _pointer(connection, rubric_id)
     if not held:
@@ -105,9 +102,8 @@ def version_before(lake: Lake, rubric: Rubric) -> Rubric | None:
     The same version with another text is its own predecessor, which no step leads away from; with the same text it has
     none. Where all are higher it is the highest.
     """
-    if not lake.exists:
-        return None
-    with connect(lake, read_only=True) as connection:
+    held: dict[str, str] = {}
+    with suppress(NoLakeThere), connect(lake, read_only=True) as connection:
         held = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric.id)}
     if held.get(rubric.version) == canonical_body(rubric) or not held:
         return None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rubrics.errors import InputError
-from tasks.lake import Lake, connect, upgrade_lake
+from tasks.lake import Lake, connect, connect_up_to_date
 from tasks.requirements import Row, read_rows, unmet_requirements
 
 
@@ -58,8 +58,7 @@ class RunSummary:
 
 def summarise(lake: Lake, run_id: str) -> RunSummary:
     """Read a published run's summary. Raises `InputError` where there is none of that id."""
-    upgrade_lake(lake)
-    with connect(lake, read_only=True) as connection:
+    with connect_up_to_date(lake) as connection:
         found = read_rows(connection, "select * from runs where run_id = ?", run_id)
         if not found:
             raise InputError(
