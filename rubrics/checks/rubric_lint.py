@@ -13,6 +13,8 @@ from rubrics.lint import Finding, lint_text, rules
 from rubrics.lint.parser_rules import PARSER_RULES
 
 MOST_FINDINGS_SHOWN = 3
+MOST_CHARACTERS = 200_000  # of a rubric
+MOST_ENTRIES = 5_000  # commas, opening brackets and line ends, for each may stand for a criterion with faults
 
 
 class LintSettings(CheckSettings):
@@ -54,18 +56,31 @@ def rubric_lint(shard: pa.Table, settings: LintSettings) -> CheckVerdicts:
     """The output is a rubric's YAML in which lint finds nothing, or nothing of the rules given.
 
     The evidence gives the first findings with their lines. Where the output is no rubric and the rules given do not
-    say so, the check can't tell. The output may extend shipped rubrics; no file is read.
+    say so, the check can't tell, nor of more than 200,000 characters, or 5,000 commas, opening brackets and line ends.
+    The output may extend shipped rubrics; no file is read.
     """
     return gather_rows(_lint(text, settings) for text in text_column(shard, "output").to_pylist())
 
 
 def _lint(text: str, settings: LintSettings) -> RowFinding:
+    if (fault := _size_fault(text)) is not None:
+        return RowFinding(None, reason=f"too long to lint: {fault}")
     findings = lint_text(text, "output")
     counted = [finding for finding in findings if _counts(finding, settings)]
     if counted:
         return RowFinding(False, _tell(counted))
     refused = [finding for finding in findings if finding.rule in PARSER_RULES]
     return RowFinding(None, None, _tell(refused)) if refused else RowFinding(True)
+
+
+def _size_fault(text: str) -> str | None:
+    """Why a text takes too long to lint; None where it does not."""
+    if len(text) > MOST_CHARACTERS:
+        return f"found {len(text)} characters, at most {MOST_CHARACTERS}"
+    entry_count = sum(map(text.count, ",{[\n"))
+    if entry_count > MOST_ENTRIES:
+        return f"found {entry_count} commas, opening brackets and line ends, at most {MOST_ENTRIES}"
+    return None
 
 
 def _counts(finding: Finding, settings: LintSettings) -> bool:

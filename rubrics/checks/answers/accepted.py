@@ -16,6 +16,7 @@ from rubrics.checks.registry import CheckSettings
 
 NO_REFERENCE = "no reference"
 MOST_ANSWERS = 1_000  # in a reference: each of them is held against the output
+MOST_CHARACTERS = 100_000  # of a reference that is read as closely as the output
 Places = NDArray[np.int64]
 
 
@@ -46,15 +47,15 @@ class AcceptedSettings(CheckSettings):
 class Accepted:
     """The accepted answers of a shard's rows, as pairs of a row and a text.
 
-    texts: (text,), no nulls. rows: (pair,), ascending, and places: (pair,), the text's place in `texts`. is_crowded:
-    (row,), whether a row has more answers than are read, and so none here.
+    texts: (text,), no nulls. rows: (pair,), ascending, and places: (pair,), the text's place in `texts`. refusals:
+    (row,), why a row's reference is not read, so that it has no answer here; null elsewhere.
     """
 
     texts: pa.Array
     rows: Places
     places: Places
     row_count: int
-    is_crowded: Mask
+    refusals: pa.StringArray
 
     @property
     def has_answer(self) -> Mask:
@@ -66,13 +67,7 @@ class Accepted:
     @property
     def reasons(self) -> pa.StringArray:
         """Why a row can't be told: (row,)."""
-        unanswered = evidence_where(pa.array(~self.has_answer), NO_REFERENCE)
-        if not self.is_crowded.any():
-            return unanswered
-        crowded = evidence_where(
-            pa.array(self.is_crowded), f"too many answers in the reference, at most {MOST_ANSWERS}"
-        )
-        return pc.coalesce(crowded, unanswered)
+        return pc.coalesce(self.refusals, evidence_where(pa.array(~self.has_answer), NO_REFERENCE))
 
     def is_any(self, is_met: Mask) -> pa.BooleanArray:
         """Whether a row meets one of its answers, null where it has none. is_met: (pair,). Returns (row,)."""
@@ -101,8 +96,15 @@ class Accepted:
 
     def without(self, is_dropped: pa.BooleanArray) -> "Accepted":
         """The same without some of the texts. is_dropped: (text,)."""
-        is_kept = ~is_dropped.to_numpy(zero_copy_only=False)[self.places]
-        return Accepted(self.texts, self.rows[is_kept], self.places[is_kept], self.row_count, self.is_crowded)
+        return self._only(~is_dropped.to_numpy(zero_copy_only=False)[self.places])
+
+    def without_rows(self, is_dropped: Mask) -> "Accepted":
+        """The same with no answer for some of the rows. is_dropped: (row,)."""
+        return self._only(~is_dropped[self.rows]) if is_dropped.any() else self
+
+    def _only(self, is_kept: Mask) -> "Accepted":
+        """is_kept: (pair,)."""
+        return Accepted(self.texts, self.rows[is_kept], self.places[is_kept], self.row_count, self.refusals)
 
     def places_by_row(self) -> list[list[int]]:
         """The places of each row's texts: [row] of [answer]."""
@@ -126,17 +128,24 @@ def _other_words(count: int) -> str:
     return "" if count == 0 else f" or {count} other{'s' * (count > 1)}"
 
 
-def accepted_answers(shard: pa.Table, settings: AcceptedSettings) -> Accepted:
-    """The accepted answers of each row: those of `expected`, else those in its reference."""
+def accepted_answers(shard: pa.Table, settings: AcceptedSettings, most_characters: int | None = None) -> Accepted:
+    """The accepted answers of each row: those of `expected`, else those in its reference.
+
+    most_characters: of a reference; a longer one is not read, and the row can't be told.
+    """
     row_count = shard.num_rows
-    is_crowded = np.zeros(row_count, np.bool_)
+    refusals = pa.nulls(row_count, pa.string())
     expected = settings.expected_texts
     if expected:
         every = np.arange(len(expected))
         texts = pa.array(expected, pa.string())
         rows = np.repeat(np.arange(row_count), len(expected))
-        return Accepted(texts, rows, np.tile(every, row_count), row_count, is_crowded)
+        return Accepted(texts, rows, np.tile(every, row_count), row_count, refusals)
     references = text_column(shard, "reference")
+    if most_characters is not None:
+        is_long = pc.fill_null(pc.greater(pc.utf8_length(references), most_characters), False)
+        refusals = evidence_where(is_long, f"reference too long, at most {most_characters} characters are read")
+        references = pc.if_else(is_long, pa.scalar(None, references.type), references)
     rows = np.flatnonzero(references.is_valid().to_numpy(zero_copy_only=False))
     texts = references.drop_null()
     if settings.separator is not None:
@@ -147,4 +156,6 @@ def accepted_answers(shard: pa.Table, settings: AcceptedSettings) -> Accepted:
         is_crowded = np.bincount(rows[is_given], minlength=row_count) > MOST_ANSWERS
         is_read = is_given & ~is_crowded[rows]
         rows, texts = rows[is_read], texts.filter(pa.array(is_read))
-    return Accepted(texts, rows, np.arange(len(texts)), row_count, is_crowded)
+        crowded = evidence_where(pa.array(is_crowded), f"too many answers in the reference, at most {MOST_ANSWERS}")
+        refusals = pc.coalesce(refusals, crowded)
+    return Accepted(texts, rows, np.arange(len(texts)), row_count, refusals)

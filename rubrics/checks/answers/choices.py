@@ -5,7 +5,7 @@ from typing import Annotated, Self
 import pyarrow as pa
 from pydantic import AfterValidator, Field, model_validator
 
-from rubrics.checks.answers.accepted import AcceptedSettings, accepted_answers
+from rubrics.checks.answers.accepted import MOST_CHARACTERS, AcceptedSettings, accepted_answers
 from rubrics.checks.answers.choice_letters import choice_finder
 from rubrics.checks.columns import text_column
 from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
@@ -62,9 +62,11 @@ def choice_letter(shard: pa.Table, settings: ChoiceSettings) -> CheckVerdicts:
     B", "isn't B", "B is wrong") is passed over in 2, 4 and 6. A and I before a word in
     lower case are taken as English words ("A train"), but not before "because", "and", "is" and the like. It is a
     heuristic: a letter that is only discussed may be taken for the choice where nothing clearer is said. The reference
-    is read in the same way; a row without a letter in it stays unscored.
+    is read in the same way; a row without a letter in it stays unscored, and so does one with more than 100,000
+    characters.
     """
-    outputs, accepted = text_column(shard, "output").to_pylist(), accepted_answers(shard, settings)
+    outputs = text_column(shard, "output").to_pylist()
+    accepted = accepted_answers(shard, settings, MOST_CHARACTERS)
     find = choice_finder(settings.choices).find
     texts = accepted.texts.to_pylist()
     letters = [find(text) for text in texts]

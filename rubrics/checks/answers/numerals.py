@@ -1,7 +1,6 @@
 """Reading the numbers of a text exactly: 1,234.5, -3, 3/4, 50%, $1,200, 1e5, 2 × 10^3, LaTeX's fractions."""
 
 import re
-from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
@@ -11,7 +10,9 @@ from typing import Literal, NamedTuple
 DecimalMark = Literal[".", ","]
 MOST_DIGITS = 1000
 MOST_EXPONENT = 1000
-FEW_MATCHES = 32
+MOST_WRITTEN = 150_000  # numbers of a text, where all of them count
+MOST_NUMBERS = 50_000  # different ones
+TAILS = (500, 10_000)  # characters at the end of a text
 # Digits with less than 41 other characters between them: long stretches without a digit are passed over fast. A number
 # begins and ends less than REACH characters from its digits.
 CLUSTER = re.compile(r"\d++(?:\D{1,40}+\d++)*+")
@@ -28,6 +29,10 @@ NOT_WITHIN = (
     r"(?<![A-Za-z^\d])(?<![^\W_]_)(?<![^\W_]__)(?<![)\]}]_)(?<![\^_]\{)(?<!\d[.,])"
     rf"(?<!\^[{SIGNS}])(?<!\^\{{[{SIGNS}])"
 )
+
+
+class TooManyNumbers(Exception):
+    """A text has more numbers than can be read in time; its text says how many."""
 
 
 class Numeral(NamedTuple):
@@ -54,29 +59,44 @@ class NumberFormat:
             rf"\d{{1,3}}(?P<mark>[{groups}])\d{{3}}(?:(?P=mark)\d{{3}})*+(?:{re.escape(decimal)}\d++)?"
         )
         self._pattern = _numeral_pattern(decimal, groups)
+        self._apart = _apart_pattern(decimal)
 
     def find(self, text: str) -> Iterator[Numeral]:
         """The numbers of a text, in order, in linear time."""
         return chain.from_iterable(map(self._read_match, self._matches(text)))
 
-    def find_distinct(self, text: str) -> Iterator[Numeral]:
-        """The different numbers of a text, by how they are written."""
-        matches = {match[0]: match for match in self._matches(text)}
-        return iter(dict.fromkeys(chain.from_iterable(map(self._read_match, matches.values()))))
+    def find_distinct(self, text: str) -> list[Numeral]:
+        """The different numbers of a text, by how they are written. Raises `TooManyNumbers`."""
+        written: set[str] = set()
+        found: dict[Numeral, None] = {}
+        for count, match in enumerate(self._matches(text)):
+            if count == MOST_WRITTEN:
+                raise TooManyNumbers(f"found more than {MOST_WRITTEN}")
+            if match[0] in written:
+                continue
+            written.add(match[0])
+            found.update(dict.fromkeys(self._read_match(match)))
+            if len(found) > MOST_NUMBERS:
+                raise TooManyNumbers(f"found more than {MOST_NUMBERS} different ones")
+        return list(found)
 
     def find_last(self, text: str) -> Numeral | None:
-        """The last number of a text."""
-        for cluster in reversed(list(CLUSTER.finditer(text))):
-            # Nearly always one of the last matches holds a number; a giant cluster may have a million of them.
-            for most in (FEW_MATCHES, None):
-                matches = deque(self._matches_of(cluster), most)
-                distinct = {match[0]: match for match in reversed(matches)}
-                found = next(filter(None, map(self._read_match, distinct.values())), None)
-                if found:
-                    return found[-1]
-                if len(matches) != most:
-                    break
+        """The last number of a text, looked for in its last characters first: it nearly always stands there."""
+        for start in self._starts(text):
+            latest = {match[0]: match for match in self._matches(text, start)}  # a hostile text repeats few of them
+            from_the_end = sorted(latest.values(), key=re.Match.start, reverse=True)
+            found = next(filter(None, map(self._read_match, from_the_end)), None)
+            if found:
+                return found[-1]
         return None
+
+    def _starts(self, text: str) -> Iterator[int]:
+        """Where to read from, the shortest rest first; a text read from there has the numbers that the whole has."""
+        for size in TAILS:
+            apart = self._apart.search(text, len(text) - size) if size < len(text) else None
+            if apart:
+                yield apart.end()
+        yield 0
 
     def value(self, numeral: Numeral) -> Fraction | None:
         """What a number is; None where it has too many digits to be read, or too great an exponent."""
@@ -92,11 +112,9 @@ class NumberFormat:
             value = value * Fraction(10) ** exponent / int(numeral.divisor or 1)
         return -value if numeral.is_negative else value
 
-    def _matches(self, text: str) -> Iterator[re.Match[str]]:
-        return chain.from_iterable(map(self._matches_of, CLUSTER.finditer(text)))
-
-    def _matches_of(self, cluster: re.Match[str]) -> Iterator[re.Match[str]]:
-        return self._pattern.finditer(cluster.string, max(cluster.start() - REACH, 0), cluster.end() + REACH)
+    def _matches(self, text: str, start: int = 0) -> Iterator[re.Match[str]]:
+        for cluster in CLUSTER.finditer(text, start):
+            yield from self._pattern.finditer(text, max(cluster.start() - REACH, start), cluster.end() + REACH)
 
     def _read_match(self, match: re.Match[str]) -> list[Numeral]:
         """The numbers of one match: several of a list without spaces, none of a date, version, root or division by 0.
@@ -155,6 +173,19 @@ def _numeral_pattern(decimal: DecimalMark, groups: str) -> re.Pattern[str]:
         rf"(?:[eE](?P<exponent>[{SIGNS}]?\d++)|{times}{scale}|\^{power}|\^(?P<broken_power>{broken}))?+"
         rf"(?:/(?P<divisor>\d++)(?![{groups}{decimal}]?\d))?+)"
         rf"(?P<percent>[ {THIN_SPACES}]?\\?%)?"
+    )
+
+
+def _apart_pattern(decimal: DecimalMark) -> re.Pattern[str]:
+    """Ends at a place that no match of the numerals' pattern reaches over, so that reading may begin there.
+
+    That is behind a line end, amid 41 characters without a digit, and right behind a digit and what can't follow it in
+    a number. A digit has to stand there, for within an exponent's braces there may be anything but digits.
+    """
+    groups_end = r"|[ ](?=\d)" if decimal == "." else ""  # else a space may set groups apart
+    return re.compile(
+        rf"\n|\D{{20}}(?=\D{{21}})|\d(?:[a-df-wyzA-DF-Z()\[\];=]|[.,](?=\s)|[ ](?=[a-wyzA-Z])|[{SIGNS}](?=[{SIGNS}])"
+        rf"{groups_end})"
     )
 
 

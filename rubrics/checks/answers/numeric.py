@@ -9,15 +9,22 @@ from typing import Annotated, Literal, NamedTuple, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from rubrics.checks.answers.accepted import AcceptedSettings, accepted_answers
-from rubrics.checks.answers.numerals import MOST_DIGITS, MOST_EXPONENT, DecimalMark, Numeral, boxed_text, number_format
+from rubrics.checks.answers.accepted import MOST_CHARACTERS, AcceptedSettings, accepted_answers
+from rubrics.checks.answers.numerals import (
+    MOST_DIGITS,
+    MOST_EXPONENT,
+    DecimalMark,
+    Numeral,
+    TooManyNumbers,
+    boxed_text,
+    number_format,
+)
 from rubrics.checks.columns import text_column
 from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
 from rubrics.checks.registry import CheckVerdicts, Example, register_check
 from rubrics.checks.rows import RowFinding, gather_rows
 
 Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-MOST_NUMBERS = 50_000
 TOO_LONG = f"too long to read: found a number of more than {MOST_DIGITS} digits, or an exponent beyond {MOST_EXPONENT}"
 
 
@@ -72,9 +79,10 @@ def numeric_answer(shard: pa.Table, settings: NumericSettings) -> CheckVerdicts:
     numbers; "1,2,3" are three. Number words, mixed fractions ("1 3/4" is 1 and 3/4) and "5 million" are not read as
     one. Of the reference the last number counts, or the one that is boxed. All arithmetic is exact; a number with
     more than 1000 digits or an exponent beyond 1000 stays unscored, and so do more than 50,000 different numbers
-    with `take: any`.
+    or 150,000 in all with `take: any`, and a reference of more than 100,000 characters.
     """
-    outputs, accepted = text_column(shard, "output").to_pylist(), accepted_answers(shard, settings)
+    outputs = text_column(shard, "output").to_pylist()
+    accepted = accepted_answers(shard, settings, MOST_CHARACTERS)
     read = [_read_accepted(text, settings) for text in accepted.texts.to_pylist()]
     return gather_rows(
         _judge_row(output, [read[place] for place in places], settings, reason)
@@ -99,9 +107,10 @@ def _judge_row(
     if not accepted:
         faults = [fault for fault in read if isinstance(fault, str)]
         return RowFinding(None, reason=faults[0] if faults else reason)
-    numerals = _taken(_scope(output), settings)
-    if len(numerals) > MOST_NUMBERS:
-        return RowFinding(None, reason=f"too many numbers: found more than {MOST_NUMBERS} different ones")
+    try:
+        numerals = _taken(_scope(output), settings)
+    except TooManyNumbers as error:
+        return RowFinding(None, reason=f"too many numbers: {error}")
     if settings.take != "only" or len(numerals) == 1:
         values = [_value(numeral, settings) for numeral in numerals]
         if _is_any_near([value for value in values if value is not None], accepted, settings):
@@ -123,7 +132,7 @@ def _taken(text: str, settings: NumericSettings) -> list[Numeral]:
         last = number_style.find_last(text)
         return [] if last is None else [last]
     if settings.take == "any":
-        return list(islice(number_style.find_distinct(text), MOST_NUMBERS + 1))
+        return number_style.find_distinct(text)
     return list(islice(number_style.find(text), 1 if settings.take == "first" else 2))
 
 

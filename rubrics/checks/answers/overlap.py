@@ -1,6 +1,7 @@
 """Comparing outputs with accepted answers symbol by symbol: the settings, and the way from pairs to verdicts."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -42,14 +43,24 @@ class CasedOverlapSettings(OverlapSettings):
 
 
 def judge_overlap(
-    shard: pa.Table, settings: OverlapSettings, name: str, split: Split, compare: Compare, *, is_quadratic: bool = False
+    shard: pa.Table,
+    settings: OverlapSettings,
+    name: str,
+    split: Split,
+    compare: Compare,
+    *,
+    is_quadratic: bool = False,
+    most_bytes: int | None = None,
 ) -> CheckVerdicts:
     """Hold the greatest value over a row's accepted answers against the bounds.
 
     split: symbols of (text,). compare: a value for each pair, (pair,). is_quadratic: whether the time of a pair is the
-    product of its lengths. A row with an answer that is too long to compare with stays unscored.
+    product of its lengths. most_bytes: of both sides together, where to split them takes the time. A row with an
+    answer that is too long to compare with stays unscored.
     """
     outputs, accepted = text_column(shard, "output"), accepted_answers(shard, settings)
+    if most_bytes is not None:
+        outputs, accepted = _without_long(outputs, accepted, most_bytes)
     both = split(pa.chunked_array([outputs, accepted.texts.cast(outputs.type)]).combine_chunks())
     lefts, rights = accepted.rows, accepted.places + len(outputs)
     is_long = _is_too_long(SequencePairs(both, lefts, rights), is_quadratic)
@@ -57,6 +68,25 @@ def judge_overlap(
     values[~is_long] = compare(SequencePairs(both, lefts[~is_long], rights[~is_long]))
     best = pa.array(accepted.best(values), from_pandas=True)
     return judge_measures(best, settings, name, _reasons(both.lengths, accepted, is_long))
+
+
+def _without_long(outputs: pa.Array, accepted: Accepted, most: int) -> tuple[pa.Array, Accepted]:
+    """Both without the texts of the rows where a pair is too long, each of which is refused. outputs: (row,)."""
+    left, right = (pc.binary_length(texts).to_numpy().astype(np.int64) for texts in (outputs, accepted.texts))
+    sizes = np.zeros(accepted.row_count, np.int64)
+    np.maximum.at(sizes, accepted.rows, left[accepted.rows] + right[accepted.places])
+    is_long = sizes > most
+    if not is_long.any():
+        return outputs, accepted
+    found = [f"too long to compare: found {size} bytes, at most {most} together" for size in sizes[is_long]]
+    refusals = pc.coalesce(evidence_where(pa.array(is_long), pa.array(found)), accepted.refusals)
+    kept = accepted.without_rows(is_long)
+    is_used = np.zeros(len(kept.texts), np.bool_)
+    is_used[kept.places] = True
+    texts = pc.if_else(pa.array(is_used), kept.texts, pa.scalar("", kept.texts.type))
+    return pc.if_else(pa.array(is_long), pa.scalar("", outputs.type), outputs), replace(
+        kept, texts=texts, refusals=refusals
+    )
 
 
 def f_measures(shared: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> Values:

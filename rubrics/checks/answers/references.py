@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
-from rubrics.checks.answers.accepted import Accepted, AcceptedSettings, accepted_answers
+from rubrics.checks.answers.accepted import MOST_CHARACTERS, Accepted, AcceptedSettings, accepted_answers
 from rubrics.checks.answers.normalising import (
     Punctuation,
     fold_case,
@@ -23,6 +23,7 @@ from rubrics.checks.registry import CheckVerdicts, Example, register_check
 from rubrics.checks.wording.folding import Fold, fold_texts
 
 BLANK_REFERENCE = "blank reference"
+MOST_SEARCHED = 150_000_000  # characters of an output times answers; a near miss at each place takes 3 ns a character
 OPENS, CLOSES = "\x02", "\x03"  # where a word may begin, and end
 
 
@@ -128,18 +129,21 @@ def contains_reference(shard: pa.Table, settings: ContainsReferenceSettings) -> 
 
     Whitespace and case are folded on both sides unless the settings say otherwise. With `whole_word`, the character
     before it and the one after it may not be a letter, a mark, a number or an underscore; in scripts written without
-    spaces that asks for punctuation around it.
+    spaces that asks for punctuation around it. With `fold`, a reference of more than 100,000 characters stays unscored;
+    and always an output of which the characters times the answers are more than 150 million.
     """
-    outputs, accepted = text_column(shard, "output"), accepted_answers(shard, settings)
+    outputs, accepted = text_column(shard, "output"), _folded_answers(shard, settings)
     texts, answers = _normalise(outputs, settings), _normalise(accepted.texts, settings)
     given = accepted.without(pc.equal(pc.utf8_trim_whitespace(answers), ""))
+    is_blank = pa.array(accepted.has_answer & ~given.has_answer)
+    searched, too_much = _searchable(texts, given)
     if settings.whole_word:
         texts, answers = _mark_word_edges(texts), _mark_word_edges(answers)
-    is_passed = given.is_any(_hold(texts, answers, given))
+    is_passed = searched.is_any(_hold(texts, answers, searched))
     is_missed = pc.fill_null(pc.invert(is_passed), False)
-    evidence = evidence_where(is_missed, join_texts("does not contain ", given.expected_words(is_missed)))
-    is_blank = pa.array(accepted.has_answer & ~given.has_answer)
-    return CheckVerdicts(is_passed, evidence, pc.coalesce(evidence_where(is_blank, BLANK_REFERENCE), accepted.reasons))
+    evidence = evidence_where(is_missed, join_texts("does not contain ", searched.expected_words(is_missed)))
+    reasons = pc.coalesce(too_much, evidence_where(is_blank, BLANK_REFERENCE), accepted.reasons)
+    return CheckVerdicts(is_passed, evidence, reasons)
 
 
 def undress(texts: pa.Array, settings: ExactMatchSettings) -> pa.Array:
@@ -170,6 +174,23 @@ def _mark_word_edges(texts: pa.Array) -> pa.Array:
     """
     marked = pc.replace_substring_regex(texts, f"([{gap_class(texts)}])", rf"{CLOSES}\1{OPENS}")
     return surround(marked, OPENS, CLOSES)
+
+
+def _folded_answers(shard: pa.Table, settings: TextAnswerSettings) -> Accepted:
+    """The accepted answers; where they are folded a long one is not read, for it may become eighteen times as long."""
+    return accepted_answers(shard, settings, None if settings.fold == "none" else MOST_CHARACTERS)
+
+
+def _searchable(texts: pa.Array, accepted: Accepted) -> tuple[Accepted, pa.StringArray]:
+    """The answers without those of texts where the search would take too long, and why: (row,)."""
+    sizes = pc.utf8_length(texts).to_numpy().astype(np.int64)
+    counts = np.bincount(accepted.rows, minlength=accepted.row_count)
+    is_large = sizes * counts > MOST_SEARCHED
+    found = [
+        f"too much to search: found {size} characters and {count} answers, at most {MOST_SEARCHED} multiplied"
+        for size, count in zip(sizes[is_large].tolist(), counts[is_large].tolist(), strict=True)
+    ]
+    return accepted.without_rows(is_large), evidence_where(pa.array(is_large), pa.array(found, pa.string()))
 
 
 def _hold(texts: pa.Array, answers: pa.Array, accepted: Accepted) -> Mask:

@@ -35,6 +35,7 @@ NEGATIONS = (
     "to be",
 )
 MOST_WORDS_BETWEEN = 3
+FAR = 500  # characters: more than the words between a negation and its claim nearly always have
 GAP = r"[^\S\r\n]++"  # a negation does not reach over a line end: "Smoking: no" says nothing of the next line
 NO_NEGATION = r"only|doubts?|problems?|worry|worries"  # "no problem it is booked" claims it
 
@@ -137,21 +138,40 @@ def _judge(text: str, metadata: str | None, settings: ToolClaimSettings) -> RowF
 
 def _first_claim(text: str, settings: ToolClaimSettings) -> str | None:
     """The first claim with no negation before it; None where there is none."""
-    pattern = _compile_claims(settings.claims, settings.negations, settings.case_sensitive, settings.whole_word)
-    return next((match["claim"] for match in pattern.finditer(text) if match["claim"]), None)
+    bare, judged = _compile_claims(settings.claims, settings.negations, settings.case_sensitive, settings.whole_word)
+    reach = MOST_WORDS_BETWEEN + 1 + max((len(negation.split()) for negation in settings.negations), default=0)
+    place = 0
+    while (claim := bare.search(text, place)) is not None:
+        # Negations far from a claim are passed over: of a hostile text each of a million may begin one.
+        start = _start_of_words(text, place, claim.start(), reach) if claim.start() - place > FAR else place
+        match = judged.search(text, start)
+        if match is None or match["claim"]:
+            return match and match["claim"]
+        place = match.end()
+    return None
+
+
+def _start_of_words(text: str, first: int, end: int, word_count: int) -> int:
+    """Where the last words before the end start; not before `first`, which is far away."""
+    for size in (FAR, 10 * FAR):
+        around = text[max(first, end - size) : end].rsplit(maxsplit=word_count)
+        if len(around) > word_count:
+            return max(first, end - size) + len(around[0])
+    return first
 
 
 @lru_cache(maxsize=256)
 def _compile_claims(
     claims: tuple[str, ...], negations: tuple[str, ...], case_sensitive: bool, whole_word: bool
-) -> re.Pattern[str]:
-    """What matches a negation with its claim, or else a claim by itself: a text is read once."""
+) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What finds a claim, and what matches a negation with its claim, or else a claim by itself."""
     either = any_phrase(claims, case_sensitive)
     claim = rf"(?<!\w){either}(?!\w)" if whole_word else either
     flags = re.NOFLAG if case_sensitive else re.IGNORECASE
+    bare = re.compile(f"(?P<claim>{claim})", flags)
     if not negations:
-        return re.compile(f"(?P<claim>{claim})", flags)
+        return bare, bare
     negation = any_phrase(negations, case_sensitive=False)
     starts = rf"(?:(?<!\w)|(?<=\w)(?=n['’]))(?i:{negation})(?!\w|\s+(?i:{NO_NEGATION})\b)"
     between = rf"(?:{GAP}[\w'’-]++){{0,{MOST_WORDS_BETWEEN}}}?{GAP}"
-    return re.compile(f"{starts}{between}{claim}|(?P<claim>{claim})", flags)
+    return bare, re.compile(f"{starts}{between}{claim}|(?P<claim>{claim})", flags)

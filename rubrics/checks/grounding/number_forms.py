@@ -9,9 +9,11 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
+MOST_NUMBERS = 100_000  # different ones, of an output or of its sources
 MOST_DIGITS = 300  # a longer one is compared as it stands
 POWERS = MappingProxyType(
     {"k": 3, "thousand": 3, "m": 6, "mn": 6, "million": 6, "bn": 9, "b": 9, "billion": 9, "trillion": 12}
@@ -49,9 +51,19 @@ MONTH_NAME = rf"({'|'.join(sorted(MONTHS, key=len, reverse=True))})"
 MONTH = re.compile(rf"\d(?:st|nd|rd|th)?(?: of)?[ .,/-]{{1,2}}{MONTH_NAME}\b|\b{MONTH_NAME}[ .,/-]{{1,2}}\d")
 
 
+class TooManyNumbers(Exception):
+    """An output or its sources have more numbers than are compared; its text says how many."""
+
+
 def numbers_in(text: str) -> list[str]:
-    """The numbers of a text as they are written, each once, in order; the markers of a list are left out."""
-    return list(dict.fromkeys(NUMBER.findall(LIST_MARKER.sub(" ", text))))
+    """The numbers of a text as they are written, each once, in order; the markers of a list are left out.
+
+    Raises `TooManyNumbers`.
+    """
+    numbers = list(dict.fromkeys(NUMBER.findall(LIST_MARKER.sub(" ", text))))
+    if len(numbers) > MOST_NUMBERS:
+        raise TooManyNumbers(f"found {len(numbers)} different ones, at most {MOST_NUMBERS}")
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +90,22 @@ class HeldNumbers:
 
 
 def hold_numbers(texts: Iterable[str]) -> HeldNumbers:
-    """Everything that the numbers of the texts may mean; the name of an English month beside one holds its number."""
+    """Everything that the numbers of the texts may mean; the name of an English month beside one holds its number.
+
+    Raises `TooManyNumbers`.
+    """
     values: set[str] = set()
     bare: set[str] = set()
     plain: set[str] = set()
-    for text in texts:
-        for written in set(NUMBER.findall(text)):
-            meant, parts = readings(written), _parts(written)
-            values.update(meant.values, parts)
-            (bare if meant.has_scale else plain).update(meant.bare, parts)
+    different = set(texts)
+    numbers = set(chain.from_iterable(map(NUMBER.findall, different)))
+    if len(numbers) > MOST_NUMBERS:
+        raise TooManyNumbers(f"found {len(numbers)} different ones, at most {MOST_NUMBERS}")
+    for written in numbers:
+        meant, parts = readings(written), _parts(written)
+        values.update(meant.values, parts)
+        (bare if meant.has_scale else plain).update(meant.bare, parts)
+    for text in different:
         values.update(MONTHS[before or after] for before, after in MONTH.findall(text.lower()))
     return HeldNumbers(values, bare, plain)
 

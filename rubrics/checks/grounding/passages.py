@@ -12,7 +12,7 @@ from rubrics.checks.bounds import Count
 from rubrics.checks.columns import text_column
 from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
 from rubrics.checks.grounding.citation_marks import STYLES, has_marks, read_mark, split_at_marks
-from rubrics.checks.grounding.number_forms import hold_numbers, numbers_in
+from rubrics.checks.grounding.number_forms import TooManyNumbers, hold_numbers, numbers_in
 from rubrics.checks.grounding.sources import SOURCE_COLUMNS, Sources, has_sources, source_texts, unjudged
 from rubrics.checks.matching import find_likely, place_findings, without_code
 from rubrics.checks.privacy.pii_kinds import LETTERS
@@ -176,7 +176,8 @@ def numbers_in_context(shard: pa.Table, settings: GroundedNumberSettings) -> Che
 
     Not looked up: list markers such as "1.", "(2)" and "Step 3:" at the start of a line and before a text, citations in
     brackets, Markdown code, and digits within a word ("H2O", "v2"). Numbers in words are not read, and none is worked
-    out: a sum has to stand in the source. An output without a number passes. Without one of the sources it can't tell.
+    out: a sum has to stand in the source. An output without a number passes. Without one of the sources it can't tell,
+    nor where the output or its sources have more than 100,000 different numbers.
     """
     texts = text_column(shard, "output")
     is_told = has_sources(shard, settings.against)
@@ -202,10 +203,13 @@ def _drop_marks(pieces: list[str]) -> list[str]:
 
 
 def _judge_numbers(text: str, sources: Sequence[str], settings: GroundedNumberSettings) -> RowFinding:
-    written = numbers_in(text)
-    if not written:
-        return RowFinding(True, "no numbers")
-    held = hold_numbers([*sources, *settings.allow])
+    try:
+        written = numbers_in(text)
+        if not written:
+            return RowFinding(True, "no numbers")
+        held = hold_numbers([*sources, *settings.allow])
+    except TooManyNumbers as error:
+        return RowFinding(None, reason=f"too many numbers to compare: {error}")
     missing = [number for number in written if not held.holds(number)]
     if not missing:
         return RowFinding(True)

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from rubrics.checks.columns import Mask, text_column
 from rubrics.checks.evidence import evidence_where
-from rubrics.checks.manner.spaced_words import UNSPACED, Numbers, split_words, text_blocks
+from rubrics.checks.manner.spaced_words import UNSPACED, Numbers, WordColumn, split_words, text_blocks
 from rubrics.checks.measures import MeasureSettings, judge_measures
 from rubrics.checks.registry import CheckVerdicts, Example, register_check
 
@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 COMPLEX_SYLLABLES = 3
 LINE_END = "\ue000"  # a private character: a word of its own that stands for a line end
 LEAST_SHARE = 0.5  # of the words that have to be in a script which the formula is for
+MOST_DIFFERENT = 50_000  # words of a text: each is read by itself, the same one once
 MOST_LETTERS = 40  # of what can be an English word
 
 MARKS = ".!?…。！？।؟۔"  # noqa: RUF001
@@ -60,6 +61,7 @@ class Counts(NamedTuple):
     complex_words: Floats
     english_words: Floats
     unspaced_words: Floats
+    is_crowded: Mask  # it has too many different words, and none is counted
 
 
 FORMULAS: Mapping[Formula, Callable[[Counts], Floats]] = MappingProxyType(
@@ -124,7 +126,7 @@ def reading_level(shard: pa.Table, settings: ReadingLevelSettings) -> CheckVerdi
     that are spoken apart ("radio", "science"); a number or a word without a vowel is one.
     Some words come out one off ("every", "business"). The formulas with syllables can't tell where half of the words or
     more are not plain English letters (a to z); `coleman_liau` and `ari`, where half or more are in a script without
-    spaces; none can without a word.
+    spaces; none can without a word, or with more than 50,000 different ones.
     """
     counts = _count_all(text_column(shard, "output"))
     few = counts.words < settings.min_words
@@ -135,6 +137,7 @@ def reading_level(shard: pa.Table, settings: ReadingLevelSettings) -> CheckVerdi
     reasons = None
     if few.any() or foreign.any():
         reasons = pc.coalesce(
+            evidence_where(pa.array(counts.is_crowded), f"too many different words: more than {MOST_DIFFERENT}"),
             evidence_where(pa.array(few), f"too few words: expected at least {settings.min_words}"),
             evidence_where(pa.array(foreign), _foreign_reason(settings.formula)),
         )
@@ -154,6 +157,9 @@ def _count_all(texts: pa.Array) -> Counts:
 
 def _count(texts: pa.Array) -> Counts:
     column = split_words(pc.replace_substring(texts, "\n", f" {LINE_END} "))
+    is_crowded = _are_crowded(column, len(texts))
+    if is_crowded.any():
+        column = _without_rows(column, is_crowded)
     known = np.fromiter(map(_word, column.vocabulary.to_pylist()), np.int64, len(column.vocabulary))[column.ids]
     is_line_end = _has(known, IS_LINE_END)
     starts_line = np.ones(len(known), np.bool_)
@@ -173,7 +179,25 @@ def _count(texts: pa.Array) -> Counts:
         complex_words=total(_has(known, IS_COMPLEX)),
         english_words=total(_has(known, IS_ENGLISH)),
         unspaced_words=total(_has(known, IS_UNSPACED)),
+        is_crowded=is_crowded,
     )
+
+
+def _are_crowded(column: WordColumn, row_count: int) -> Mask:
+    """Whether a text has too many different words: (text,)."""
+    size = len(column.vocabulary)
+    if size <= MOST_DIFFERENT:
+        return np.zeros(row_count, np.bool_)
+    different = np.unique(column.rows * size + column.ids) // size
+    is_crowded: Mask = np.bincount(different, minlength=row_count) > MOST_DIFFERENT
+    return is_crowded
+
+
+def _without_rows(column: WordColumn, is_dropped: Mask) -> WordColumn:
+    """Leave out the words of some texts, and those that no other has from the vocabulary. is_dropped: (text,)."""
+    is_kept = ~is_dropped[column.rows]
+    used, ids = np.unique(column.ids[is_kept], return_inverse=True)
+    return WordColumn(ids, column.rows[is_kept], column.vocabulary.take(pa.array(used)))
 
 
 def _has(known: Numbers, flag: int) -> Mask:

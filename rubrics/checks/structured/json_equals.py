@@ -16,6 +16,8 @@ from rubrics.checks.structured.json_differences import TooLarge, find_difference
 from rubrics.checks.structured.json_text import Extract, NotJson, TooManyBrackets, extract_json, parse_json
 from rubrics.checks.structured.stack import on_a_full_stack
 
+MOST_CONTAINERS = 200_000  # lists and objects of a text
+
 
 class JsonEqualsSettings(CheckSettings):
     """What the JSON is compared with, and what does not count."""
@@ -60,8 +62,9 @@ def json_equals(shard: pa.Table, settings: JsonEqualsSettings) -> CheckVerdicts:
     The order of keys never counts; 1 and 1.0 are equal, 1 and true are not. The evidence is the first path that
     differs. Of a key that an object has twice the last counts. A row without a reference stays unscored ("no
     reference"), and so does one whose reference is no JSON, or where two numbers beyond 1e308 stand against each
-    other. With `ignore_order` and a `tolerance`, entries are paired after sorting, so that two lists of objects
-    with nearly equal numbers can be paired otherwise than they should be.
+    other, or where the output or the reference has more than 200,000 lists and objects: "too many lists and objects to
+    compare". With `ignore_order` and a `tolerance`, entries are paired after sorting, so that two lists of objects with
+    nearly equal numbers can be paired otherwise than they should be.
     """
     outputs = text_column(shard, "output").to_pylist()
     if "value" in settings.model_fields_set:
@@ -76,6 +79,8 @@ def json_equals(shard: pa.Table, settings: JsonEqualsSettings) -> CheckVerdicts:
 def _against_reference(output: str, reference: str | None, settings: JsonEqualsSettings) -> RowFinding:
     if reference is None:
         return RowFinding(None, reason="no reference")
+    if (fault := _size_fault(reference, "the reference")) is not None:
+        return RowFinding(None, reason=fault)
     try:
         expected = _normalised(parse_json(reference), settings)
     except NotJson as error:
@@ -84,6 +89,8 @@ def _against_reference(output: str, reference: str | None, settings: JsonEqualsS
 
 
 def _compared(output: str, expected: Any, settings: JsonEqualsSettings) -> RowFinding:
+    if (fault := _size_fault(output, "the output")) is not None:
+        return RowFinding(None, reason=fault)
     try:
         found = _normalised(extract_json(output, settings.extract), settings)
         difference = on_a_full_stack(partial(find_difference, found, expected, settings.tolerance))
@@ -92,6 +99,14 @@ def _compared(output: str, expected: Any, settings: JsonEqualsSettings) -> RowFi
     except (TooManyBrackets, TooLarge) as error:
         return RowFinding(None, reason=str(error))
     return RowFinding(difference is None, difference)
+
+
+def _size_fault(text: str, name: str) -> str | None:
+    """Why a text takes too long to compare; None where it does not."""
+    count = text.count("[") + text.count("{")
+    if count <= MOST_CONTAINERS:
+        return None
+    return f"too many lists and objects to compare: found {count} opening brackets in {name}, at most {MOST_CONTAINERS}"
 
 
 def _normalised(value: Any, settings: JsonEqualsSettings) -> Any:

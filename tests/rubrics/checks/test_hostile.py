@@ -95,6 +95,75 @@ def test_a_reference_of_very_many_answers_stays_unscored(name):
     assert judge(name, "1 A", settings, reference=reference[:-2]).is_passed.to_pylist() != [None]
 
 
+LONG = "a" * 100_001
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("numeric_answer", {}), ("choice_letter", {}), ("contains_reference", {"fold": "accents"})],
+)
+def test_a_reference_that_is_too_long_to_be_read_closely_stays_unscored(name, settings):
+    expected = [(None, None, "reference too long, at most 100000 characters are read")]
+    assert rows_of(judge(name, "1 A", settings, reference=LONG)) == expected
+    assert "too long" not in str(rows_of(judge(name, "1 A", settings, reference=LONG[1:])))
+
+
+def test_many_answers_are_looked_for_in_a_long_output_up_to_a_bound():
+    text, answers = "a" * 500_000, ["b" * length for length in range(1, 302)]
+    assert judge("contains_reference", text, {"expected": answers[:300]}).is_passed.to_pylist() == [False]
+    expected = "too much to search: found 500000 characters and 301 answers, at most 150000000 multiplied"
+    assert rows_of(judge("contains_reference", text, {"expected": answers})) == [(None, None, expected)]
+
+
+def test_json_of_very_many_lists_stays_unscored():
+    most, more = ("[" + ",".join(["[]"] * count) + "]" for count in (199_999, 200_000))
+    assert rows_of(judge("json_equals", most, {}, reference=most)) == [(True, None, None)]
+    for output, reference, where in (("[]", more, "the reference"), (more, "[]", "the output")):
+        reason = f"too many lists and objects to compare: found 200001 opening brackets in {where}, at most 200000"
+        assert rows_of(judge("json_equals", output, {}, reference=reference)) == [(None, None, reason)]
+
+
+def test_more_different_numbers_than_are_compared_stay_unscored():
+    many = " ".join(str(place) for place in range(100_001))
+    expected = "too many numbers to compare: found 100001 different ones, at most 100000"
+    for output, source in ((many, "1"), ("1", many)):
+        assert rows_of(judge("numbers_in_context", output, {}, context=[source])) == [(None, None, expected)]
+    assert judge("numbers_in_context", "1 99999", {}, context=[many[:-7]]).is_passed.to_pylist() == [True]
+
+
+def test_long_texts_have_no_bleu():
+    found = judge("bleu", "é" * 150_001, {"min": 0.5}, reference="a" * 300_000)
+    expected = "too long to compare: found 600002 bytes, at most 600000 together"
+    assert rows_of(found) == [(None, None, expected)]
+
+
+def test_a_text_too_long_for_bleu_leaves_the_other_rows_their_verdicts():
+    check = find_check("bleu")
+    shard = pa.table({"output": ["a b c d", "a" * 600_000, "a"], "reference": ["a b c d", "a", None]})
+    found = check.function(shard, read_settings(check, {"min": 0.5}))
+    assert found.is_passed.to_pylist() == [True, None, None]
+    assert [row[2] and row[2][:12] for row in rows_of(found)] == [None, "too long to ", "no reference"]
+
+
+def test_a_text_of_very_many_different_words_has_no_reading_level():
+    many, check = " ".join(f"a{place}" for place in range(50_001)), find_check("reading_level")
+    shard = pa.table({"output": ["The cat sat.", many, "The cat sat."]})
+    found = rows_of(check.function(shard, read_settings(check, {"max": 5})))
+    assert found[1] == (None, None, "too many different words: more than 50000")
+    assert found[0] == found[2] == rows_of(judge("reading_level", "The cat sat.", {"max": 5}))[0]
+
+
+@pytest.mark.parametrize("filler", ["not a ", "\t- ", "word " * 200])
+@pytest.mark.parametrize(
+    ("claim", "is_passed"),
+    [("not q w e booked", True), ("not q w e r booked", False), ("not booked. It is booked", False)],
+)
+def test_a_claim_far_into_a_text_is_read_with_the_negation_before_it(filler, claim, is_passed):
+    text = f"It is not booked. {filler * (3_000 // len(filler))}; {claim}"
+    found = judge("claim_needs_tool", text, {"claims": ["booked"], "tools": ["f"]}, metadata={})
+    assert found.is_passed.to_pylist() == [is_passed]
+
+
 @pytest.mark.parametrize(
     ("output", "tolerances", "is_passed"),
     [

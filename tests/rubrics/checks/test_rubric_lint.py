@@ -44,6 +44,24 @@ def test_a_rubric_in_order_passes_without_evidence():
     assert (found.is_passed.to_pylist(), found.evidence.to_pylist()) == ([True], [None])
 
 
+@pytest.mark.parametrize(
+    ("filler", "most", "fault"),
+    [
+        (" ", 200_000 - len(RUBRIC), "200001 characters, at most 200000"),
+        (
+            "\n",
+            5_000 - RUBRIC.count("\n") - RUBRIC.count(",") - RUBRIC.count("{"),
+            "5001 commas, opening brackets and line ends, at most 5000",
+        ),
+    ],
+)
+def test_a_text_far_longer_than_a_rubric_is_not_told(filler, most, fault):
+    assert verdict(RUBRIC + filler * most) is True
+    reasons = lint(RUBRIC + filler * (most + 1)).reasons
+    assert reasons is not None
+    assert reasons.to_pylist() == [f"too long to lint: found {fault}"]
+
+
 def test_a_warning_fails_and_is_told_with_its_line():
     (evidence,) = lint(TRIVIAL).evidence.to_pylist()
     assert evidence == "line 7 trivial-threshold: found 0, expected more than 0, the score of the worst level"

@@ -1,5 +1,6 @@
 from fractions import Fraction
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -168,16 +169,38 @@ def test_wrong_settings_are_refused(given_settings):
         read_settings(find_check("numeric_answer"), given_settings)
 
 
-PIECES = ["1 ", "1,234", "1/", "1.", "(", "\n", "\\boxed{", "\\frac{1}", "x2 ", "1'", "1^"]
+PIECES = ["1,234", "1/", "1.", "(", "\n", "\\boxed{", "\\frac{1}", "x2 ", "1'", "1^"]
 
 
-@pytest.mark.parametrize("take", ["last", "any"])
 @pytest.mark.parametrize(
-    ("piece", "is_passed"),
-    [("1", None), *((piece, False) for piece in PIECES)],
+    ("take", "piece", "is_passed"),
+    [
+        *(("any", piece, None) for piece in ("1", "1 ", "+1-")),  # too long a number, or too many
+        ("last", "1", None),
+        *(("last", piece, False) for piece in ("1 ", "+1-")),
+        *((take, piece, False) for take in ("any", "last") for piece in PIECES),
+    ],
 )
 def test_a_megabyte_is_read(take, piece, is_passed):
     assert verdict(piece * (1_000_000 // len(piece)), "42", take=take) is is_passed
+
+
+def test_more_numbers_than_are_read_are_not_told_though_they_are_the_same():
+    found = judge("1 " * 150_001, "42", take="any")
+    assert found.reasons is not None
+    assert found.reasons.to_pylist() == ["too many numbers: found more than 150000"]
+    assert verdict("1 " * 150_000, "42", take="any") is False
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_the_last_number_is_that_of_the_whole_text_wherever_reading_begins(decimal):
+    # Each text is longer than the end of it that is read first.
+    rng = np.random.default_rng(4)
+    parts = ["1", "12.5", "1,234", "+", "-", " ", ", ", "^{", "}", "/", ":", "e5", "x", " 10^", "%", "$", "\n", "word "]
+    for _ in range(200):
+        text = "".join(rng.choice(parts, 400))
+        numbers = list(number_format(decimal).find(text))
+        assert number_format(decimal).find_last(text) == (numbers[-1] if numbers else None)
 
 
 def test_more_numbers_than_can_be_read_are_not_told():

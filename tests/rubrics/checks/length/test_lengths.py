@@ -112,3 +112,11 @@ def test_min_above_max_is_named():
 def test_bounds_beyond_64_bits_are_bounds():
     assert judge("length_words", "a b", max=10**30).is_passed.to_pylist() == [True]
     assert judge("length_words", "a b", min=10**30).evidence.to_pylist() == [f"2 words, at least {10**30} required"]
+
+
+def test_each_of_many_counts_is_told_beside_its_own_output():
+    # more rows than are looked at one by one, and the same few counts again and again
+    outputs = ["a " * (place % 4) for place in range(50)]
+    found = judge("length_words", outputs, min=2)
+    told = ["0 words, at least 2 required", "1 word, at least 2 required", None, None] * 13
+    assert found.evidence.to_pylist() == told[:50]

@@ -1,0 +1,99 @@
+"""The most CPU seconds that each check takes over a text of 1 MB that is made to stall it.
+
+    python bench/hostile.py [--check NAME] [--size 1000000]
+
+Each check runs with the settings of its first example and with some that are worse, on each shape as the output, and
+as the output and every other column that it reads. A line a check, with its worst shape; the last line is the worst of
+all. The checks of sound read no text, and those without an example need a file: both are left out.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from hostile_settings import WORSE
+from hostile_texts import hostile_texts
+
+from rubrics.checks import check_names, find_check, read_settings
+from rubrics.checks.registry import Check, Example
+from rubrics.checks.samples import example_shard
+
+SHAPES = (
+    "CRLF",
+    "CJK sentences",
+    "choices",
+    "dates",
+    "distinct numbers",
+    "distinct words",
+    "fences",
+    "growing quotes",
+    "long ligatures",
+    "nested lists",
+    "one letter",
+    "phone near-misses",
+    "sorted bullets",
+)
+WORSE_COUNT = 3  # of the worse settings of a check
+OTHERS = ("reference", "context", "prompt")
+
+
+class Timing(NamedTuple):
+    """CPU seconds of a check over one row, and what stood in it."""
+
+    cpu_s: float
+    check: str
+    words: str
+
+
+def columns_of(check: Check, text: str, others: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The other columns as in the example, and each that holds text with the hostile one."""
+    yield "the output", others
+    if read := [name for name in OTHERS if name in check.columns]:
+        held = {name: [text] if name == "context" else text for name in read}
+        yield f"the output and {' and '.join(read)}", {**others, **held}
+
+
+def worst_run(check: Check, texts: Mapping[str, str]) -> Timing:
+    """The slowest of all runs of a check."""
+    example, timings = check.examples[0], []
+    for place, given in enumerate((example.settings, *WORSE.get(check.name, [])[:WORSE_COUNT])):
+        settings = read_settings(check, given)
+        for shape, text in texts.items():
+            for where, others in columns_of(check, text, example.others):
+                shard = example_shard(check, Example(text, None, others=others))
+                started = time.process_time()
+                check.function(shard, settings)
+                cpu_s = time.process_time() - started
+                timings.append(Timing(cpu_s, check.name, f"{shape} as {where}, settings {place}"))
+    return max(timings)
+
+
+def main() -> None:
+    """Time the check that is named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", choices=check_names(), metavar="NAME", help="this one alone")
+    parser.add_argument("--size", type=int, default=1_000_000, help="bytes of a text")
+    given = parser.parse_args()
+    pa.set_cpu_count(1)
+    texts = {shape: hostile_texts(given.size)[shape] for shape in SHAPES}
+    timings = []
+    for name in [given.check] if given.check else check_names():
+        check = find_check(name)
+        if check.examples and "audio" not in check.columns:
+            worst_run(check, {shape: text[:1_000] for shape, text in texts.items()})  # what is read once: lists, models
+            timings.append(worst_run(check, texts))
+            print(f"{timings[-1].cpu_s:8.2f} s  {name:48}{timings[-1].words}", flush=True)
+    worst = max(timings)
+    print(f"{worst.cpu_s:8.2f} s at most: {worst.check}, {worst.words}")
+
+
+if __name__ == "__main__":
+    main()
