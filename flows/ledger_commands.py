@@ -7,7 +7,7 @@ import typer
 from flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
 
 if TYPE_CHECKING:
-    from tasks.ledger_verify import Verification
+    from tasks.verification import Verification
 
 MOST_SHOWN = 20
 
@@ -81,7 +81,7 @@ def _show(verification: "Verification") -> None:
         f"{verification.reread_count} replies read again; {verification.verdict_count} verdicts looked up"
     )
     for why, count in sorted(verification.not_recomputed.items()):
-        typer.echo(f"not verified: {count} {why}")
+        typer.echo(f"not checked: {count} {why}")
     for finding in verification.findings[:MOST_SHOWN]:
         place = f"judgment {finding.judgment_id or 'none'} of run {finding.run_id}: {finding.subject}"
         typer.echo(f"{place}: found {_shown(finding.found)}, expected {_shown(finding.expected)}")

@@ -28,12 +28,14 @@ def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
     probe_members(run.judge, plan.asked_judges)
     money = Money(run.request.budget_usd, run.folder.path / "budget.jsonl", plan.cost_high_usd)
     try:
-        with opened_sessions(run.judge, money, run.lake.journal_folder, run.run_id) as sessions:
+        deadline = run.request.deadline
+        with opened_sessions(run.judge, money, run.lake.journal_folder, run.run_id, deadline) as sessions:
             _claim(run, sessions)
-            reporter().begin("judge", plan.request_count or None)
+            reporter().begin("judge", plan.open_count or None)  # a request may answer several
             yield sessions
             reporter().end("judge")
             cpu_s = max(session.cpu_s for session in sessions)  # those that are asked share one thread
+            run.folder.keep_notes([session.note for session in sessions if isinstance(session, JudgingSession)])
         # One thread asks for all criteria, so what it took is no single one's.
         keep_timing(run.folder, Timing("score", cpu_s=cpu_s))
     finally:
@@ -43,12 +45,11 @@ def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
 def _claim(run: Run, sessions: tuple[Session, ...]) -> None:
     """Say what is going to be asked, so that runs beside this one wait for its replies instead of paying for their own.
 
-    What a cascade may ask later is left out: who waits for it could wait in vain. So are packs, whose criteria may be
-    claimed by several, and judges under a limit of Prefect's: who holds a place there must not wait for who needs it.
+    What a cascade may ask later is claimed when it is known: who waits for it before could wait in vain. Judges under a
+    limit of Prefect's are left out: who holds a place there must not wait for who needs it.
     """
     for index, session in enumerate(sessions):
         is_later = isinstance(run.judge, CascadeSettings) and index != FIRST
-        if isinstance(session, JudgingSession) and not is_later:
-            settings = session.settings
-            if settings.packing == 1 and settings.concurrency_limit is None:
-                session.claim(open_keys(run.folder, index), partial(held_judgments, run.lake))
+        if isinstance(session, JudgingSession) and session.settings.concurrency_limit is None:
+            keys = () if is_later else open_keys(run.folder, index)
+            session.claim(keys, partial(held_judgments, run.lake))

@@ -40,7 +40,7 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
         ),
     }
     told = [sentence for sentence, is_so in sentences.items() if is_so]
-    told += family_notes(run, ingested)
+    told += [*family_notes(run, ingested), *run.folder.notes]
     return [*told, feedback_note] if feedback_note else told
 
 

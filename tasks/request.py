@@ -16,7 +16,7 @@ from tasks.case_criteria import own_level_scores
 from tasks.functions import FunctionSettings, read_function_settings, refuse_other_functions
 from tasks.judging.judge_files import read_judge
 from tasks.judging.panels import CascadeSettings, Judge, PanelSettings, PlainJudge, members_of, online_members
-from tasks.judging.prices import find_price
+from tasks.judging.prices import find_price, refuse_unpriced
 from tasks.judging.replay import check_replies
 from tasks.judging.settings import JudgeSettings, ReplaySettings
 from tasks.lake import DEFAULT_LAKE, Lake, find_lake
@@ -83,9 +83,8 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     if request.feedback and judge is None:
         raise InputError("--feedback llm: found no --judge, expected one to write it")
     for online in online_members(judge):
-        if request.budget_usd is not None and find_price(online) is None:
-            expected = "expected one: give `prices` in a judge file, or no budget"
-            raise JudgeSettingsError(f"--budget-usd: found no price of {online.model}, {expected}")
+        if request.budget_usd is not None:
+            refuse_unpriced(online, find_price(online))
     _refuse_batches(request, judge)
     if request.record is not None:
         refuse_record(Path(request.record), _recorded_judge(judge))

@@ -24,6 +24,11 @@ from tasks.recording import write_recording
 from tasks.request import CheckedRequest, EvaluationRequest, check_request
 from tasks.workspace import RunFolder, claim_run, created_at
 
+# The sum of what is known would pass for the whole.
+_SPENT = """
+select case when count(*) = count(cost_usd) then coalesce(sum(cost_usd), 0.0) end from judgments where run_id = ?
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -55,8 +60,8 @@ class Run:
 def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
     """Read and check everything the request names, then hold the run's folder while the block runs.
 
-    A repeated request goes on with the run that it began before and did not finish. Raises `InputError` for whatever
-    is wrong with the request; nothing is written then.
+    A repeated request goes on with the run that it began before and did not finish. What a published run worked with is
+    removed. Raises `InputError` for whatever is wrong with the request; nothing is written then.
     """
     checked = check_request(request)
     dataset_digest = digest_files(checked.files)
@@ -75,6 +80,8 @@ def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
             dataset_digest=dataset_digest,
             created_at=created_at(claim.folder),
         )
+        if claim.folder.published_file.exists():
+            claim.folder.tidy()
 
 
 @contextmanager
@@ -162,11 +169,11 @@ def _write_row(run: Run, status: str, reason: str | None) -> None:
 
 
 def _write_failure(run: Run, reason: str) -> None:
-    """The row of a failed run says why, what was spent, and which expectations did not hold."""
+    """The row of a failed run says why, what was spent (null: unknown), and which expectations did not hold."""
     row, findings = run_row(run, "failed", reason), read_findings(run.folder)
 
     def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
-        spent = connection.execute("select sum(cost_usd) from judgments where run_id = ?", [run.run_id]).fetchone()
+        spent = connection.execute(_SPENT, [run.run_id]).fetchone()
         replace_row(connection, {**row, "cost_usd": spent[0] if spent else None})
         replace_findings(connection, run.run_id, findings)
 

@@ -4,6 +4,8 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +14,8 @@ from typing import Self
 
 from rubrics.errors import InputError
 from tasks.files import write_text
+
+_WORKING_FOLDERS = ("shards", "plan", "media", "verdicts", "collected", "opinions", "case_criteria", "marts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,29 @@ class RunFolder:
     def mart_file(self, mart: str) -> Path:
         """One mart's rows of this run."""
         return self.path / "marts" / f"{mart}.parquet"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What people should know of the way that the run was asked."""
+        return tuple(json.loads(self._notes_file.read_text(encoding="utf-8"))) if self._notes_file.exists() else ()
+
+    def keep_notes(self, notes: Iterable[str | None]) -> None:
+        """Keep notes beside those of earlier commands, each once; None is none."""
+        kept = list(dict.fromkeys([*self.notes, *(note for note in notes if note)]))
+        if kept:
+            write_text(self._notes_file, json.dumps(kept))
+
+    @property
+    def _notes_file(self) -> Path:
+        return self.path / "notes.json"
+
+    def tidy(self) -> None:
+        """Remove what a run works with, once it is published; what it sent in batches and spent stays on record."""
+        for name in _WORKING_FOLDERS:
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        for pattern in ("*.requests.jsonl", "*.replies-?.jsonl", "*.keys"):  # of batches, also of a killed process
+            for file in (self.path / "batches").glob(pattern):
+                file.unlink(missing_ok=True)
 
 
 class RunClaim:

@@ -1,10 +1,11 @@
-"""The HTTP client for judges: of what an endpoint sends so much is kept and no more, and none of it leads elsewhere."""
+"""HTTP clients for judges: of what an endpoint sends so much is kept and no more, and none of it leads elsewhere."""
 
-from contextlib import aclosing
+from collections.abc import Iterator
+from contextlib import aclosing, closing
 from typing import Any
 
 import httpx2
-from openai import DefaultAioHttpClient
+from openai import DefaultAioHttpClient, DefaultHttpxClient
 
 MOST_BODY_BYTES = 16 * 2**20  # unpacked: a few kilobytes can be written that unpack to gigabytes
 KEPT_OF_A_FLOOD = 2**20  # enough to show what it was
@@ -27,8 +28,37 @@ class BoundedHttpClient(DefaultAioHttpClient):
             body = await _read_bounded(response)
         finally:
             await response.aclose()
-        kept = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_TRANSFER]
-        return httpx2.Response(response.status_code, headers=kept, content=body, request=request)
+        return _read_response(response, body, request)
+
+
+class BoundedFileClient(DefaultHttpxClient):
+    """The same for one thread; what is asked for as a stream comes as one, unless it is a refusal."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(follow_redirects=False, **settings)
+
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send one request; the response is read already where it is no stream."""
+        response = super().send(request, **(options | {"stream": True}))
+        if options.get("stream") and response.is_success:
+            return response
+        with closing(response):
+            body = _within_bounds(response.iter_bytes())
+        return _read_response(response, body, request)
+
+
+def _read_response(response: httpx2.Response, body: bytes, request: httpx2.Request) -> httpx2.Response:
+    kept = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_TRANSFER]
+    return httpx2.Response(response.status_code, headers=kept, content=body, request=request)
+
+
+def _within_bounds(pieces: Iterator[bytes]) -> bytes:
+    read = bytearray()
+    for piece in pieces:
+        read += piece
+        if len(read) > MOST_BODY_BYTES:
+            return bytes(read[:KEPT_OF_A_FLOOD])
+    return bytes(read)
 
 
 async def _read_bounded(response: httpx2.Response) -> bytes:

@@ -3,26 +3,35 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+import duckdb
 
 from tasks.judging.claim_store import CLAIMS_NAME, ClaimStore
 from tasks.judging.journal import Journal, JournalTail, is_journal_held
+from tasks.lake import COMMIT_DEADLINE_S, is_conflict
+from tasks.progress import reporter
 
 LOOK_EVERY_S = 0.3
+STAGE = "answers of another run"  # what is waited for, for whoever watches
 
 Row = dict[str, Any]
+Keys = tuple[str, ...]  # the request keys of one question: several where it is a pack
 Held = Callable[[list[str]], dict[str, Row]]  # what the ledger holds of some request keys: the scored judgment of each
 _Job = Callable[[], Coroutine[Any, Any, None]]
+_Decided = dict[Keys, list[Row] | None]  # the rows of a question, or None where this session has to ask it
 
 
 class Claims:
     """What one session will ask, written down for the others. The owner is its journal, which is locked while it lives.
 
-    A session claims once, before it asks, and so waits only for sessions that claimed before it: nobody waits in a
-    circle. Claims stay on file when their session ends, until the next one claims and looks up what became of them.
-    Where the file can't be used there are no claims, and `note` says why.
+    What is claimed is asked without waiting for anything that was claimed later, so nobody waits in a circle. Claims
+    stay on file when their session ends, until the next one claims and looks up what became of them. Where the file
+    can't be used there are no claims, and `note` says why.
     """
 
     def __init__(self, folder: Path, journal: Journal, held: Held) -> None:
@@ -33,10 +42,11 @@ class Claims:
         self._lock = threading.Lock()  # one look, claim or release at a time
         self._tails: dict[str, JournalTail] = {}
         self._known: dict[str, Row] = {}  # answered before this session claimed
-        self._foreign: set[str] = set()
-        self._waiting: dict[str, asyncio.Future[Row | None]] = {}
+        self._foreign: set[str] = set()  # what `answered` may be awaited for
+        self._waiting: dict[Keys, asyncio.Future[list[Row] | None]] = {}
+        self._locked_until: float | None = None  # the ledger, since a look that met another's lock
         self._released: list[str] = []
-        self._is_stopped = False
+        self._is_stopped = self._is_told = False
         self._jobs: dict[_Job, asyncio.Task[None]] = {}
         self._store: ClaimStore | None = None
         try:
@@ -45,9 +55,9 @@ class Claims:
             self._give_up(error)
 
     def claim(self, keys: Iterable[str]) -> frozenset[str]:
-        """Claim all keys that this session will ask, once; returns those that `answered` is to be awaited for.
+        """Claim keys, before any of them is asked; returns those of others, see `is_foreign`.
 
-        Those are the keys that a living session claimed before, and those that one answered which has ended since.
+        Raises what the ledger raises, if that is no lock that may pass.
         """
         with self._lock:
             if self._store is None:
@@ -57,26 +67,37 @@ class Claims:
             except (sqlite3.Error, OSError) as error:
                 self._give_up(error)
                 return frozenset()
-            self._foreign = set(live)
             for owner in {*live.values(), *left.values()}:
                 self._follow(owner)
             for tail in self._tails.values():
                 tail.advance()
-            self._known = self._held([key for key in left if self._find(key) is None]) if left else {}
-            return frozenset(live) | {key for key in left if self._find(key) is not None}
+            lost = [key for key in left if self._find(key) is None]
+            self._known |= self._held_in_time(lost) if lost else {}
+            foreign = frozenset(live) | {key for key in left if self._find(key) is not None}
+            self._foreign.update(foreign)
+            return foreign
 
-    async def answered(self, key: str) -> Row | None:
-        """Wait for another session's scored judgment of a key: its row, or None: ask it now, the claim is yours.
+    def is_foreign(self, keys: Keys) -> bool:
+        """Whether `answered` is to be awaited for a question before it is asked.
 
-        None comes where its session ended, was killed, or released it. Who waits for the same key gets the same.
+        That is where a living session claimed all of its keys before, or one answered them that has ended since. Who
+        owns a part of a pack asks it at once.
         """
-        found = self._find(key)
-        if found is not None or key not in self._foreign or self._is_stopped:
+        return self._foreign.issuperset(keys)
+
+    async def answered(self, *keys: str) -> list[Row] | None:
+        """Wait for another session's scored judgments of a question: its rows, or None: ask it now, the claim is yours.
+
+        None comes where its session ended, was killed, or released it. Who waits for the same gets the same.
+        """
+        found = self._find_all(keys)
+        if found is not None or not self.is_foreign(keys) or self._is_stopped:
             return found
-        if key not in self._waiting:
-            self._waiting[key] = asyncio.get_running_loop().create_future()
+        if keys not in self._waiting:
+            self._waiting[keys] = asyncio.get_running_loop().create_future()
+        self._tell()
         self._start(self._watch)
-        return await asyncio.shield(self._waiting[key])
+        return await asyncio.shield(self._waiting[keys])
 
     def stop(self) -> None:
         """Let all who wait go on; they know themselves why nothing is to be asked. Called in the event loop."""
@@ -84,9 +105,9 @@ class Claims:
         for future in self._take(list(self._waiting)).values():
             future.set_result(None)
 
-    def release(self, key: str) -> None:
-        """Give up a claim whose reply gave no level, so that whoever waits for it asks. Called in the event loop."""
-        self._released.append(key)
+    def release(self, *keys: str) -> None:
+        """Give up claims whose reply gave no level, so that whoever waits for them asks. Called in the event loop."""
+        self._released += keys
         self._start(self._pass_on)
 
     def close(self) -> None:
@@ -98,6 +119,14 @@ class Claims:
             for tail in self._tails.values():
                 tail.close()
             self._tails.clear()
+        if self._is_told:
+            reporter().end(STAGE)
+
+    def _tell(self) -> None:
+        """Say that something is waited for, once: nobody knows for how much."""
+        if not self._is_told:
+            self._is_told = True
+            reporter().begin(STAGE, None)
 
     def _give_up(self, error: Exception) -> None:
         """Go on without claims: at worst something is paid twice, which is better than nothing judged."""
@@ -121,42 +150,74 @@ class Claims:
                 for future in self._take(list(self._waiting)).values():
                     future.set_exception(error)
                 return
-            for key, future in self._take(settled).items():
-                self._foreign.discard(key)
-                future.set_result(settled[key])
+            reporter().advance(STAGE, sum(rows is not None for rows in settled.values()))
+            for keys, future in self._take(settled).items():
+                if settled[keys] is None:
+                    self._foreign.difference_update(keys)
+                future.set_result(settled[keys])
             await asyncio.sleep(LOOK_EVERY_S)
 
-    def _take(self, keys: Iterable[str]) -> dict[str, asyncio.Future[Row | None]]:
-        taken = {key: self._waiting.pop(key) for key in keys if key in self._waiting}
-        return {key: future for key, future in taken.items() if not future.done()}
+    def _take(self, waiting: Iterable[Keys]) -> dict[Keys, asyncio.Future[list[Row] | None]]:
+        taken = {keys: self._waiting.pop(keys) for keys in waiting if keys in self._waiting}
+        return {keys: future for keys, future in taken.items() if not future.done()}
 
-    def _look(self, keys: list[str]) -> dict[str, Row | None]:
-        """What is decided of some keys: a row, or None where this session has to ask."""
+    def _look(self, waiting: list[Keys]) -> _Decided:
+        """What is decided of some questions; nothing while another process holds the ledger."""
         with self._lock:
             try:
-                return self._decide(keys)
+                decided = self._decide(waiting)
             except (sqlite3.Error, OSError) as error:
                 self._give_up(error)
-                return dict.fromkeys(keys)
+                return dict.fromkeys(waiting)
+            except duckdb.Error as error:
+                if not self._may_pass(error):
+                    raise
+                return {}
+            self._locked_until = None
+            return decided
 
-    def _decide(self, keys: list[str]) -> dict[str, Row | None]:
+    def _may_pass(self, error: duckdb.Error) -> bool:
+        """Whether another process holds the ledger, and not for longer than commits wait."""
+        self._locked_until = self._locked_until or time.monotonic() + COMMIT_DEADLINE_S
+        return is_conflict(error) and time.monotonic() < self._locked_until
+
+    def _held_in_time(self, keys: list[str]) -> dict[str, Row]:
+        """What the ledger holds, as soon as no other process holds the ledger."""
+        while True:
+            try:
+                return self._held(keys)
+            except duckdb.Error as error:
+                if not self._may_pass(error):
+                    raise
+                time.sleep(LOOK_EVERY_S)
+
+    def _decide(self, waiting: list[Keys]) -> _Decided:
         if self._store is None:
-            return dict.fromkeys(keys)
+            return dict.fromkeys(waiting)
         # Whether they live comes first: what a journal holds after its writer's end is all there will be.
         live = {owner for owner, tail in self._tails.items() if tail.is_live}
         for tail in self._tails.values():
             tail.advance()
-        decided: dict[str, Row | None] = {key: row for key in keys if (row := self._find(key)) is not None}
-        waited_for = [key for key in keys if key not in decided]
-        owners = self._store.owners_of(self._owner, waited_for) if waited_for else {}
+        decided: _Decided = {keys: rows for keys in waiting if (rows := self._find_all(keys)) is not None}
+        open_keys = [key for keys in waiting if keys not in decided for key in keys if self._find(key) is None]
+        owners = self._store.owners_of(self._owner, open_keys) if open_keys else {}
         # Opened before the ledger is read: a journal that is gone by now was in it before it went.
         new = {owner for owner in set(owners.values()) if self._follow(owner)}
-        left = {key: owners.get(key) for key in waited_for if owners.get(key) not in live | new}
-        if left:
-            decided |= self._held(list(left))
-            open_keys = {key: owner for key, owner in left.items() if key not in decided}
-            decided |= dict.fromkeys(self._store.take_over(self._owner, open_keys))
-        return decided
+        left = {key: owners.get(key) for key in open_keys if owners.get(key) not in live | new}
+        if not left:
+            return decided
+        held = self._held(list(left))
+        decided |= {
+            keys: rows for keys in waiting if keys not in decided and (rows := self._find_all(keys, held)) is not None
+        }
+        lost = {key: owner for key, owner in left.items() if key not in held}
+        taken = set(self._store.take_over(self._owner, lost)) if lost else set()
+        # Who has taken a part of a pack asks it at once: nobody waits for others while others may wait for it.
+        return decided | {keys: None for keys in waiting if keys not in decided and not taken.isdisjoint(keys)}
+
+    def _find_all(self, keys: Keys, held: Mapping[str, Row] = MappingProxyType({})) -> list[Row] | None:
+        rows = [held.get(key) or self._find(key) for key in keys]
+        return [row for row in rows if row is not None] if None not in rows else None
 
     def _find(self, key: str) -> Row | None:
         if key in self._known:

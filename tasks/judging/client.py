@@ -16,10 +16,11 @@ from rubrics.judging.media_kinds import UnreadableMedia
 from rubrics.judging.replies import ReadReply
 from tasks.judging.bodies import request_body
 from tasks.judging.budget import Budget
-from tasks.judging.endpoint import Failure, Reply
+from tasks.judging.completions import Reply
+from tasks.judging.endpoint import Failure
 from tasks.judging.journal import Journal
 from tasks.judging.judgments import judgment_row, outcome_of, read_parts, reply_columns, shared_columns
-from tasks.judging.lines import Line
+from tasks.judging.lines import Line, lines_of
 from tasks.judging.prices import BYTES_PER_TOKEN, Price, cost_usd, most_tokens, prompt_bytes, worst_cost_usd
 from tasks.judging.questions import Askable, Outcome, Request
 from tasks.judging.retries import RATE_LIMIT_PATIENCE_S, wait_s
@@ -28,6 +29,7 @@ from tasks.judging.settings import JudgeSettings
 MOST_CALLS_REFUSED = 5  # before any reply came
 MOST_CALLS_OUTLASTED = 3  # in a row; one alone may be the fault of what it asks
 USUAL_COMPLETION_TOKENS = 256
+FILTERED = "filtered"  # as a reply is that the endpoint's filter stopped
 CUT_OFF = frozenset({"truncated"})  # asked again with twice the tokens
 MENDED = frozenset({"parse_error", "evidence_unverified"})  # asked again with what was wrong
 
@@ -47,7 +49,7 @@ class _Call:
     request_count: int = 0
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     prompt_bytes: int = 0  # of the messages and the schema
-    worst_usd: float = 0.0  # the most that a request for it can cost
+    most_tokens: int = 0  # what the prompt is priced at, at most
 
 
 class JudgeClient:
@@ -63,16 +65,15 @@ class JudgeClient:
         run_id: str,
     ) -> None:
         self._settings = settings
-        self._price = price
         self._budget = budget
         self._journal = journal
         self._run_id = run_id
-        self._lines = deque(Line(settings, address, keys[address.key]) for address in settings.addresses)
+        self._lines = deque(lines_of(settings, keys, price))
         self._left: list[Line] = []
         self._stopped = asyncio.Event()
         self._rng = np.random.default_rng()
         self._refused_count = self._outlasted_count = 0
-        self.is_ever_answered = False
+        self._is_ever_answered = False
         self.fault: UnfinishedError | None = None
 
     async def close(self) -> None:
@@ -115,11 +116,12 @@ class JudgeClient:
     async def _ask(self, call: _Call) -> ReadReply | Failure:
         """One reply, read and journaled, or the failure after which hope was given up."""
         patience_ends = math.inf
-        call.prompt_bytes, call.worst_usd = prompt_bytes(call.messages, call.request.schema), self._worst_usd(call)
+        call.prompt_bytes = prompt_bytes(call.messages, call.request.schema)
+        call.most_tokens = most_tokens(call.messages, call.request.schema)
         call.attempts = failure_count = held_off_count = 0
         while True:
             line = self._lines[0]
-            came = await self._send(call, line)
+            came = await self._send_in_turn(call, line)
             if isinstance(came, ReadReply):
                 return came
             if line is not self._lines[0]:  # given up meanwhile: the next address has not failed yet
@@ -134,6 +136,14 @@ class JudgeClient:
             if not line.outage.is_gone:  # or the line itself lets one after the other look for it
                 await self._pause(wait_s(failure_count + held_off_count - 1, came.retry_after_s, self._rng))
 
+    async def _send_in_turn(self, call: _Call, line: Line) -> ReadReply | Failure:
+        """One request, alone while nobody knows whether the endpoint gives the log-probabilities that it needs."""
+        if call.request.is_logprobs and not line.has_logprobs:
+            async with line.first_turn:
+                if not line.has_logprobs:
+                    return await self._send(call, line)
+        return await self._send(call, line)
+
     async def _send(self, call: _Call, line: Line) -> ReadReply | Failure:
         """One request, with a slot and its worst cost set aside; a reply is in the journal when it is settled."""
         expected = call.prompt_bytes / BYTES_PER_TOKEN + min(call.max_tokens, USUAL_COMPLETION_TOKENS)
@@ -141,7 +151,9 @@ class JudgeClient:
             self.check_stopped()
             if line is not self._lines[0]:
                 return Failure("the address was given up", is_retried=True, may_be_billed=False)
-            ticket = await self._budget.reserve(call.worst_usd)
+            ticket = await self._budget.reserve(
+                worst_cost_usd(line.price, call.most_tokens, call.max_tokens, self._settings.service_tier)
+            )
             paid_usd: float | None = 0.0
             try:
                 self.check_stopped()
@@ -154,14 +166,21 @@ class JudgeClient:
                     paid_usd = None if came.may_be_billed else 0.0
                     return self._note_failure(line, came)
                 line.note_reply(came, expected)
-                paid_usd = None if came.usage is None else cost_usd(self._price, came.usage, tier=came.service_tier)
-                return self._record(call, came, paid_usd)
+                paid_usd = None if came.usage is None else cost_usd(line.price, came.usage, tier=came.service_tier)
+                read = self._record(call, came, paid_usd)
+                return self._leave_unfit(line) if read.status == "no_logprobs" and not line.has_logprobs else read
             finally:
                 self._budget.settle(ticket, paid_usd)
 
-    def _worst_usd(self, call: _Call) -> float:
-        prompt_tokens = most_tokens(call.messages, call.request.schema)
-        return worst_cost_usd(self._price, prompt_tokens, call.max_tokens, self._settings.service_tier)
+    def _leave_unfit(self, line: Line) -> Failure:
+        """Go on at the next address, where one has no log-probabilities to give."""
+        return self._leave(
+            line,
+            EndpointUnavailable(
+                f"{line.base_url}: {self._settings.model} gives no log-probabilities, which `mode: logprobs` needs; "
+                "expected another model, or `mode: reply`"
+            ),
+        )
 
     async def _request(self, call: _Call, line: Line) -> Reply | Failure | EndpointUnavailable:
         call.attempts += 1
@@ -191,12 +210,7 @@ class JudgeClient:
             if place not in call.reads or call.reads[place].status != "scored":
                 call.reads[place] = each
         read = next((each for each in call.reads.values() if each.status in CUT_OFF | MENDED), call.reads[0])
-        if read.status == "no_logprobs" and not self.is_ever_answered:
-            raise EndpointUnavailable(
-                f"{self._address}: {self._settings.model} gives no log-probabilities, which `mode: logprobs` "
-                "needs; expected another model, or `mode: reply`"
-            )
-        self.is_ever_answered = True
+        self._is_ever_answered = True
         self._outlasted_count = 0
         return read
 
@@ -225,7 +239,7 @@ class JudgeClient:
                 f"{self._address}: no request was answered for {self._settings.patience_s:g} s, the last one ended "
                 f"with: {failure.reason}; what was judged is kept, and the same command goes on where it stopped"
             )
-        if not self.is_ever_answered and self._refused_count >= MOST_CALLS_REFUSED:
+        if not self._is_ever_answered and self._refused_count >= MOST_CALLS_REFUSED:
             raise EndpointUnavailable(
                 f"{self._address}: {MOST_CALLS_REFUSED} requests were refused before any was answered, the last with: "
                 f"{failure.reason}"
@@ -259,7 +273,9 @@ class JudgeClient:
             "request_count": call.request_count,
         }
         if isinstance(read, Failure):
-            return Outcome("unscored", reason=f"endpoint_error: {read.reason}", **paid)
+            return Outcome(
+                "unscored", reason=FILTERED if read.is_filtered else f"endpoint_error: {read.reason}", **paid
+            )
         if call.request.parts:
             parts = tuple(outcome_of(call.reads[place]) for place in range(len(call.parts)))
             return replace(outcome_of(read, **paid), parts=parts)

@@ -1,14 +1,13 @@
 """One request to an OpenAI-compatible endpoint: what came back, or what went wrong and whether it may pass."""
 
 import asyncio
-import json
 import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -17,33 +16,19 @@ import orjson
 from openai import AsyncOpenAI
 
 from rubrics.errors import EndpointUnavailable
-from rubrics.judging.replies import TokenChoices, clean_text
+from rubrics.judging.replies import clean_text
 from tasks.judging.bounded_http import BoundedHttpClient
-from tasks.judging.keys import SHORTEST_SECRET, named_key
-from tasks.judging.prices import Usage
+from tasks.judging.completions import Reply, read_completion
+from tasks.judging.key_masks import KeyMask
+from tasks.judging.keys import named_key
 from tasks.judging.retries import is_retried, retry_after_s
 from tasks.judging.settings import Address, JudgeSettings
 
-CODES_OF_REQUESTS = ("context_length_exceeded", "content_filter", "content_policy_violation")  # of HTTP 400
+CODES_OF_FILTERS = ("content_filter", "content_policy_violation")  # of HTTP 400: what the prompt holds is refused
+CODES_OF_REQUESTS = ("context_length_exceeded", *CODES_OF_FILTERS)
 IDLE_S = 4.0  # below the 5 s after which common servers hang up on an idle connection
 MOST_MESSAGE_LENGTH = 300
-MOST_NAME_LENGTH = 200
 MOST_DATE_LENGTH = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An HTTP 200. usage, service_tier and choices are None where the endpoint did not say."""
-
-    text: str | None
-    finish_reason: str | None
-    refusal: str | None
-    model_returned: str | None
-    usage: Usage | None
-    latency_ms: float
-    service_tier: str | None = None
-    choices: TokenChoices | None = None  # log-probabilities, token by token
-    headers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +40,7 @@ class Failure:
     may_be_billed: bool  # it may have reached the model
     is_rate_limit: bool = False
     is_of_request: bool = False  # refused for what it asks: another one may fare better
+    is_filtered: bool = False  # refused for what the case holds
     is_outage: bool = False  # nobody answered, or somebody who could not
     is_answered: bool = False  # with an HTTP status
     is_outlasted: bool = False  # the endpoint has been gone for longer than anybody waits
@@ -77,7 +63,7 @@ class Endpoint:
         self._has_answered = False
         self._timeout_s = settings.timeout_s
         self._address = address
-        self._secret = key if len(key) >= SHORTEST_SECRET else None
+        self._mask = KeyMask(key)
         limits = httpx2.Limits(
             max_connections=settings.max_in_flight + 1,
             max_keepalive_connections=settings.max_in_flight + 1,
@@ -113,15 +99,15 @@ class Endpoint:
         return failure
 
     def _read(self, content: bytes, latency_ms: float) -> Reply:
-        if self._secret is None:
-            return read_completion(content, latency_ms)
-        # An endpoint may echo what it was sent, and its JSON may write some letters in another way.
-        reply = read_completion(content.replace(self._secret.encode(), b"[key]"), latency_ms)
-        text, refusal, model = map(self._unkeyed, (reply.text, reply.refusal, reply.model_returned))
-        return replace(reply, text=text, refusal=refusal, model_returned=model)
+        """A reply without the key: an endpoint may echo what it was sent."""
+        reply = read_completion(self._mask.content(content), latency_ms)
+        text, refusal, model, tier = map(
+            self._masked, (reply.text, reply.refusal, reply.model_returned, reply.service_tier)
+        )  # once more: a body need not be UTF-8
+        return replace(reply, text=text, refusal=refusal, model_returned=model, service_tier=tier)
 
-    def _unkeyed(self, text: str | None) -> str | None:
-        return text if text is None or self._secret is None else text.replace(self._secret, "[key]")
+    def _masked(self, text: str | None) -> str | None:
+        return None if text is None else self._mask.text(text)
 
     def _status_failure(self, error: openai.APIStatusError) -> Failure:
         status, headers = error.status_code, error.response.headers
@@ -146,6 +132,7 @@ class Endpoint:
             may_be_billed=False,
             is_rate_limit=status == 429,
             is_of_request=status == 413 or error.code in CODES_OF_REQUESTS,
+            is_filtered=status == 400 and error.code in CODES_OF_FILTERS,
             is_outage=status >= 500,
             is_answered=True,
             retry_after_s=retry_after_s(headers, _endpoint_time(headers)),
@@ -161,7 +148,7 @@ class Endpoint:
 
     def _struck(self, told: str) -> str:
         """A line of what an endpoint says, without the key."""
-        return " ".join(clean_text(self._unkeyed(told) or "").split())[:MOST_MESSAGE_LENGTH]
+        return " ".join(clean_text(self._mask.text(told)).split())[:MOST_MESSAGE_LENGTH]
 
 
 def _endpoint_time(headers: Mapping[str, str]) -> datetime:
@@ -206,87 +193,3 @@ def _causes(error: BaseException | None) -> list[BaseException]:
         causes.append(error)
         error = error.__cause__ or error.__context__
     return causes
-
-
-def read_completion(content: bytes, latency_ms: float) -> Reply:
-    """Read the body of an HTTP 200; where it is no chat completion its text is kept, and the usage that it tells."""
-    parsed = _parse(content)
-    body = parsed if isinstance(parsed, dict) else {}
-    try:
-        choice = body["choices"][0]
-        message = choice["message"]
-        text, refusal = _written(message.get("content")), _text(message.get("refusal"))
-        finish_reason, choices = _text(choice.get("finish_reason")), _choices(choice.get("logprobs"))
-    except (LookupError, TypeError, AttributeError):
-        text, refusal, finish_reason, choices = content.decode("utf-8", "replace"), None, None, None
-    return Reply(
-        text,
-        finish_reason,
-        refusal,
-        _name(body.get("model")),
-        _usage(body.get("usage")),
-        latency_ms,
-        _name(body.get("service_tier")),
-        choices,
-    )
-
-
-def _parse(content: bytes) -> object:
-    """What the body says as JSON; None where it is none."""
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        return json.loads(content)  # takes NaN and half of a surrogate pair, which some servers write
-    except (ValueError, RecursionError):
-        return None
-
-
-def _written(content: object) -> str | None:
-    """The text of a reply; of a list of parts the texts, without thinking and whatever else there is."""
-    if not isinstance(content, list):
-        return _text(content)
-    parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
-    return "".join(_text(part.get("text")) or "" for part in parts)
-
-
-def _name(value: object) -> str | None:
-    return clean_text(value, MOST_NAME_LENGTH) if isinstance(value, str) else None
-
-
-def _choices(logprobs: object) -> TokenChoices | None:
-    """What could have stood at each place of the reply; None unless the endpoint says so in the usual shape."""
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    if not isinstance(content, list) or not content:
-        return None
-    try:
-        return tuple(
-            tuple((str(each["token"]), float(each["logprob"])) for each in (token, *(token.get("top_logprobs") or ())))
-            for token in content
-        )
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-        return None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _usage(usage: object) -> Usage | None:
-    """None unless both counts are there: a missing count is not zero tokens."""
-    if not isinstance(usage, dict):
-        return None
-    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-    if prompt is None or completion is None:
-        return None
-    told = usage.get("prompt_tokens_details")
-    details = told if isinstance(told, dict) else {}
-    cached = min(_count(details.get("cached_tokens")) or 0, prompt)
-    written = _count(details.get("cache_write_tokens")) or _count(details.get("cache_creation_tokens")) or 0
-    return Usage(prompt, cached, completion, min(written, prompt - cached))
-
-
-def _count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
-    return cast(int, value) if is_count else None

@@ -1,14 +1,14 @@
 """What a reply is kept as: the columns of a judgment, and the outcome that a caller is told."""
 
 import uuid
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import orjson
 
 from rubrics.judging.replies import MOST_REPLY_LENGTH, ReadReply, clean_text
-from tasks.judging.endpoint import Reply
-from tasks.judging.prices import Usage
+from tasks.judging.completions import Reply
 from tasks.judging.questions import Askable, Outcome, Request
 
 SHARED_OUT = ("prompt_bytes", "prompt_tokens", "cached_tokens", "completion_tokens")
@@ -37,15 +37,14 @@ def reply_columns(
     reply: Reply, cost_usd: float | None, prompt_bytes: int, attempts: int, asked_at: datetime
 ) -> dict[str, Any]:
     """The columns of JUDGMENT_SCHEMA that an HTTP 200 gives. prompt_bytes: of the messages and the schema as sent."""
-    usage = reply.usage or Usage()
     return {
         "reply": clean_text(reply.refusal or reply.text or "", MOST_REPLY_LENGTH),
         "model_returned": reply.model_returned,
         "service_tier": reply.service_tier,
         "prompt_bytes": prompt_bytes,
-        "prompt_tokens": usage.prompt_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "completion_tokens": usage.completion_tokens,
+        "prompt_tokens": None if reply.usage is None else reply.usage.prompt_tokens,
+        "cached_tokens": None if reply.usage is None else reply.usage.cached_tokens,
+        "completion_tokens": None if reply.usage is None else reply.usage.completion_tokens,
         "cost_usd": cost_usd,
         "latency_ms": reply.latency_ms,
         "attempts": attempts,
@@ -68,7 +67,8 @@ def shared_columns(columns: dict[str, Any], count: int) -> list[dict[str, Any]]:
     for place in range(count):
         share = dict(columns) | {"attempts": columns["attempts"] if place == 0 else 0}
         for name in SHARED_OUT:
-            share[name] = columns[name] // count + (place < columns[name] % count)
+            whole = columns[name]
+            share[name] = None if whole is None else whole // count + (place < whole % count)
         share["cost_usd"] = None if columns["cost_usd"] is None else columns["cost_usd"] / count
         shares.append(share)
     return shares
@@ -98,15 +98,19 @@ def outcome_of(read: ReadReply, **paid: Any) -> Outcome:
     )
 
 
-def held_outcome(row: dict[str, Any]) -> Outcome:
-    """The outcome that another session paid for. row: of a scored judgment."""
-    return Outcome(
-        "scored",
-        row["level_id"],
-        row["evidence"],
-        row["rationale"],
-        judgment_id=row["judgment_id"],
-        cost_usd=row["cost_usd"],
-        distribution=row["distribution"],
-        paid_by=row["run_id"],
+def held_outcome(*rows: dict[str, Any]) -> Outcome:
+    """The outcome that another session paid for. rows: of a scored judgment, or of those of a pack."""
+    parts = tuple(
+        Outcome(
+            "scored",
+            row["level_id"],
+            row["evidence"],
+            row["rationale"],
+            judgment_id=row["judgment_id"],
+            cost_usd=row["cost_usd"],
+            distribution=row["distribution"],
+            paid_by=row["run_id"],
+        )
+        for row in rows
     )
+    return parts[0] if len(parts) == 1 else replace(parts[0], parts=parts)

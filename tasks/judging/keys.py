@@ -7,7 +7,6 @@ from tasks.judging.settings import JudgeSettings
 from tasks.orchestration import read_secret
 
 NO_KEY = "none"  # what local endpoints get: the client insists on a key
-SHORTEST_SECRET = 8  # anything shorter would be struck out of words where it stands by chance
 SECRET_BLOCK = "secret"
 
 

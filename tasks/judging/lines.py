@@ -1,22 +1,35 @@
-"""A line to a judge: one address of it, how fast it may be asked, and whether it still answers."""
+"""A line to a judge: one address of it, its price, how fast it may be asked, and whether it still answers."""
 
-from tasks.judging.endpoint import Endpoint, Failure, Reply
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from tasks.judging.completions import Reply
+from tasks.judging.endpoint import Endpoint, Failure
 from tasks.judging.limiter import Limiter
 from tasks.judging.outage import Outage
+from tasks.judging.prices import Price, find_price
 from tasks.judging.settings import Address, JudgeSettings
 
 
 class Line:
-    """An endpoint with its limiter and its outage; what comes back is told to both."""
+    """An endpoint with its price, limiter and outage; what comes back is told to the latter two.
 
-    def __init__(self, settings: JudgeSettings, address: Address, key: str) -> None:
+    has_logprobs: whether it ever gave log-probabilities. Until then whoever needs them asks it alone, with
+    `first_turn` held: an endpoint that has none is paid for one reply, not for all that are out.
+    """
+
+    def __init__(self, settings: JudgeSettings, address: Address, key: str, price: Price | None) -> None:
         self.base_url = address.base_url
+        self.price = price
+        self.has_logprobs = False
+        self.first_turn = asyncio.Lock()
         self.endpoint = Endpoint(settings, address, key)
         self.limiter = Limiter(settings.max_in_flight, settings.requests_per_minute, settings.tokens_per_minute)
         self.outage = Outage(settings.patience_s)
 
     def note_reply(self, reply: Reply, expected_tokens: float) -> None:
         """Learn from an HTTP 200."""
+        self.has_logprobs |= reply.choices is not None
         self.outage.note_answer()
         self.limiter.note_reply(reply.headers or {})
         if reply.usage is not None:
@@ -35,3 +48,10 @@ class Line:
         """Let all who wait go on; they know themselves why nothing is to be sent."""
         self.limiter.stop()
         self.outage.stop()
+
+
+def lines_of(settings: JudgeSettings, keys: Mapping[str, str], price: Price | None) -> Iterator[Line]:
+    """A line to each address of a judge. price: at its own; the others have theirs."""
+    for address in settings.addresses:
+        at_address = price if address is settings else find_price(settings, address)
+        yield Line(settings, address, keys[address.key], at_address)

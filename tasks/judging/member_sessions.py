@@ -4,13 +4,14 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from tasks.judging.budget import Budget
 from tasks.judging.journal import Journal
 from tasks.judging.keys import read_keys
 from tasks.judging.panels import Judge, members_of, online_members, writer_of
-from tasks.judging.prices import find_price
+from tasks.judging.prices import find_price, refuse_unpriced
 from tasks.judging.probe import probe
 from tasks.judging.replay import ReplaySession
 from tasks.judging.session import JudgingSession, open_session
@@ -37,17 +38,22 @@ def probe_members(judge: Judge, asked_judges: tuple[int, ...]) -> None:
 
 
 @contextmanager
-def opened_sessions(judge: Judge, money: Money, journal_folder: Path, run_id: str) -> Iterator[tuple[Session, ...]]:
+def opened_sessions(
+    judge: Judge, money: Money, journal_folder: Path, run_id: str, deadline: datetime | None = None
+) -> Iterator[tuple[Session, ...]]:
     """A session a member, in their order, while the block runs. Raises as `open_session`."""
     members = members_of(judge)
     with ExitStack() as stack:
         if len(members) == 1:
-            alone = _open_alone(members[0], money, journal_folder, run_id)
+            alone = _open_alone(members[0], money, journal_folder, run_id, deadline)
             stack.enter_context(alone)
             yield (alone,)
             return
         prices = {member.judge_digest: find_price(member) for member in online_members(judge)}
         is_priced = bool(prices) and None not in prices.values()
+        if money.budget_usd is not None:
+            for online in online_members(judge):
+                refuse_unpriced(online, prices[online.judge_digest])
         budget = Budget(money.budget_usd, money.record if is_priced else None, money.planned_usd)
         stack.callback(budget.close)
         journal = stack.enter_context(Journal(journal_folder, run_id))
@@ -60,7 +66,8 @@ def opened_sessions(judge: Judge, money: Money, journal_folder: Path, run_id: st
                 replay = ReplaySession(member, journal_folder, run_id)
                 sessions.append(stack.enter_context(replay))
             else:
-                session = JudgingSession(member, prices[member.judge_digest], budget, journal, run_id, thread)
+                price = prices[member.judge_digest]
+                session = JudgingSession(member, price, budget, journal, run_id, thread, deadline)
                 sessions.append(stack.enter_context(session))
         yield tuple(sessions)
 
@@ -70,7 +77,9 @@ def writer_session(judge: Judge, sessions: tuple[Session, ...]) -> Session:
     return sessions[members_of(judge).index(writer_of(judge))]
 
 
-def _open_alone(member: JudgeSettings | ReplaySettings, money: Money, journal_folder: Path, run_id: str) -> Session:
+def _open_alone(
+    member: JudgeSettings | ReplaySettings, money: Money, journal_folder: Path, run_id: str, deadline: datetime | None
+) -> Session:
     return open_session(
         member,
         journal_folder=journal_folder,
@@ -79,4 +88,5 @@ def _open_alone(member: JudgeSettings | ReplaySettings, money: Money, journal_fo
         budget_record=money.record,
         price=find_price(member) if isinstance(member, JudgeSettings) else None,
         planned_usd=money.planned_usd,
+        deadline=deadline,
     )

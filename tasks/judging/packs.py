@@ -75,6 +75,11 @@ class PackedQuestion:
         return self.questions[0].request_key
 
     @property
+    def part_keys(self) -> tuple[str, ...]:
+        """Those of all, in order."""
+        return tuple(question.request_key for question in self.questions)
+
+    @property
     def replicate(self) -> int:
         """The same for all."""
         return self.questions[0].replicate

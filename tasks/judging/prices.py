@@ -11,8 +11,9 @@ from genai_prices import Usage as PricedUsage
 from genai_prices import calc_price
 from genai_prices.types import ModelPrice, TieredPrices
 
+from rubrics.errors import JudgeSettingsError
 from rubrics.judging.media_parts import PartCost, part_cost
-from tasks.judging.settings import JudgeSettings, Prices
+from tasks.judging.settings import Address, Fallback, JudgeSettings, Prices
 
 TOKENS_A_PRICE = 1_000_000
 MESSAGE_OVERHEAD_TOKENS = 64  # role markers and the like, which are not in the text
@@ -36,7 +37,7 @@ class Price:
     """USD a token. Where long prompts cost more: tiers, each with the prompt tokens it begins above, ascending.
 
     write_usd: of a token that is written to the prefix cache; None: CACHE_WRITE_FACTOR x input_usd. tier_factors: what
-    the endpoint's service tiers cost, as multiples.
+    the endpoint's service tiers cost, as multiples. audio_usd: of a token of sound; None: as input_usd.
     """
 
     input_usd: float
@@ -45,11 +46,17 @@ class Price:
     tiers: tuple[tuple[int, "Price"], ...] = ()
     write_usd: float | None = None
     tier_factors: Mapping[str, float] = field(default_factory=lambda: dict(TIER_FACTORS))
+    audio_usd: float | None = None
 
     @property
     def written_usd(self) -> float:
         """The price of a token that is written to the prefix cache."""
         return CACHE_WRITE_FACTOR * self.input_usd if self.write_usd is None else self.write_usd
+
+    @property
+    def heard_usd(self) -> float:
+        """The price of a token of sound."""
+        return self.input_usd if self.audio_usd is None else self.audio_usd
 
     def factor(self, tier: str | None) -> float:
         """What a service tier multiplies the price by; None: the endpoint names none. An unknown one is the dearest."""
@@ -73,23 +80,29 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request. Part of prompt_tokens: cached_tokens, read from the prefix cache, and written_tokens,
-    written to it.
+    """Tokens of one request. Part of prompt_tokens: cached_tokens, read from the prefix cache, written_tokens, written
+    to it, and audio_tokens, of sounds.
     """
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
     written_tokens: int = 0
+    audio_tokens: int = 0
 
 
-def find_price(settings: JudgeSettings) -> Price | None:
-    """The user's own price, else the list price of the model; None where there is none: unknown is not free."""
-    if settings.prices is not None:
-        return _own_price(settings.prices)
+def find_price(settings: JudgeSettings, address: Address | None = None) -> Price | None:
+    """The user's own price, else the list price of the model; None where there is none: unknown is not free.
+
+    address: where it is asked, if not at the judge's own; one's own price for that place comes first.
+    """
+    prices = (address.prices if isinstance(address, Fallback) else None) or settings.prices
+    if prices is not None:
+        return _own_price(prices)
+    base_url = (address or settings).base_url
     usage = PricedUsage(input_tokens=1, output_tokens=1)
     try:
-        return _list_price(calc_price(usage, settings.model, provider_api_url=settings.base_url).model_price)
+        return _list_price(calc_price(usage, settings.model, provider_api_url=base_url).model_price)
     except LookupError:
         pass
     for provider in LIST_PRICE_PROVIDERS:
@@ -98,6 +111,20 @@ def find_price(settings: JudgeSettings) -> Price | None:
         except LookupError:
             continue
     return None
+
+
+def refuse_unpriced(settings: JudgeSettings, price: Price | None) -> None:
+    """Raise `JudgeSettingsError` where a budget can't be held to, as the price at one of the addresses is not known.
+
+    price: at the judge's own address.
+    """
+    for address in settings.addresses:
+        if (price if address is settings else find_price(settings, address)) is None:
+            place = "" if address is settings else f" at {address.base_url}"
+            raise JudgeSettingsError(
+                f"--budget-usd: found no price of {settings.model}{place}, expected one: give `prices` (input_usd, "
+                "output_usd a million tokens) in a judge file, or no budget"
+            )
 
 
 def _own_price(prices: Prices) -> Price:
@@ -114,18 +141,21 @@ def _list_price(price: ModelPrice) -> Price | None:
     if price.input_mtok is None or price.output_mtok is None:
         return None
     cached = price.input_mtok if price.cache_read_mtok is None else price.cache_read_mtok
-    units = (price.input_mtok, cached, price.output_mtok, price.cache_write_mtok)
+    units = (price.input_mtok, cached, price.output_mtok, price.cache_write_mtok, price.input_audio_mtok)
     starts = {tier.start for unit in units if isinstance(unit, TieredPrices) for tier in unit.tiers}
     tiers = tuple((start, _length_price(*units, start + 1)) for start in sorted(starts))
     return replace(_length_price(*units, 0), tiers=tiers)
 
 
-def _length_price(fresh: _Unit, cached: _Unit, output: _Unit, written: _Unit | None, prompt_tokens: int) -> Price:
+def _length_price(
+    fresh: _Unit, cached: _Unit, output: _Unit, written: _Unit | None, audio: _Unit | None, prompt_tokens: int
+) -> Price:
     return Price(
         _usd_a_token(fresh, prompt_tokens),
         _usd_a_token(cached, prompt_tokens),
         _usd_a_token(output, prompt_tokens),
         write_usd=None if written is None else _usd_a_token(written, prompt_tokens),
+        audio_usd=None if audio is None else _usd_a_token(audio, prompt_tokens),
     )
 
 
@@ -148,7 +178,13 @@ def cost_usd(price: Price | None, usage: Usage, request_count: int = 1, *, tier:
     cached_tokens = min(usage.cached_tokens, usage.prompt_tokens)
     written_tokens = min(usage.written_tokens, usage.prompt_tokens - cached_tokens)
     fresh_tokens = usage.prompt_tokens - cached_tokens - written_tokens
-    prompt_usd = fresh_tokens * unit.input_usd + cached_tokens * unit.cached_usd + written_tokens * unit.written_usd
+    heard_tokens = min(usage.audio_tokens, fresh_tokens)
+    prompt_usd = (
+        (fresh_tokens - heard_tokens) * unit.input_usd
+        + heard_tokens * unit.heard_usd
+        + cached_tokens * unit.cached_usd
+        + written_tokens * unit.written_usd
+    )
     return price.factor(tier) * (prompt_usd + usage.completion_tokens * unit.output_usd)
 
 

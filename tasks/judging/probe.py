@@ -6,9 +6,10 @@ from contextlib import AbstractContextManager
 
 import httpx2
 import openai
-from openai import DefaultHttpxClient, OpenAI
+from openai import OpenAI
 
 from rubrics.errors import EndpointUnavailable, JudgeSettingsError
+from tasks.judging.bounded_http import BoundedFileClient
 from tasks.judging.endpoint import refused_certificate, refused_key
 from tasks.judging.settings import Address, JudgeSettings
 
@@ -36,7 +37,7 @@ def probe(settings: JudgeSettings, keys: Mapping[str, str]) -> None:
 
 def _probe(address: Address, key: str) -> None:
     try:
-        http_client = DefaultHttpxClient(follow_redirects=False, timeout=PROBE_TIMEOUT_S)
+        http_client = BoundedFileClient(timeout=PROBE_TIMEOUT_S)
         with OpenAI(api_key=key, base_url=address.base_url, max_retries=0, http_client=http_client) as client:
             # The body is not read: any will do, and it may have no end.
             ask = client.models.with_streaming_response.list

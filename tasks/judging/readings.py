@@ -32,6 +32,11 @@ class AskedJudge:
     digest: str
     style: PromptStyle | None
 
+    @property
+    def is_partly_kept(self) -> bool:
+        """Whether its replies can't be read again as they were read: the probabilities of their tokens are not kept."""
+        return self.style is not None and self.style.reply == "logprobs"
+
 
 def asked_judges(identity: Row) -> tuple[AskedJudge, ...]:
     """Whom a run may have asked, by the identity of its judge: of a panel or cascade its members, in either order of

@@ -3,21 +3,24 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from rubrics.errors import JudgeSettingsError, UnfinishedError
+from rubrics.errors import UnfinishedError
 from tasks.judging.budget import Budget
 from tasks.judging.claims import Claims, Held
 from tasks.judging.client import JudgeClient
 from tasks.judging.journal import Journal
 from tasks.judging.judgments import held_outcome
 from tasks.judging.keys import read_keys
-from tasks.judging.prices import Price
+from tasks.judging.packs import PackedQuestion
+from tasks.judging.prices import Price, refuse_unpriced
 from tasks.judging.questions import Askable, Outcome
 from tasks.judging.replay import ReplaySession
 from tasks.judging.settings import JudgeSettings, ReplaySettings
@@ -38,20 +41,24 @@ class JudgingSession:
         journal: Journal,
         run_id: str,
         thread: JudgingThread | None = None,
+        deadline: datetime | None = None,
     ) -> None:
-        """thread: one that is shared; whoever made it starts and ends it, and closes the budget and the journal."""
+        """thread: one that is shared; whoever made it starts and ends it, and closes the budget and the journal.
+
+        deadline: when no more is asked; one that had passed before counts as none.
+        """
         self.settings = settings
         self.journal = journal
         self._claims: Claims | None = None
-        self._foreign_keys: frozenset[str] = frozenset()
         self._budget = budget
+        self._deadline = deadline
+        self._timer: asyncio.TimerHandle | None = None
         keys = read_keys(settings, os.environ)
         self._open_client = partial(JudgeClient, settings, keys, price, budget, journal, run_id)
         self._is_alone = thread is None
         self._thread = thread or JudgingThread()
         self._client: JudgeClient | None = None
         self._answers: SharedAnswers | None = None
-        self._first_turn = asyncio.Lock()
 
     def __enter__(self) -> Self:
         if self._is_alone:
@@ -74,13 +81,23 @@ class JudgingSession:
         """CPU seconds of the session's thread."""
         return self._thread.cpu_s
 
+    @property
+    def note(self) -> str | None:
+        """What people should know of its asking; None where there is nothing."""
+        return None if self._claims is None else self._claims.note
+
     def claim(self, keys: Iterable[str], held: Held) -> None:
-        """Say once what this session will ask, so that sessions beside it wait for its replies, as it does for theirs.
+        """Say what this session will ask, so that sessions beside it wait for its replies, as it does for theirs.
 
         held: what the ledger has of some keys. Where claims can't be kept each asks for itself.
         """
-        self._claims = Claims(self.journal.path.parent, self.journal, held)
-        self._foreign_keys = self._claims.claim(keys)
+        self._claims = self._claims or Claims(self.journal.path.parent, self.journal, held)
+        self._claims.claim(keys)
+
+    def claim_also(self, keys: Iterable[str]) -> None:
+        """Claim what turned out to be asked too, before it is; nothing where `claim` was never called."""
+        if self._claims is not None:
+            self._claims.claim(keys)
 
     def ask(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         """Ask all questions and hand each answer over, in the order of their coming, from the session's thread.
@@ -94,18 +111,27 @@ class JudgingSession:
 
     async def _connect(self) -> None:
         self._client = self._open_client()
-        self._answers = SharedAnswers(self._ask_or_take)
+        self._answers = SharedAnswers(self._ask_or_take, self.journal.path.parent)
+        left_s = 0.0 if self._deadline is None else (self._deadline - datetime.now(UTC)).total_seconds()
+        if left_s > 0:
+            fault = UnfinishedError(
+                f"the deadline, {self._deadline:%Y-%m-%d %H:%M:%S %Z}, has come; what was judged is kept, and the same "
+                "command goes on where it stopped"
+            )
+            self._timer = asyncio.get_running_loop().call_later(left_s, self._stop, fault)
 
     async def _ask_or_take(self, question: Askable[Any]) -> Outcome:
         """Ask; or take what a session asked that claimed the question before."""
-        claims, key = self._claims, question.request_key
-        if claims is not None and key in self._foreign_keys:
-            row = await claims.answered(key)
-            if row is not None:
-                return held_outcome(row)
+        claims = self._claims
+        if claims is None:
+            return await self._opened_client.answer(question)
+        keys = question.part_keys if isinstance(question, PackedQuestion) else (question.request_key,)
+        if claims.is_foreign(keys) and (rows := await claims.answered(*keys)) is not None:
+            return held_outcome(*rows)
         outcome = await self._opened_client.answer(question)
-        if claims is not None and outcome.status != "scored":
-            claims.release(key)
+        parts = outcome.parts or (outcome,) * len(keys)
+        if useless := [key for key, part in zip(keys, parts, strict=True) if part.status != "scored"]:
+            claims.release(*useless)
         return outcome
 
     def _stop(self, fault: UnfinishedError) -> None:
@@ -117,12 +143,16 @@ class JudgingSession:
     async def _disconnect(self) -> None:
         """Stop whatever still runs: only an interrupted caller leaves something behind."""
         self._stop(UnfinishedError("the judging was interrupted"))
+        if self._timer is not None:
+            self._timer.cancel()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         if self._client is not None:
             await self._client.close()
+        if self._answers is not None:
+            self._answers.close()
 
     def _end(self) -> None:
         if self._claims is not None:
@@ -135,10 +165,6 @@ class JudgingSession:
     async def _ask(self, questions: Iterator[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         faults: list[BaseException] = []
         asking = _Asking(_conversations(questions), on_answer, faults)
-        if self.settings.mode == "logprobs":
-            async with self._first_turn:  # whether it gives them at all is asked once, not sixty times at once
-                if not self._opened_client.is_ever_answered:
-                    await self._converse(asking, next(asking.conversations, ()))
         await asyncio.gather(*(self._work(asking) for _ in range(self.settings.max_in_flight)))
         if faults:
             raise faults[0]
@@ -201,7 +227,7 @@ def _conversations(questions: Iterator[Askable[Any]]) -> Iterator[Sequence[Askab
         yield tuple(conversation)
 
 
-def open_session(
+def open_session(  # noqa: PLR0913 - whom, for whom, and within which bounds
     settings: JudgeSettings | ReplaySettings,
     *,
     journal_folder: Path,
@@ -210,20 +236,24 @@ def open_session(
     budget_record: Path | None = None,
     price: Price | None = None,
     planned_usd: float | None = None,
+    deadline: datetime | None = None,
 ) -> JudgingSession | ReplaySession:
     """Open a judge for a run: a context manager with `ask`.
 
     A budget holds over all sessions with the same budget_record; planned_usd, what may be needed in all, is named
-    where it is reached.
-    Raises `JudgeSettingsError` for a budget without a price, which nobody could hold to, or broken recorded replies.
+    where it is reached. deadline: as for `JudgingSession`.
+    Raises `JudgeSettingsError` for a budget without a price, which nobody could hold to, or broken recorded replies;
+    `EndpointUnavailable` where a key can't be read.
     """
     if isinstance(settings, ReplaySettings):
         return ReplaySession(settings, journal_folder, run_id)
-    if budget_usd is not None and price is None:
-        raise JudgeSettingsError(
-            f"{settings.model}: found no price, expected one to hold a budget of {budget_usd:g} USD; "
-            "set `prices` (input_usd, output_usd a million tokens) in a judge file"
-        )
+    if budget_usd is not None:
+        refuse_unpriced(settings, price)
     record = None if price is None else budget_record  # also without a limit: one may come later
-    budget = Budget(budget_usd, record, planned_usd)
-    return JudgingSession(settings, price, budget, Journal(journal_folder, run_id), run_id)
+    with ExitStack() as opened:
+        budget = Budget(budget_usd, record, planned_usd)
+        opened.callback(budget.close)
+        journal = opened.enter_context(Journal(journal_folder, run_id))
+        session = JudgingSession(settings, price, budget, journal, run_id, deadline=deadline)
+        opened.pop_all()
+        return session

@@ -62,6 +62,7 @@ class Fallback(Address):
     """Another address of the same model."""
 
     base_url: str
+    prices: Prices | None = None  # None: the judge's own, else the list price at this address
 
 
 class JudgeSettings(Address):
@@ -118,7 +119,7 @@ class JudgeSettings(Address):
         return {
             "kind": "openai_chat",
             "model": self.model,
-            "temperature": self.temperature,
+            "temperature": 0 if self.temperature == 0 else self.temperature,  # a file's 0 is read as 0.0
             "seed": self.seed,
             "max_tokens": self.max_tokens,
             "prompt_version": JUDGE_PROMPT_VERSION,

@@ -1,13 +1,14 @@
 """What a run's judges say of each shard: asked once, for all criteria together."""
 
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rubrics.model import Rubric
@@ -16,11 +17,12 @@ from tasks.judging.packs import PackedAnswers, packing_of
 from tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, style_of, wanted_opinions
 from tasks.judging.questions import Answer
 from tasks.judging.replay import ReplaySession
+from tasks.judging.session import JudgingSession
 from tasks.judging.settings import JudgeSettings
 from tasks.orchestration import limited
 from tasks.plan_files import shard_plan_files
 from tasks.progress import reporter
-from tasks.scoring.opinion_rows import TOLD_SCHEMA, Told, escalated_places
+from tasks.scoring.opinion_rows import TOLD_SCHEMA, Told, escalated_places, place_keys, table_keys
 from tasks.scoring.questions import shard_questions
 from tasks.workspace import RunFolder
 
@@ -30,7 +32,8 @@ BATCH_ROWS = 2_000
 class JudgedShards:
     """What the judges said of each shard: whichever criterion comes first asks for all, the others wait for it.
 
-    So an output's questions follow one another, and the endpoint reads the long part of their prompts once.
+    So an output's questions follow one another, and the endpoint reads the long part of their prompts once. What was
+    said of a shard is held until its verdicts are put together.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class JudgedShards:
         self._folder, self._rubric, self._sessions, self._folders = folder, rubric, sessions, folders
         self._lock = threading.Lock()
         self._told: dict[int, Future[Told]] = {}
+        self._collected_before: dict[int, int | None] = {}  # when an earlier command put a shard's verdicts together
         self._fault: BaseException | None = None  # of one of several members: it ends the others' asking too
 
     def is_recorded(self, judge_index: int) -> bool:
@@ -61,6 +65,8 @@ class JudgedShards:
             coming = self._told.get(shard_index)
             is_first = coming is None
             if coming is None:
+                self._let_go()
+                self._collected_before[shard_index] = self._collected_at(shard_index)
                 coming = self._told[shard_index] = Future()
         if is_first:
             try:
@@ -70,17 +76,38 @@ class JudgedShards:
                 raise
         return coming.result()
 
+    def _let_go(self) -> None:
+        """Forget what was said of shards whose verdicts are put together: nobody asks for it again."""
+        for index, before in list(self._collected_before.items()):
+            if self._collected_at(index) != before:
+                del self._told[index], self._collected_before[index]
+
+    def _collected_at(self, shard_index: int) -> int | None:
+        try:
+            return self._folder.collected_file(shard_index).stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+
     def _ask(self, shard: str, shard_index: int) -> Told:
         if not isinstance(self.judge, CascadeSettings):
             return self._ask_members(shard, shard_index, range(len(self._sessions)))
         told = self._ask_members(shard, shard_index, [FIRST])
-        chosen = self._escalated(self.judge, shard_index, told)
+        plans = [pq.read_table(file) for file in shard_plan_files(self._folder, self._rubric, shard_index)]
+        chosen = {place for planned in plans for place in escalated_places(self.judge, planned, told)}
+        self._claim(plans, chosen)
         return told | self._ask_members(shard, shard_index, [THEN], chosen)
 
-    def _escalated(self, judge: CascadeSettings, shard_index: int, told: Told) -> set[tuple[str, str]]:
-        """The outputs and criteria that the first judge leaves open."""
-        plans = [pq.read_table(file) for file in shard_plan_files(self._folder, self._rubric, shard_index)]
-        return {place for planned in plans for place in escalated_places(judge, planned, told)}
+    def _claim(self, plans: Sequence[pa.Table], chosen: Collection[tuple[str, str]]) -> None:
+        """Claim what the second judge of a cascade is going to be asked, which nobody could know before."""
+        session = self._sessions[THEN]
+        if not isinstance(session, JudgingSession) or not chosen:
+            return
+        output_ids, criterion_ids = zip(*chosen, strict=True)
+        places = place_keys(pa.chunked_array([pa.array(output_ids)]), pa.array(criterion_ids))
+        for planned in plans:
+            is_asked = pc.and_(pc.equal(planned.column("judge_index"), THEN), pc.is_null(planned.column("status")))
+            rows = planned.filter(pc.and_(is_asked, pc.is_in(table_keys(planned), places)))
+            session.claim_also(rows.column("request_key").to_pylist())
 
     def _ask_members(
         self,

@@ -19,7 +19,7 @@ def ask_in_batches(job: BatchJob) -> tuple[Intent, ...]:
         BatchMoney(job.budget_usd, None if job.price is None else job.budget_record) as money,
         BatchEndpoint(job.settings) as endpoint,
     ):
-        desk = BatchDesk(job, record, money, endpoint, Patience(job.settings, job.pace.first_poll_s))
+        desk = BatchDesk(job, record, money, endpoint, Patience(job.settings, job.pace.first_poll_s, job.deadline))
         recover(desk)
         if has_time(desk):
             submit(desk)

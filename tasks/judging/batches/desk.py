@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ class Pace:
     window_s: float = 25 * 3600.0  # the endpoint promises 24 h
     margin_s: float = 600.0  # at least so long before the deadline the batches are given up
     margin_rate: float = 0.1  # or this share of the time that there was
-    cancel_s: float = 1200.0  # an endpoint takes up to 10 minutes
+    cancel_s: float = 1200.0  # an endpoint takes up to 10 minutes; a deadline comes first
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,11 @@ class BatchJob:
 
 
 class Patience:
-    """How long an endpoint may not answer."""
+    """How long an endpoint may not answer: not beyond the deadline, but for one that had passed before all this."""
 
-    def __init__(self, settings: JudgeSettings, wait_s: float) -> None:
+    def __init__(self, settings: JudgeSettings, wait_s: float, deadline: datetime | None = None) -> None:
         self._base_url = settings.base_url
+        self._deadline = deadline if deadline is not None and deadline > datetime.now(UTC) else None
         self._limit_s = settings.patience_s * PATIENCE_FACTOR
         self._wait_s = wait_s
         self._answered_at = time.monotonic()
@@ -71,21 +72,28 @@ class Patience:
         self._answered_at = time.monotonic()
 
     def lose(self, reason: str) -> None:
-        """It did not. Raises `EndpointUnavailable` where that has lasted too long."""
-        if time.monotonic() - self._answered_at >= self._limit_s:
+        """It did not. Raises `EndpointUnavailable` where that has lasted too long, or until the deadline."""
+        for_how_long = None
+        if self._deadline is not None and datetime.now(UTC) >= self._deadline:
+            for_how_long = "until the deadline"
+        elif time.monotonic() - self._answered_at >= self._limit_s:
+            for_how_long = f"for {self._limit_s:g} s"
+        if for_how_long is not None:
             raise EndpointUnavailable(
-                f"{self._base_url}: asked for batches, it gave no answer for {self._limit_s:g} s, at last: {reason}; "
+                f"{self._base_url}: asked for batches, it gave no answer {for_how_long}, at last: {reason}; "
                 "the same command goes on"
             )
 
-    def insist(self, ask: Callable[[], Returned]) -> Returned:
-        """Ask until there is an answer."""
+    def insist(self, ask: Callable[[], Returned], until: datetime | None = None) -> Returned:
+        """Ask until there is an answer. Raises `NoAnswer` where there is none by some time that is given."""
         self.renew()
         while True:
             try:
                 return ask()
             except NoAnswer as fault:
                 self.lose(str(fault))
+                if until is not None and datetime.now(UTC) >= until:
+                    raise
                 time.sleep(self._wait_s)
 
 
@@ -98,6 +106,12 @@ class BatchDesk:
     money: BatchMoney
     endpoint: BatchEndpoint
     patience: Patience
+
+    @property
+    def last_sending(self) -> datetime | None:
+        """Until when a batch that is begun could come to something before the deadline; None where there is none."""
+        deadline = self.job.deadline
+        return None if deadline is None else deadline - timedelta(seconds=2 * self.job.pace.margin_s)
 
     def end(
         self,

@@ -14,10 +14,13 @@ import orjson
 from openai import OpenAI
 
 from rubrics.errors import EndpointUnavailable
+from rubrics.judging.replies import clean_text
 from tasks.files import replaced_file
 from tasks.judging.batches.files import REQUEST_URL
+from tasks.judging.bounded_http import BoundedFileClient
 from tasks.judging.endpoint import MOST_MESSAGE_LENGTH, refused_key
-from tasks.judging.keys import SHORTEST_SECRET, read_keys
+from tasks.judging.key_masks import KeyMask
+from tasks.judging.keys import read_keys
 from tasks.judging.retries import is_retried
 from tasks.judging.settings import JudgeSettings
 
@@ -77,13 +80,13 @@ class BatchEndpoint:
     def __init__(self, settings: JudgeSettings) -> None:
         key = read_keys(settings, os.environ)[settings.key]
         self._settings = settings
-        self._secret = key.encode() if len(key) >= SHORTEST_SECRET else None
+        self._mask = KeyMask(key)
         self._client = OpenAI(
             api_key=key,
             base_url=settings.base_url,
             max_retries=0,
             timeout=settings.timeout_s,
-            http_client=openai.DefaultHttpxClient(follow_redirects=False),  # a redirect shows prompts to another host
+            http_client=BoundedFileClient(),
         )
 
     def __enter__(self) -> Self:
@@ -133,7 +136,9 @@ class BatchEndpoint:
 
     def _page(self, after: str | openai.Omit) -> dict[str, Any]:
         try:
-            return _read(self._send(partial(self._client.batches.with_raw_response.list, after=after, limit=PAGE_SIZE)))
+            return self._read(
+                self._send(partial(self._client.batches.with_raw_response.list, after=after, limit=PAGE_SIZE))
+            )
         except _Refused as refused:
             raise self._unavailable(refused) from None
 
@@ -165,8 +170,8 @@ class BatchEndpoint:
                 rest = b""
                 for chunk in response.iter_bytes():
                     *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
-                    file.writelines(self._without_key(line) + b"\n" for line in lines)
-                file.write(self._without_key(rest))
+                    file.writelines(self._mask.content(line) + b"\n" for line in lines)
+                file.write(self._mask.content(rest))
             return True
 
         try:
@@ -183,13 +188,20 @@ class BatchEndpoint:
         except _Refused:
             return
 
-    def _without_key(self, text: bytes) -> bytes:
-        return text if self._secret is None else text.replace(self._secret, b"[key]")
+    def _read(self, raw: _Raw) -> dict[str, Any]:
+        """The JSON object of an answer, without the key where it is echoed."""
+        try:
+            answer = orjson.loads(self._mask.content(raw.content))
+        except orjson.JSONDecodeError:
+            raise NoAnswer("an answer that is no JSON") from None
+        if not isinstance(answer, dict):
+            raise NoAnswer("an answer that is no JSON object")
+        return answer
 
     def _id_of(self, send: Callable[[], Any]) -> str:
         """The id of what was made. Raises `EndpointUnavailable` where the endpoint makes no such thing."""
         try:
-            made = _read(self._send(send))
+            made = self._read(self._send(send))
         except _Refused as refused:
             raise EndpointUnavailable(
                 f"{self._settings.base_url} took no batch, it answered {refused.told}; expected an endpoint with a "
@@ -201,7 +213,7 @@ class BatchEndpoint:
 
     def _unless_missing(self, send: Callable[[], Any]) -> dict[str, Any] | None:
         try:
-            return _read(self._send(send))
+            return self._read(self._send(send))
         except _Refused as refused:
             if refused.status == 404:
                 return None
@@ -229,18 +241,7 @@ class BatchEndpoint:
         return NoAnswer(told) if is_retried(status) else _Refused(status, told)
 
     def _told(self, text: str) -> str:
-        shown = self._without_key(text.encode("utf-8", "replace")).decode("utf-8", "replace")
-        return " ".join(shown.split())[:MOST_MESSAGE_LENGTH]
-
-
-def _read(raw: _Raw) -> dict[str, Any]:
-    try:
-        answer = orjson.loads(raw.content)
-    except orjson.JSONDecodeError:
-        raise NoAnswer("an answer that is no JSON") from None
-    if not isinstance(answer, dict):
-        raise NoAnswer("an answer that is no JSON object")
-    return answer
+        return " ".join(clean_text(self._mask.text(text)).split())[:MOST_MESSAGE_LENGTH]
 
 
 def _list_of(value: object) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import orjson
 from rubrics.judging.media_kinds import UnreadableMedia
 from tasks.files import replaced_file, write_text
 from tasks.judging.bodies import request_body
-from tasks.judging.endpoint import Reply, read_completion
+from tasks.judging.completions import Reply, read_completion
 from tasks.judging.prices import Price, cost_usd, most_tokens, worst_cost_usd
 from tasks.judging.questions import Askable
 from tasks.judging.settings import JudgeSettings
@@ -80,6 +80,12 @@ def keys_path(folder: Path, intent_id: str) -> Path:
 def read_request_keys(folder: Path, intent_id: str) -> set[str]:
     """The request keys of an intent."""
     return set(keys_path(folder, intent_id).read_text(encoding="ascii").split())
+
+
+def remove_requests(folder: Path, intent_id: str) -> None:
+    """Delete a file of requests that is not sent; its keys are free for another."""
+    requests_path(folder, intent_id).unlink(missing_ok=True)
+    keys_path(folder, intent_id).unlink(missing_ok=True)
 
 
 def write_request_files(

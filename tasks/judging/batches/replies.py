@@ -9,7 +9,7 @@ from typing import Any
 from tasks.judging.batches.desk import BatchJob
 from tasks.judging.batches.files import BATCH_TIER, index_replies, read_reply_at, read_request_keys
 from tasks.judging.batches.record import Intent
-from tasks.judging.endpoint import Reply
+from tasks.judging.completions import Reply
 from tasks.judging.journal import Journal
 from tasks.judging.judgments import judgment_row, reply_columns
 from tasks.judging.prices import cost_usd, prompt_bytes

@@ -7,7 +7,14 @@ from typing import Any
 
 from rubrics.errors import EndpointUnavailable
 from tasks.judging.batches.desk import BatchDesk
-from tasks.judging.batches.files import RequestFile, read_request_keys, requests_path, write_request_files
+from tasks.judging.batches.endpoint import NoAnswer
+from tasks.judging.batches.files import (
+    RequestFile,
+    read_request_keys,
+    remove_requests,
+    requests_path,
+    write_request_files,
+)
 from tasks.judging.batches.record import Intent
 from tasks.judging.questions import Askable
 
@@ -42,20 +49,30 @@ def _recover_upload(desk: BatchDesk, intent: Intent, file_id: str) -> None:
 
 def has_time(desk: BatchDesk) -> bool:
     """Whether a batch begun now is wanted, and could come to something before the deadline."""
-    job = desk.job
-    if job.deadline is None:
-        return job.is_submitting
-    return job.is_submitting and (job.deadline - datetime.now(UTC)).total_seconds() >= 2 * job.pace.margin_s
+    is_late = desk.last_sending is not None and datetime.now(UTC) > desk.last_sending
+    return desk.job.is_submitting and not is_late
 
 
 def submit(desk: BatchDesk) -> None:
-    """Send whatever no batch of this run has held yet, as far as the money goes."""
+    """Send whatever no batch of this run has held yet, as far as the money and the time go."""
     job = desk.job
     questions = _new_questions(desk)
     for file in write_request_files(job.folder, questions, job.settings, job.price, desk.money.left_usd, job.limits):
-        intent = _intend(desk, file)
-        file_id = desk.patience.insist(partial(desk.endpoint.upload, file.path))
-        _begin(desk, desk.record.note(intent, file_id=file_id), file_id)
+        if not (has_time(desk) and _send(desk, file)):  # writing and sending large files takes minutes
+            remove_requests(job.folder, file.intent_id)
+            return
+
+
+def _send(desk: BatchDesk, file: RequestFile) -> bool:
+    """Upload a file and begin its batch; False where it could not be uploaded in time, which costs nothing."""
+    intent = _intend(desk, file)
+    try:
+        file_id = desk.patience.insist(partial(desk.endpoint.upload, file.path), desk.last_sending)
+    except NoAnswer:
+        desk.end(intent, NOT_SENT, cost_usd=0.0)
+        return False
+    _begin(desk, desk.record.note(intent, file_id=file_id), file_id)
+    return True
 
 
 def _new_questions(desk: BatchDesk) -> Iterator[tuple[int, Askable[Any]]]:

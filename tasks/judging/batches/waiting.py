@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from rubrics.errors import EndpointUnavailable
 from tasks.judging.batches.desk import BatchDesk
 from tasks.judging.batches.endpoint import BatchState, NoAnswer
-from tasks.judging.batches.files import keys_path, requests_path
+from tasks.judging.batches.files import remove_requests, requests_path
 from tasks.judging.batches.record import Intent
 from tasks.judging.batches.replies import journal_replies, reply_paths
 from tasks.judging.batches.sending import NOT_SENT
@@ -27,7 +27,7 @@ class _Wait:
     stop_time: datetime
     done_count: int = 0
     miss_count: int = 0
-    cancelled_at: float | None = None  # monotonic
+    is_cancelled: bool = False  # then stop_time is when it has to have ended
 
     @property
     def seconds_left(self) -> float:
@@ -50,7 +50,7 @@ def collect(desk: BatchDesk) -> None:
     poll_s = desk.job.pace.first_poll_s
     desk.patience.renew()
     while waits := [wait for wait in waits if not _is_done(desk, wait)]:
-        stops_s = (wait.seconds_left for wait in waits if wait.cancelled_at is None)
+        stops_s = (wait.seconds_left for wait in waits)
         time.sleep(min(poll_s, *(left_s for left_s in stops_s if left_s > 0), math.inf))
         poll_s = min(poll_s * 1.5, desk.job.pace.most_poll_s)
     reporter().end(STAGE)
@@ -95,14 +95,21 @@ def _stop_late(desk: BatchDesk, wait: _Wait) -> None:
     """Cancel a batch whose time is over; what it has done until then still comes."""
     if wait.seconds_left > 0:
         return
-    if wait.cancelled_at is None:
+    if not wait.is_cancelled:
         desk.endpoint.cancel(str(wait.intent.batch_id))
-        wait.cancelled_at = time.monotonic()
-    elif time.monotonic() - wait.cancelled_at > desk.job.pace.cancel_s:
-        raise EndpointUnavailable(
-            f"{desk.job.settings.base_url}: the batch {wait.intent.batch_id} was cancelled and has not ended yet; "
-            "the same command goes on"
-        )
+        wait.is_cancelled, wait.stop_time = True, _cancel_ends(desk)
+        return
+    raise EndpointUnavailable(
+        f"{desk.job.settings.base_url}: the batch {wait.intent.batch_id} was cancelled and has not ended yet; "
+        "the same command goes on"
+    )
+
+
+def _cancel_ends(desk: BatchDesk) -> datetime:
+    """Until when to wait for a batch that was cancelled: not beyond a deadline that is still to come."""
+    now, deadline = datetime.now(UTC), desk.job.deadline
+    ends = now + timedelta(seconds=desk.job.pace.cancel_s)
+    return min(ends, deadline) if deadline is not None and deadline > now else ends
 
 
 def _take_in(desk: BatchDesk, intent: Intent, state: BatchState) -> None:
@@ -131,7 +138,7 @@ def clean_up(desk: BatchDesk) -> None:
         for path in (requests_path(folder, intent.intent_id), *reply_paths(folder, intent.intent_id)):
             path.unlink(missing_ok=True)
         if intent.ending == NOT_SENT:
-            keys_path(folder, intent.intent_id).unlink(missing_ok=True)
+            remove_requests(folder, intent.intent_id)
         if intent.remote_files:
             _delete_remote(desk, intent)
 

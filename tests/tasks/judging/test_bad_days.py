@@ -65,7 +65,7 @@ def test_a_body_that_is_no_json_has_an_unknown_price_and_not_none(judge: Loopbac
     answer = ask(judge, tmp_path)[0]
     assert (answer.reason, answer.cost_usd, judge.request_count) == ("parse_error", None, 2)
     kept = journaled(tmp_path)
-    assert (kept["cost_usd"].to_pylist(), kept["prompt_tokens"].to_pylist()) == ([None, None], [0, 0])
+    assert (kept["cost_usd"].to_pylist(), kept["prompt_tokens"].to_pylist()) == ([None, None], [None, None])
 
 
 @pytest.mark.parametrize("fault", ODD_BUT_READ)

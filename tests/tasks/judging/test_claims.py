@@ -94,8 +94,8 @@ def session(tmp_path: Path) -> Iterator[Callable[..., Claims]]:
         yield open_claims
 
 
-def ids(rows: list[dict[str, Any] | None]) -> list[str | None]:
-    return [row and row["judgment_id"] for row in rows]
+def ids(answered: list[list[dict[str, Any]] | None]) -> list[str | None]:
+    return [rows and ",".join(row["judgment_id"] for row in rows) for rows in answered]
 
 
 async def answers(claims: Claims, *keys: str) -> list[str | None]:
@@ -133,7 +133,7 @@ def test_the_row_has_the_columns_of_a_judgment(tmp_path, session):
         claims = session()
         claims.claim(["a"])
         owner.judge("a")
-        row = asyncio.run(claims.answered("a"))
+        (row,) = asyncio.run(claims.answered("a"))
     assert row == SCORED | {"request_key": "a", "judgment_id": "of-a"}
 
 

@@ -62,6 +62,16 @@ def test_tokens_written_to_the_cache_cost_a_quarter_more():
     assert cost_usd(PRICE, Usage(1000, 0, 50, written_tokens=400)) == pytest.approx(0.0026)
 
 
+def test_tokens_of_sound_have_a_price_of_their_own():
+    # gpt-audio is listed at 2.50 and 32 USD a million: 600 x 2.5e-6 + 400 x 32e-6 = 0.0015 + 0.0128
+    price = find_price(JudgeSettings(model="gpt-audio"))
+    assert cost_usd(price, Usage(1000, 0, 0, audio_tokens=400)) == pytest.approx(0.0143)
+
+
+def test_without_one_they_cost_what_text_does():
+    assert cost_usd(PRICE, Usage(1000, 0, 50, audio_tokens=400)) == cost_usd(PRICE, Usage(1000, 0, 50))
+
+
 @pytest.mark.parametrize(
     ("tier", "factor"),
     [("flex", 0.5), ("batch", 0.5), ("default", 1), ("standard", 1), (None, 1), ("priority", 2), ("Flex", 0.5)],

@@ -1,14 +1,17 @@
 """What ends a run, and what is not told of it: the key."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
 
-from rubrics.errors import EndpointUnavailable
+from rubrics.errors import EndpointUnavailable, UnfinishedError
 from tasks.judging.session import open_session
 from tasks.judging.settings import JudgeSettings
-from tests.asked import CANARY, NOWHERE, ask, same_question
+from tests.asked import CANARY, NOWHERE, ask, journaled, make_question, same_question
 from tests.loopback_judge import LoopbackJudge
 
 
@@ -103,3 +106,44 @@ def test_a_request_that_is_forbidden_later_is_one_verdict(judge: LoopbackJudge, 
     judge.faults = ["", "403"]
     answers = ask(judge, tmp_path, count=3, max_in_flight=1)
     assert [answer.status for answer in answers] == ["scored", "unscored", "scored"]
+
+
+def test_a_deadline_ends_a_run_and_keeps_what_was_judged(judge: LoopbackJudge, tmp_path: Path):
+    judge.latency_s = 0.05
+    settings = JudgeSettings(model="m", base_url=judge.base_url, max_in_flight=2)
+    deadline = datetime.now(UTC) + timedelta(seconds=0.4)
+    with (
+        open_session(settings, journal_folder=tmp_path, run_id="run", deadline=deadline) as session,
+        pytest.raises(UnfinishedError, match="the deadline, .* UTC, has come.*the same command goes on"),
+    ):
+        session.ask(map(make_question, range(10_000)), id)
+    assert judge.request_count == journaled(tmp_path).num_rows > 0
+
+
+def test_a_deadline_that_had_passed_is_none(judge: LoopbackJudge, tmp_path: Path):
+    settings = JudgeSettings(model="m", base_url=judge.base_url)
+    deadline = datetime(2026, 1, 1, tzinfo=UTC)
+    with open_session(settings, journal_folder=tmp_path, run_id="run", deadline=deadline) as session:
+        session.ask([make_question(1)], id)
+    assert judge.request_count == 1
+
+
+def test_a_key_that_cant_be_one_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-ключ-0123456789")
+    with pytest.raises(EndpointUnavailable, match="OPENAI_API_KEY holds characters"):
+        open_session(JudgeSettings(model="m"), journal_folder=tmp_path, run_id="run")
+    assert list(tmp_path.iterdir()) == []
+
+
+class FilteringJudge(LoopbackJudge):
+    """Refuses each request by its filter, as Azure does."""
+
+    async def _answer(self, request: web.Request, body: dict[str, Any], prompt: str) -> web.StreamResponse:
+        error = {"message": "The response was filtered", "code": "content_filter", "status": 400}
+        return web.json_response({"error": error}, status=400)
+
+
+def test_a_request_that_the_endpoints_filter_refuses_is_filtered(tmp_path: Path):
+    with FilteringJudge() as judge:
+        answers = ask(judge, tmp_path, count=7, max_in_flight=1)
+    assert [answer.reason for answer in answers] == ["filtered"] * 7

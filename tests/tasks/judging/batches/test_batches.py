@@ -1,5 +1,7 @@
 """Batches, against a real server on loopback: half the price, whatever the endpoint does."""
 
+import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +16,7 @@ from tasks.judging.batches.desk import BatchJob
 from tasks.judging.batches.files import Limits
 from tasks.judging.batches.money import BatchMoney
 from tasks.judging.batches.record import Intent
+from tasks.judging.bounded_http import MOST_BODY_BYTES
 from tests.batch_jobs import (
     A_SHARD,
     ALL_KEYS,
@@ -263,3 +266,73 @@ def test_a_batch_that_will_not_be_cancelled_ends_the_run(job: BatchJob, judge: L
     judge.batches.script = ("stuck",)
     with pytest.raises(EndpointUnavailable, match="cancelled and has not ended"):
         ask_in_batches(replace(job, pace=replace(PACE, window_s=0.0, cancel_s=0.05)))
+
+
+@pytest.mark.parametrize("tries", ["500", "drop"])
+def test_a_file_that_cant_be_uploaded_in_time_is_left_to_be_asked_online(
+    job: BatchJob, judge: LoopbackJudge, tries: str
+):
+    judge.batches.faults = [tries] * 1_000
+    assert endings(ask_in_batches(hasty(job, 0.4))) == ["not_sent"]
+    assert {path.name for path in job.folder.iterdir()} == {"record.jsonl"}
+
+
+def test_a_batch_whose_beginning_goes_unanswered_ends_the_run_at_the_deadline(job: BatchJob, judge: LoopbackJudge):
+    judge.batches.faults = ["", *["500"] * 1_000]
+    with pytest.raises(EndpointUnavailable, match="no answer until the deadline.*the same command goes on"):
+        ask_in_batches(hasty(job, 0.4))
+
+
+def test_a_batch_that_will_not_be_cancelled_ends_the_run_at_the_deadline(job: BatchJob, judge: LoopbackJudge):
+    judge.batches.script = ("stuck",)
+    with pytest.raises(EndpointUnavailable, match="cancelled and has not ended"):
+        ask_in_batches(hasty(job, 0.4, cancel_s=600.0))
+
+
+def test_no_further_file_is_sent_when_the_time_is_over(job: BatchJob, judge: LoopbackJudge):
+    def take_long(number: int, moment: str) -> bool:
+        if (number, moment) == (2, "after"):
+            time.sleep(0.15)
+        return False
+
+    judge.batches.on_call = take_long
+    ask_in_batches(replace(hasty(job, 0.3), limits=Limits(1)))
+    assert len(judge.batches.batches) == 1
+    assert not list(job.folder.glob("*.requests.jsonl"))
+
+
+# -------- what endpoints say
+def tell(judge: LoopbackJudge, **told: Any) -> None:
+    """Let the endpoint say something of its batch at the first look; what it says beside is gone at the second."""
+
+    def on_call(number: int, moment: str) -> bool:
+        for batch in judge.batches.batches.values():
+            if (number, moment) == (3, "before"):
+                batch.update(told)
+            elif moment == "before":
+                batch.pop("padding", None)
+        return False
+
+    judge.batches.on_call = on_call
+
+
+def test_the_key_is_not_in_the_reason_that_an_endpoint_gives(job: BatchJob, judge: LoopbackJudge, tmp_path: Path):
+    tell(judge, status="failed", errors={"data": [{"message": f"bad key {CANARY}"}]})
+    (intent,) = ask_in_batches(job)
+    assert intent.reason == "bad key [key]"
+    assert CANARY not in (job.folder / "record.jsonl").read_text()
+
+
+def test_a_key_in_escapes_is_in_nothing_that_a_batch_leaves(job: BatchJob, judge: LoopbackJudge):
+    text = json.dumps({"evidence": [], "rationale": CANARY, "level": "x"}).replace("-", "\\u002d")
+    judge.writer = lambda _body: text
+    ask_in_batches(job)
+    rows = journaled(job).to_pylist()
+    assert "[key]" in rows[0]["reply"]
+    assert not any("canary" in str(row) for row in rows)
+
+
+def test_an_answer_too_large_to_be_one_is_asked_for_again(job: BatchJob, judge: LoopbackJudge):
+    tell(judge, padding=" " * (MOST_BODY_BYTES + 1))
+    ask_in_batches(job)
+    assert (judge.batches.calls["GET batches"], journaled(job).num_rows) == (2, COUNT)

@@ -1,0 +1,42 @@
+"""What judges said of a shard is held as long as somebody may ask for it, and no longer."""
+
+from pathlib import Path
+
+import pytest
+
+from rubrics.model import Rubric
+from tasks.files import write_text
+from tasks.judging.replay import ReplaySession
+from tasks.judging.settings import ReplaySettings
+from tasks.scoring.judged_shards import JudgedShards
+from tasks.workspace import RunFolder
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> JudgedShards:
+    """Shards without a question."""
+    (tmp_path / "replies.jsonl").write_text("")
+    settings = ReplaySettings(tmp_path / "replies.jsonl", "0" * 32)
+    rubric = Rubric.model_construct(id="r", criteria=())
+    session = ReplaySession(settings, tmp_path / "journal", "run")
+    return JudgedShards(RunFolder(tmp_path / "run"), rubric, settings, (session,))
+
+
+def collect(tmp_path: Path, shard_index: int, text: str) -> None:
+    write_text(RunFolder(tmp_path / "run").collected_file(shard_index), text)
+
+
+def test_what_was_said_of_a_shard_is_held_until_its_verdicts_are_put_together(judged: JudgedShards, tmp_path: Path):
+    said = judged.told("shard", 0)
+    judged.told("shard", 1)
+    assert judged.told("shard", 0) is said
+    collect(tmp_path, 0, "verdicts")
+    judged.told("shard", 2)
+    assert judged.told("shard", 0) is not said
+
+
+def test_verdicts_of_an_interrupted_command_let_go_of_nothing(judged: JudgedShards, tmp_path: Path):
+    collect(tmp_path, 0, "verdicts")
+    said = judged.told("shard", 0)
+    judged.told("shard", 1)
+    assert judged.told("shard", 0) is said
