@@ -1,12 +1,13 @@
 """How fast, how frugally and how safely a session asks, beside plain loops that only ask, in the same run.
 
     python bench/judge.py [speed] [short] [limit] [cache] [faults] [memory] [--questions 5000] [--in-flight 64]
+                          [--many-questions 100000]
 
 speed: wall time over the ideal (questions x latency / in flight) at 200 ms, and CPU a judgment. short: judgments a
 second at 20 ms. limit: how much of a limit of requests a minute is used, and how many requests are refused. cache: the
 input price of 8 criteria over outputs of 1,200 tokens, relative to no caching, cached tokens at a tenth. faults: how
-many judgments are lost where one request in five fails. memory: resident after 100,000 judgments. Without names all but
-memory. The judge is tests/loopback_judge.py, in a process of its own.
+many judgments are lost where one request in five fails. memory: resident after --many-questions judgments. Without
+names all but memory. The judge is tests/loopback_judge.py, in a process of its own.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -196,14 +197,14 @@ def count_losses(count: int, in_flight: int) -> None:
     print(f"answers: {counts}")
 
 
-def measure_memory(in_flight: int) -> None:
-    """Ask 100,000 questions and look at what is resident."""
+def measure_memory(count: int, in_flight: int) -> None:
+    """Ask very many questions and look at what is resident."""
     with served() as base_url:
         settings = JudgeSettings(model="gpt-4o-mini", base_url=base_url, max_in_flight=in_flight)
         before_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        wall_s, cpu_s, counts = ask_session(settings, make_questions(settings, range(100_000)))
+        wall_s, cpu_s, counts = ask_session(settings, make_questions(settings, range(count)))
         after_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    tell("100,000 judgments", wall_s, cpu_s, counts.get("scored", 0))
+    tell(f"{count:,} judgments", wall_s, cpu_s, counts.get("scored", 0))
     print(f"peak resident {after_mb:.0f} MB, {before_mb:.0f} MB before the first question")
 
 
@@ -213,9 +214,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--questions", type=int, default=5_000)
     parser.add_argument("--in-flight", type=int, default=64)
+    parser.add_argument("--many-questions", type=int, default=100_000)
     given = parser.parse_args()
-    measured = {
-        "memory": lambda: measure_memory(given.in_flight),
+    measured: dict[str, Callable[[], None]] = {
+        "memory": lambda: measure_memory(given.many_questions, given.in_flight),
         "faults": lambda: count_losses(given.questions, given.in_flight),
         "cache": lambda: compare_cache(given.in_flight),
         "limit": lambda: compare_limit(given.in_flight),

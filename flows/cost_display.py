@@ -31,6 +31,8 @@ def show_change(change: CostChange) -> None:
         words = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)
         typer.echo(f"{name}: {words} a run, {counted(plan.request_count, 'request')} if nothing is judged yet")
     typer.echo(plain(change.sentence))
+    for note in change.notes:
+        typer.echo(f"note: {plain(note)}")
 
 
 def _total_words(total: CostSum) -> str:

@@ -21,9 +21,9 @@ JUDGMENT_SCHEMA = pa.schema(
         pa.field("model_returned", pa.string()),
         pa.field("service_tier", pa.string()),  # that the reply names
         pa.field("prompt_bytes", pa.int64()),  # of the messages and the schema as sent; null where nothing was
-        pa.field("prompt_tokens", pa.int64(), nullable=False),
-        pa.field("cached_tokens", pa.int64(), nullable=False),
-        pa.field("completion_tokens", pa.int64(), nullable=False),
+        pa.field("prompt_tokens", pa.int64()),  # all three null: the endpoint did not say; an earlier gradebook wrote 0
+        pa.field("cached_tokens", pa.int64()),
+        pa.field("completion_tokens", pa.int64()),
         pa.field("cost_usd", pa.float64()),  # null: the price is unknown
         pa.field("latency_ms", pa.float64(), nullable=False),
         pa.field("attempts", pa.int32(), nullable=False),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tasks.feedback_plans import add_feedback
 from tasks.ingest import Ingested
 from tasks.judging.batches.asking import ask_in_batches
 from tasks.judging.batches.desk import BatchJob, Pace
@@ -31,7 +32,7 @@ def ask_run_in_batches(run: Run, ingested: Ingested, planned: RunPlan) -> RunPla
     judge = run.judge
     if not isinstance(judge, JudgeSettings):
         return planned
-    is_wanted = judge.mode == "batch" and planned.request_count > 0
+    is_wanted = judge.mode == "batch" and planned.open_count > 0
     if not is_wanted and not has_open_batches(run.folder.path / BATCH_FOLDER):
         return planned
     try:
@@ -43,6 +44,7 @@ def ask_run_in_batches(run: Run, ingested: Ingested, planned: RunPlan) -> RunPla
         left = plan_run(
             run.lake, run.folder, run.rubric, judge, ingested.shards, ingested.output_count, folders=run.folders
         )
+        left = add_feedback(left, run.request.feedback, judge, run.rubric, ingested)
     return replace(left, unmatched_rating_count=planned.unmatched_rating_count, own_count=planned.own_count)
 
 

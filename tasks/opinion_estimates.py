@@ -10,7 +10,7 @@ import duckdb
 from tasks.estimates import Estimate, History, estimate_questions, read_history
 from tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, member_names, members_of
 from tasks.judging.settings import JudgeSettings
-from tasks.plan_files import Tallies, Tally
+from tasks.tallies import Tallies, Tally
 
 FEWEST_FIRST_OPINIONS = 20  # below it the past says too little of how often the second judge is asked
 _ESCALATED = """
@@ -40,6 +40,7 @@ class OpinionEstimate:
     """What one opinion on a criterion takes. at_most_count: of its requests, those that depend on another opinion."""
 
     replayed_count: int
+    open_count: int
     request_count: int
     at_most_count: int
     estimate: Estimate
@@ -61,17 +62,17 @@ def estimate_opinion(
     index = opinion.judge_index
     member = members_of(judge)[index]
     if not isinstance(member, JudgeSettings):
-        return OpinionEstimate(tally.row_count, 0, 0, Estimate())
-    count, byte_count, at_most_count = tally.request_count, tally.prompt_bytes, 0
-    if isinstance(judge, CascadeSettings) and index == THEN and criterion_id not in judge.when.criteria:
-        at_most_count = count
-        count = math.ceil(count * past.escalated_rate)
-        byte_count = math.ceil(byte_count * past.escalated_rate)
+        return OpinionEstimate(tally.row_count, 0, 0, 0, Estimate())
+    unsent_rate = 1 - past.escalated_rate  # of what is asked at most
+    count = tally.question_count - math.floor(tally.at_most_count * unsent_rate)
+    byte_count = tally.prompt_bytes - math.floor(tally.at_most_bytes * unsent_rate)
     is_first = index not in begun
-    if tally.request_count:
+    if tally.question_count:
         begun.add(index)
     estimate = estimate_questions(past.histories[index], member, criterion_id, count, byte_count, is_first=is_first)
-    return OpinionEstimate(tally.replayed_count, tally.request_count, at_most_count, estimate)
+    return OpinionEstimate(
+        tally.replayed_count, tally.open_count, tally.request_count, tally.at_most_requests, estimate
+    )
 
 
 def asked_judges(tallies: Mapping[str, Tallies]) -> tuple[int, ...]:

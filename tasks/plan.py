@@ -6,16 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rubrics.judgments import JUDGMENT_SCHEMA
 from rubrics.model import Rubric
 from tasks.case_criteria import CASE_CRITERIA, OwnCount, case_criteria_files
 from tasks.cases import plan_cases, read_cases
+from tasks.journaled import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
 from tasks.judging.panels import Judge
 from tasks.lake import Lake, connect
 from tasks.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
-from tasks.plan_files import ShardPlanner, Tallies, case_bytes, read_shard
+from tasks.shard_plans import ShardPlanner, case_bytes, read_shard
+from tasks.tallies import Tallies
 from tasks.workspace import RunFolder
 
 
@@ -23,15 +26,16 @@ from tasks.workspace import RunFolder
 class CriterionPlan:
     """What one criterion will take. The dollars: None where the price is unknown.
 
-    request_count: over all judges and opinions. Tokens and dollars count those of at_most_count at the share that was
-    sent in the past, all of them where that is unknown. cost_low_usd, cost_high_usd: 80% of such sums lie between, see
+    request_count: over all judges and opinions; that of several criteria counts at the first of them, and its tokens at
+    each in equal shares. Tokens and dollars count those of at_most_count at the share that was sent in the past, all of
+    them where that is unknown. cost_low_usd, cost_high_usd: 80% of such sums lie between, see
     `estimate_questions`; None: no range is known.
     """
 
     criterion_id: str
     method: str
     row_count: int
-    replayed_count: int = 0
+    replayed_count: int = 0  # held, and sure to be needed
     request_count: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -40,6 +44,7 @@ class CriterionPlan:
     cost_high_usd: float | None = None
     cached_tokens: int = 0  # of the prompt tokens, as the endpoint's prefix cache served the judge before
     at_most_count: int = 0  # of the requests: sent only where the first judge of a cascade is unsure
+    open_count: int = 0  # judgments that no reply answers yet, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,13 @@ class RunPlan:
 
     @property
     def replayed_count(self) -> int:
-        """Judgments that the ledger holds already."""
+        """Judgments that are held already, and sure to be needed."""
         return sum(criterion.replayed_count for criterion in self.criteria)
+
+    @property
+    def open_count(self) -> int:
+        """Judgments that no reply answers yet: more than requests, where one asks for several."""
+        return sum(criterion.open_count for criterion in self.criteria)
 
     @property
     def cost_usd(self) -> float | None:
@@ -99,12 +109,14 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     row_count: int,
     *,
     is_anew: bool = False,
+    is_preview: bool = False,
     folders: tuple[Path, ...] | None = None,
 ) -> RunPlan:
     """Write a plan file for each judged criterion and shard; add up what is left to ask.
 
-    is_anew: plan as if nothing had been judged yet; the past still tells what a question takes. folders: those of the
-    dataset's files, where pictures and sounds lie; None: whatever names one is taken for text.
+    is_anew: plan as if nothing had been judged yet; the past still tells what a question takes. is_preview: what killed
+    runs left in their journals counts as held; a run takes it into the ledger first. folders: those of the dataset's
+    files, where pictures and sounds lie; None: whatever names one is taken for text.
 
     A plan file has a row a wanted opinion: output_id, criterion_id, request_key, judge_index (among the judge's
     members), replicate, is_swapped; then what the ledger holds for the key: status, level_id, distribution,
@@ -116,7 +128,7 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     if judge is None or not (judged or own_count):
         return RunPlan((*unjudged, CriterionPlan(CASE_CRITERIA, "", own_count)) if own_count else unjudged)
     with _ledger(lake) as ledger:
-        _hold_judgments(ledger, is_anew=is_anew)
+        _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
         planner = ShardPlanner(ledger, folder, judge)
         for index, shard in enumerate(shards):
             cases = read_shard(plan_cases(shard, index, folder, folders))
@@ -159,6 +171,7 @@ def _sum_up(criterion_id: str, method: str, row_count: int, estimated: Sequence[
         cost_high_usd=_added(each.cost_high_usd for each in estimates),
         cached_tokens=sum(each.cached_tokens for each in estimates),
         at_most_count=sum(one.at_most_count for one in estimated),
+        open_count=sum(one.open_count for one in estimated),
     )
 
 
@@ -179,6 +192,11 @@ def _ledger(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def _hold_judgments(ledger: duckdb.DuckDBPyConnection, *, is_anew: bool) -> None:
+def _hold_judgments(ledger: duckdb.DuckDBPyConnection, journaled: pa.Table | None, *, is_anew: bool) -> None:
     """Name the judgments that need not be asked for."""
-    ledger.execute(f"create or replace temp view held_judgments as from judgments where {not is_anew}")
+    names = ", ".join(HELD_COLUMNS)
+    ledger.register("journaled_judgments", HELD_SCHEMA.empty_table() if journaled is None else journaled)
+    ledger.execute(
+        f"create or replace temp view held_judgments as select {names} from (select {names} from judgments "
+        f"union all by name from journaled_judgments) where {not is_anew}"
+    )

@@ -7,16 +7,20 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rubrics.errors import InputError
+from rubrics.errors import InputError, OutputsError
+from rubrics.judging.media import has_media
 from rubrics.judging.prompt import criterion_digest
 from rubrics.model import Criterion, Rubric
 from rubrics.outputs import SHARD_SCHEMA
 from tasks.case_criteria import write_case_criteria
-from tasks.judging.judge_files import read_plain_judge
-from tasks.judging.panels import COMPOSED_PREFIXES
-from tasks.judging.settings import REPLAY_PREFIX, JudgeSettings, ReplaySettings
+from tasks.cases import read_stored_cases
+from tasks.judging.judge_files import read_judge
+from tasks.judging.panels import Judge, online_members
+from tasks.judging.settings import ADDRESS_VARIABLE, REPLAY_PREFIX
 from tasks.lake import Lake, connect, upgrade_lake
+from tasks.past_judges import PastJudge, read_past_judge
 from tasks.plan import RunPlan, plan_run
+from tasks.reading import dataset_files, dataset_folders
 from tasks.requirements import Row, read_rows
 from tasks.rubric_versions import find_rubric, stored_rubric
 from tasks.shards import write_shard
@@ -45,6 +49,7 @@ class CostChange:
     later: RunPlan
     rest: RunPlan
     words: tuple[str, ...]  # what changes, for people
+    notes: tuple[str, ...] = ()  # what the sums leave out, in sentences
 
     @property
     def difference_usd(self) -> float | None:
@@ -64,6 +69,7 @@ class CostChange:
             "output_count": self.output_count,
             "difference_usd": self.difference_usd,
             "sentence": self.sentence,
+            "notes": list(self.notes),
             "earlier": _plan_json(self.earlier),
             "later": _plan_json(self.later),
             "rest": _plan_json(self.rest),
@@ -82,9 +88,9 @@ class CostChange:
 def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name: str | None) -> CostChange:
     """Price a published run's outputs with another rubric, another judge or both.
 
-    The run's own judge is known by its model alone: unless judge_name names a judge file of the same model, it is
-    priced by the price list. Raises `InputError` for an unknown or unfinished run, and for whatever is wrong with the
-    two names.
+    The run's own judge is the one that it recorded, without its prices: unless judge_name names a judge file with the
+    same model, it is priced by the price list. Raises `InputError` for an unknown or unfinished run, and for whatever
+    is wrong with the two names.
     """
     upgrade_lake(lake)
     run = _published_run(lake, run_id)
@@ -92,18 +98,23 @@ def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name:
     if earlier_rubric is None:
         raise InputError(f"run: found no rubric {run['rubric_id']} in {lake.name}, expected the one of run {run_id}")
     later_rubric = earlier_rubric if rubric_name is None else find_rubric(rubric_name, lake)
-    later_judge = _later_judge(run, judge_name)
-    earlier_judge = _earlier_judge(run, later_judge)
+    with connect(lake, read_only=True) as connection:
+        past = read_past_judge(connection, run)
+    later_judge = _later_judge(run, past, judge_name)
+    earlier_judge = _earlier_judge(past, later_judge)
+    folders = _folders(run)
     with tempfile.TemporaryDirectory(prefix="gradebook-cost-") as temporary:
         folder = RunFolder(Path(temporary) / "preview")
         shards, output_count = _write_shards(lake, run_id, folder)
         write_case_criteria(folder, shards)
         # One folder for all: the plans' files are not read here, and the next one writes over them.
-        earlier = plan_run(lake, folder, earlier_rubric, earlier_judge, shards, output_count, is_anew=True)
-        later = plan_run(lake, folder, later_rubric, later_judge, shards, output_count, is_anew=True)
-        rest = plan_run(lake, folder, later_rubric, later_judge, shards, output_count)
-    words = (*_rubric_words(earlier_rubric, later_rubric), *_judge_words(run, later_judge))
-    return CostChange(run_id, output_count, earlier, later, rest, words)
+        given = (shards, output_count)
+        earlier = plan_run(lake, folder, earlier_rubric, earlier_judge, *given, is_anew=True, folders=folders)
+        later = plan_run(lake, folder, later_rubric, later_judge, *given, is_anew=True, folders=folders)
+        rest = plan_run(lake, folder, later_rubric, later_judge, *given, is_preview=True, folders=folders)
+        notes = _media_note(run, folders, shards)
+    words = (*_rubric_words(earlier_rubric, later_rubric), *_judge_words(past, later_judge))
+    return CostChange(run_id, output_count, earlier, later, rest, words, notes)
 
 
 def _published_run(lake: Lake, run_id: str) -> Row:
@@ -116,28 +127,45 @@ def _published_run(lake: Lake, run_id: str) -> Row:
     return rows[0]
 
 
-def _later_judge(run: Row, judge_name: str | None) -> JudgeSettings:
-    name = judge_name or run["judge"]
-    if name is None or (judge_name is None and name.startswith((REPLAY_PREFIX, *COMPOSED_PREFIXES))):
-        found = "no judge" if name is None else name
-        raise InputError(f"--judge: found none, and {run['run_id']} had {found}; expected a judge to price")
-    judge = read_plain_judge(name, os.environ)
-    if isinstance(judge, ReplaySettings):
-        raise InputError(f"--judge: found {name}, expected a judge that is asked: recorded replies cost nothing")
+def _later_judge(run: Row, past: PastJudge | None, judge_name: str | None) -> Judge:
+    """Whom the change asks: the judge that is named, or else the run's own."""
+    if judge_name is not None:
+        judge: Judge | None = read_judge(judge_name, os.environ)
+    else:
+        judge = None if past is None else past.restore(None, os.environ.get(ADDRESS_VARIABLE))
+    if judge is None or not online_members(judge):
+        found = "no judge" if past is None else past.name
+        if judge_name is None:
+            raise InputError(f"--judge: found none, and {run['run_id']} had {found}; expected a judge to price")
+        expected = "expected a judge that is asked: recorded replies cost nothing"
+        raise InputError(f"--judge: found {judge_name}, {expected}")
     return judge
 
 
-def _earlier_judge(run: Row, later: JudgeSettings) -> JudgeSettings | None:
+def _earlier_judge(past: PastJudge | None, later: Judge) -> Judge | None:
     """The judge of the run; None where nobody was asked, which costs nothing."""
-    name = run["judge"]
-    if name is None or name.startswith(REPLAY_PREFIX):
+    if past is None or past.name.startswith(REPLAY_PREFIX):
         return None
-    if name == later.judge:
-        return later
-    if name.startswith(COMPOSED_PREFIXES):
-        raise InputError(f"--judge: found the run's judge {name}, expected a single judge: what it cost is in `cost`")
-    judge = read_plain_judge(name, os.environ)
-    return judge if isinstance(judge, JudgeSettings) else None
+    judge = past.restore(later, os.environ.get(ADDRESS_VARIABLE))
+    if judge is None:
+        raise InputError(f"--judge: found the run's judge {past.name}, of which too little was recorded to price it")
+    return judge
+
+
+def _folders(run: Row) -> tuple[Path, ...] | None:
+    """Where the pictures and sounds of a run's outputs lie; None where its files are no longer there."""
+    try:
+        return dataset_folders(dataset_files(run["dataset"] or ""))
+    except OutputsError:
+        return None
+
+
+def _media_note(run: Row, folders: tuple[Path, ...] | None, shards: tuple[str, ...]) -> tuple[str, ...]:
+    if folders is not None:
+        return ()
+    if not any(has_media(case.prompt, case.output) for shard in shards for _, case in read_stored_cases(shard)):
+        return ()
+    return (f"images and sounds are counted as text: found no {run['dataset']}, beside which they lay",)
 
 
 def _write_shards(lake: Lake, run_id: str, folder: RunFolder) -> tuple[tuple[str, ...], int]:
@@ -180,8 +208,11 @@ def _judged(rubric: Rubric) -> dict[str, Criterion]:
     return {criterion.id: criterion for criterion in rubric.judged_criteria}
 
 
-def _judge_words(run: Row, judge: JudgeSettings) -> list[str]:
-    return [] if run["judge"] == judge.judge else [f"{judge.judge} instead of {run['judge'] or 'no judge'}"]
+def _judge_words(past: PastJudge | None, judge: Judge) -> list[str]:
+    if past is None or past.name != judge.judge:
+        return [f"{judge.judge} instead of {past.name if past else 'no judge'}"]
+    changes = dict.fromkeys(past.changes(judge))
+    return [f"{judge.judge} with other settings ({', '.join(changes)})"] if changes else []
 
 
 def _plan_json(plan: RunPlan) -> Row:

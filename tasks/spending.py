@@ -36,7 +36,9 @@ billed as (
         judgments.attempts as request_count,
         judgments.prompt_tokens, judgments.cached_tokens, judgments.completion_tokens,
         judgments.cost_usd as billed_usd,
-        (judgments.prompt_tokens + judgments.completion_tokens = 0 and judgments.cost_usd is null) as is_uncounted,
+        -- An earlier gradebook wrote 0 where the endpoint did not say.
+        (coalesce(judgments.prompt_tokens + judgments.completion_tokens, 0) = 0 and judgments.cost_usd is null)
+            as is_uncounted,
     from judgments
     left join own on judgments.run_id = own.run_id and judgments.criterion_id = own.criterion_id
     where (judgments.attempts > 0 or judgments.prompt_bytes is not null)  -- what was recorded was never sent

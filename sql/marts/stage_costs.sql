@@ -1,6 +1,6 @@
 -- stage_costs: one row per run_id, stage, criterion_id (null where the stage has none, `(own)` for all criteria that
 -- rows brought along). wall_s and cpu_s are summed over tasks, in seconds; money is in USD, null where a price is
--- unknown; request_count leaves out recorded replies.
+-- unknown; request_count leaves out recorded replies. Tokens are those that the endpoint told.
 with timings as (select * from stg_timings),
 
 judgments as (select * from stg_judgments),
@@ -40,9 +40,9 @@ final as (
         sum(work.row_count)::bigint as row_count,
         sum(work.request_count)::bigint as request_count,
         sum(work.replayed_count)::bigint as replayed_count,
-        sum(work.prompt_tokens)::bigint as prompt_tokens,
-        sum(work.cached_tokens)::bigint as cached_tokens,
-        sum(work.completion_tokens)::bigint as completion_tokens,
+        coalesce(sum(work.prompt_tokens), 0)::bigint as prompt_tokens,
+        coalesce(sum(work.cached_tokens), 0)::bigint as cached_tokens,
+        coalesce(sum(work.completion_tokens), 0)::bigint as completion_tokens,
         case when count(*) = count(work.cost_usd) then sum(work.cost_usd) end as cost_usd,
         case when count(*) = count(work.saved_usd) then sum(work.saved_usd) end as saved_usd,
     from work

@@ -11,6 +11,7 @@ from rubrics.verdicts import verdict_table
 from tasks.files import write_parquet
 from tasks.judging.panels import CascadeSettings, has_several, wanted_opinions
 from tasks.plan_files import rows_of
+from tasks.scoring.cascades import used_rows
 from tasks.scoring.judged_shards import JudgedShards
 from tasks.scoring.opinion_rows import (
     OpinionRows,
@@ -56,7 +57,7 @@ def judge_outputs(
     criterion_ids = pa.concat_arrays([pa.repeat(criterion.id, len(ids)) for criterion, ids in wanted])
     keys = place_keys(output_ids, criterion_ids)
     rows = _rows_by_opinion(folder, keys, plan_name, shard, shard_index, judged)
-    _count_replays(timing, rows)
+    _count_replays(timing, len(keys), used_rows(judged.judge, rows))
     if has_several(judged.judge):
         return _combined(folder, wanted, plan_name, shard_index, judged, rows)
     (only,) = rows.values()
@@ -140,11 +141,11 @@ def _judged_table(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray
     )
 
 
-def _count_replays(timing: Timing, rows: OpinionRows) -> None:
+def _count_replays(timing: Timing, row_count: int, rows: OpinionRows) -> None:
     """What other runs paid for is saved; what this run paid before it was interrupted is not."""
+    timing.row_count = row_count
     saved_usd: list[float | None] = []
     for table in rows.values():
-        timing.row_count = table.num_rows
         replayed = table.filter(table.column("is_replayed"))
         timing.replayed_count += replayed.num_rows
         held = replayed.column("saved_usd")  # 0 for what was recorded

@@ -59,9 +59,7 @@ def first_judge_unsure(judge: CascadeSettings, rows: OpinionRows) -> Flags:
         opinion: table for opinion, table in rows.items() if opinion.judge_index == FIRST and not opinion.is_swapped
     }
     is_wanted = np.stack([_is_wanted(table) for table in first.values()], axis=1)
-    level_ids = sorted(
-        {level for table in first.values() for level in pc.unique(table.column("level_id")).to_pylist() if level}
-    )
+    level_ids = _named_levels(first)
     when = judge.when
     is_unsure = find_unsure(
         _read_opinions(first, level_ids, dict.fromkeys(level_ids, 0.0)),
@@ -178,6 +176,15 @@ def _opinion_table(
 def _is_wanted(rows: pa.Table) -> Flags:
     flags: Flags = rows.column("request_key").is_valid().to_numpy()
     return flags
+
+
+def _named_levels(rows: OpinionRows) -> list[str]:
+    """All levels that opinions gave, or gave a share: one that is nobody's likeliest may be the likeliest in all."""
+    named = {level for table in rows.values() for level in pc.unique(table.column("level_id")).to_pylist() if level}
+    for table in rows.values():
+        for text in pc.unique(table.column("distribution")).to_pylist():
+            named |= orjson.loads(text).keys() if text else set()
+    return sorted(named)
 
 
 def _read_opinions(

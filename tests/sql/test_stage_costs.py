@@ -90,3 +90,9 @@ def test_a_replay_of_unknown_price_saved_an_unknown_sum(build):
 def test_a_stage_and_its_criteria_have_rows_of_their_own(build):
     timings = ({"stage": "score", "wall_s": 1.0}, {"stage": "score", "criterion_id": "tone", "wall_s": 2.0})
     assert costs(build(TONE, SCORES, timings=timings), "criterion_id, wall_s") == [(None, 1.0), ("tone", 2.0)]
+
+
+def test_tokens_that_the_endpoint_did_not_say_are_left_out_and_make_no_sum_null(build):
+    uncounted = dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens", "cost_usd"))
+    connection = build(TONE, SCORES, judgments=(judgment(0.25), {**judgment(None), **uncounted}))
+    assert costs(connection, "request_count, prompt_tokens, cost_usd") == [(2, 100, None)]

@@ -96,8 +96,9 @@ def test_known_costs_are_summed_beside_unknown_ones(lake: Lake):
     assert (read_spending(lake).total.billed_usd, read_spending(lake).total.unpriced_count) == (0.25, 1)
 
 
-def test_a_reply_that_does_not_say_its_tokens_is_told_apart(lake: Lake):
-    add(lake, {"cost_usd": None, "prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0})
+@pytest.mark.parametrize("tokens", [None, 0])  # an earlier gradebook wrote 0
+def test_a_reply_that_does_not_say_its_tokens_is_told_apart(lake: Lake, tokens: int | None):
+    add(lake, {"cost_usd": None} | dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens"), tokens))
     spending = read_spending(lake)
     assert (spending.total.unpriced_count, spending.total.uncounted_count, spending.total.billed_usd) == (0, 1, None)
     assert "cost unknown of 1 judgment: the endpoint did not say the tokens" in spending.notes

@@ -1,0 +1,207 @@
+"""The plan of a shard: the judgments that it wants, joined with the ledger, written to files and counted."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rubrics.judging.prompt import Case, PromptStyle, case_digest, request_key
+from rubrics.model import Criterion
+from tasks.case_criteria import CASE_CRITERIA, own_criteria
+from tasks.cases import media_bytes
+from tasks.files import replaced_file
+from tasks.judging.packs import PackedQuestion, asked_digest, packing_of, packs_of
+from tasks.judging.panels import CascadeSettings, Judge, Opinion, asked_as, drawn_rows, style_of, wanted_opinions
+from tasks.judging.prices import prompt_bytes
+from tasks.judging.questions import Question
+from tasks.plan_files import rows_of
+from tasks.scoring.cascades import foresee_needed
+from tasks.scoring.preferred import rated_outputs
+from tasks.tallies import COUNTED_SCHEMA, Tallies, Tally, count_asked
+from tasks.workspace import RunFolder
+
+_WANTED_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("output_id", "criterion_id", "request_key")),
+        pa.field("judge_index", pa.int32()),
+        pa.field("replicate", pa.int32()),
+        pa.field("is_swapped", pa.bool_()),
+        pa.field("prompt_bytes", pa.int64()),  # of its request, a pack's as a whole; not in the plan's file
+    ]
+)
+_PLANNED = """
+with held as (
+    select
+        request_key,
+        arg_min(
+            struct_pack(status, level_id, distribution, evidence, rationale, cost_usd, paid_by := run_id),
+            (asked_at, judgment_id)
+        ) as judgment
+    from held_judgments
+    where status = 'scored' and request_key in (select request_key from wanted_keys)
+    group by request_key
+)
+
+select w.*, unnest(h.judgment)
+from wanted_keys as w left join held as h using (request_key)
+"""
+
+Pack = tuple[Criterion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardCases:
+    """What the plan needs of a shard. All lists: (output,)."""
+
+    output_ids: list[str]
+    digests: list[str]
+    byte_counts: list[int]
+
+
+def read_shard(shown: Iterable[tuple[str, Case]]) -> ShardCases:
+    """Read a shard's cases, as a judge is shown them."""
+    cases = ShardCases([], [], [])
+    for output_id, case in shown:
+        cases.output_ids.append(output_id)
+        cases.digests.append(case_digest(case))
+        cases.byte_counts.append(case_bytes(case))
+    return cases
+
+
+def case_bytes(case: Case) -> int:
+    """Bytes of a case in a request: JSON within JSON."""
+    texts = [text for text in (case.prompt, case.output, case.reference, *case.context) if text]
+    return len(orjson.dumps(orjson.dumps(texts).decode())) + media_bytes(case)
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """The judgments wanted of a shard, an opinion after the other, column by column."""
+
+    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in _WANTED_SCHEMA.names})
+    opinions: dict[Opinion, None] = field(default_factory=dict)
+
+    def add(
+        self, criterion_id: str, opinion: Opinion, output_ids: list[str], keys: list[str], byte_counts: list[int]
+    ) -> None:
+        """Want one opinion on one criterion of some outputs."""
+        self.opinions[opinion] = None
+        self.columns["output_id"] += output_ids
+        self.columns["request_key"] += keys
+        self.columns["prompt_bytes"] += byte_counts
+        same = {
+            "criterion_id": criterion_id,
+            "judge_index": opinion.judge_index,
+            "replicate": opinion.replicate,
+            "is_swapped": opinion.is_swapped,
+        }
+        for name, value in same.items():
+            self.columns[name] += [value] * len(keys)
+
+
+class ShardPlanner:
+    """Writes the plan files of a run, a shard at a time, and counts. tallies: by criterion, then by opinion."""
+
+    def __init__(self, ledger: duckdb.DuckDBPyConnection, folder: RunFolder, judge: Judge) -> None:
+        self.tallies: dict[str, Tallies] = {}
+        self._ledger, self._folder, self._judge = ledger, folder, judge
+        opinions = wanted_opinions(judge)
+        self._digests = {opinion: asked_as(judge, opinion).judge_digest for opinion in opinions}
+        self._styles = {opinion: style_of(judge, opinion) for opinion in opinions}
+        self._packings = {opinion: packing_of(asked_as(judge, opinion)) for opinion in opinions}
+
+    def plan(self, judged: Sequence[Criterion], cases: ShardCases, shard_index: int) -> None:
+        """Plan the rubric's judged criteria."""
+        planned: dict[Opinion, dict[str, pa.Table]] = {}
+        for criterion in judged:
+            wanted = _Wanted()
+            self._want(wanted, criterion, judged, cases, self._unrated_rows(criterion, cases))
+            counted = self._write(wanted, criterion.id, shard_index)
+            for opinion in wanted.opinions:
+                planned.setdefault(opinion, {})[criterion.id] = rows_of(counted, opinion)
+        for opinion, tables in planned.items():
+            beside = [criterion for criterion in judged if criterion.id in tables]
+            for pack in packs_of(beside, self._packings[opinion]):
+                self._count(opinion, [(criterion.id, tables[criterion.id]) for criterion in pack])
+
+    def _unrated_rows(self, criterion: Criterion, cases: ShardCases) -> Sequence[int]:
+        """The rows that a judge is wanted for: not those that people score. A pack is asked whole, whoever rated."""
+        rated = rated_outputs(criterion, cases.output_ids, self._folder.ratings_file)
+        if not rated or max(self._packings.values()) > 1:
+            return range(len(cases.output_ids))
+        return [row for row, output_id in enumerate(cases.output_ids) if output_id not in rated]
+
+    def plan_own(self, cases: ShardCases, shard_index: int) -> None:
+        """Plan the judged ones among the criteria that the rows bring along."""
+        wanted = _Wanted()
+        for own in own_criteria(self._folder, shard_index, "judge"):
+            self._want(wanted, own.criterion, [own.criterion], cases, own.row_indices.to_pylist())
+        if wanted.opinions:
+            counted = self._write(wanted, CASE_CRITERIA, shard_index)
+            for opinion in wanted.opinions:
+                self._count(opinion, [(CASE_CRITERIA, rows_of(counted, opinion))])
+
+    def _want(
+        self,
+        wanted: _Wanted,
+        criterion: Criterion,
+        judged: Sequence[Criterion],
+        cases: ShardCases,
+        rows: Sequence[int],
+    ) -> None:
+        """judged: the criteria that it may share a request with, itself included."""
+        overheads: dict[tuple[int, PromptStyle], int] = {}
+        for opinion in wanted_opinions(self._judge, criterion.id):
+            drawn = drawn_rows(self._judge, opinion, cases.output_ids, rows)
+            packing = self._packings[opinion]
+            beside = [each for each in judged if opinion in wanted_opinions(self._judge, each.id)]
+            digest, asked = self._digests[opinion], asked_digest(criterion, beside, packing)
+            keys = [request_key(digest, asked, cases.digests[row], opinion.replicate) for row in drawn]
+            output_ids = [cases.output_ids[row] for row in drawn]
+            shape = (opinion.judge_index, self._styles[opinion])
+            if shape not in overheads:
+                (pack,) = (pack for pack in packs_of(beside, packing) if criterion in pack)
+                overheads[shape] = _prompt_overhead(pack, self._styles[opinion], is_packed=packing > 1)
+            byte_counts = [cases.byte_counts[row] + overheads[shape] for row in drawn]
+            wanted.add(criterion.id, opinion, output_ids, keys, byte_counts)
+
+    def _write(self, wanted: _Wanted, name: str, shard_index: int) -> pa.Table:
+        """Write a plan file; returns the columns that are counted."""
+        planned = _join(self._ledger, pa.table(wanted.columns, schema=_WANTED_SCHEMA))
+        _write_file(planned.drop_columns("prompt_bytes"), self._folder.plan_file(name, shard_index))
+        is_cascade = isinstance(self._judge, CascadeSettings)
+        is_needed = foresee_needed(self._judge, planned) if is_cascade else pa.repeat(True, planned.num_rows)
+        return planned.append_column("is_needed", is_needed).select(COUNTED_SCHEMA.names)
+
+    def _count(self, opinion: Opinion, pack: Sequence[tuple[str, pa.Table]]) -> None:
+        """Count one opinion on the criteria of a pack, by their names in the plan."""
+        surely, at_most = count_asked([rows for _, rows in pack])
+        for place, (name, rows) in enumerate(pack):
+            tally = self.tallies.setdefault(name, {}).setdefault(opinion, Tally())
+            tally.add_rows(rows)
+            tally.add_asked(surely, at_most, place, len(pack))
+
+
+def _join(ledger: duckdb.DuckDBPyConnection, wanted: pa.Table) -> pa.Table:
+    """Join the wanted keys with the ledger; the earliest judgment of a key is the one that holds, for ever."""
+    ledger.register("wanted_keys", wanted)
+    planned = ledger.execute(_PLANNED).to_arrow_table()
+    ledger.unregister("wanted_keys")
+    return planned
+
+
+def _write_file(planned: pa.Table, path: Path) -> None:
+    with replaced_file(path) as temporary:
+        pq.write_table(planned, temporary, compression="zstd")
+
+
+def _prompt_overhead(pack: Pack, style: PromptStyle, *, is_packed: bool) -> int:
+    """Bytes of a request that are not the case: the instructions, the criteria and the schema of the reply."""
+    questions = tuple(Question("", criterion, Case("", ""), "0" * 32, style=style) for criterion in pack)
+    request = (PackedQuestion(questions) if is_packed else questions[0]).request()
+    return prompt_bytes(request.messages, request.schema)
