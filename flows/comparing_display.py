@@ -1,53 +1,181 @@
-"""What people see of reviews and comparisons in a terminal. All of it on stderr."""
+"""What people see of a comparison in a terminal, what got worse first. All of it on stderr."""
+
+from collections.abc import Iterable, Iterator
 
 from rich.markup import escape
 from rich.table import Table
 
 from flows.display import people, plain, table_titled
-from tasks.compare import Comparison, CriterionComparison
-from tasks.review import APPROVED, Review
-from tasks.wording import score_words
+from rubrics.statistics.comparison import PassFigures
+from tasks.compare import Comparison, ModelComparison
+from tasks.comparing.explaining import Explanation, LostCase
+from tasks.comparing.gate import GateFinding
+from tasks.comparing.rows import ComparedRow
+from tasks.wording import counted, rate_words, score_words
 
-
-def show_review(review: Review) -> None:
-    """Print each rubric's verdict with its feedback, then the status."""
-    for evaluation in review.evaluations:
-        colour = "green" if evaluation.status == APPROVED else "red"
-        people.print(f"\n[bold]{escape(evaluation.rubric)}[/]: [{colour}]{evaluation.status}[/]")
-        for line in evaluation.feedback.splitlines():
-            people.print(f"  {escape(plain(line))}", soft_wrap=True)
-        for sentence in (*evaluation.unmet, *evaluation.notes):
-            people.print(f"  [yellow]{escape(plain(sentence))}[/]", soft_wrap=True)
-    people.print(f"\n{escape(plain(review.artifact))}: [bold]{review.status}[/]")
+MOST_PARTS = 20
+MOST_LOSSES = 3
 
 
 def show_comparison(comparison: Comparison) -> None:
-    """Print the banner where there is one, then a table a pair of models."""
-    a, b = comparison.run_a, comparison.run_b
-    people.print(f"\n[bold]A[/] {a['run_id']}  {a['rubric_id']} {a['rubric_version']}", highlight=False)
-    people.print(f"[bold]B[/] {b['run_id']}  {b['rubric_id']} {b['rubric_version']}", highlight=False)
+    """Print the banner where there is one, then what is to be seen of each pair of models, and the gate last."""
+    for letter, run in (("A", comparison.run_a), ("B", comparison.run_b)):
+        people.print(f"[bold]{letter}[/] {run['run_id']}  {run['rubric_id']} {run['rubric_version']}", highlight=False)
     if comparison.banner:
         people.print(f"[bold yellow]{escape(comparison.banner)}[/]", soft_wrap=True)
-    rows = (*comparison.overall, *comparison.criteria)
-    for pair in dict.fromkeys((row.model_a, row.model_b) for row in rows):
-        people.print(_pair_table(pair, [row for row in rows if (row.model_a, row.model_b) == pair]))
+    for pair in comparison.models:
+        _show_pair(pair)
     for words in comparison.not_compared:
         people.print(f"[yellow]not compared:[/] {escape(plain(words))}", soft_wrap=True)
+    if comparison.gate is not None:
+        _show_gate(comparison.gate)
 
 
-def _pair_table(pair: tuple[str, str], rows: list[CriterionComparison]) -> Table:
-    names = " and ".join(escape(plain(name)) for name in dict.fromkeys(pair))
-    table = table_titled(names, "criterion")
-    for heading in ("A", "B", "B - A", "better", "worse", "tied", "cases", "unscored", "alone"):
+def _show_pair(pair: ModelComparison) -> None:
+    people.print(_score_table(pair))
+    if pair.rows:
+        people.print(_test_table(pair))
+    for sentence in _sentences(pair):
+        people.print(escape(plain(sentence)), soft_wrap=True)
+    if pair.explanation is not None:
+        _show_explanation(pair.explanation)
+
+
+def _score_table(pair: ModelComparison) -> Table:
+    table = table_titled(escape(plain(pair.name)), "criterion")
+    for heading in ("A", "B", "B - A", "95% interval", "better", "worse", "tied", "pairs", "unscored", "alone"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        difference = "–" if row.mean_diff is None else f"{row.mean_diff:+.3f}"
-        counts = (row.better_count, row.worse_count, row.tied_count, row.n, row.unscored_count, row.unpaired_count)
+    for row in _worst_first(pair.rows):
+        found, counts = row.figures, row.counts
+        numbers = (
+            found.better_count,
+            found.worse_count,
+            found.tied_count,
+            found.n,
+            counts.unscored_count,
+            counts.unpaired_count,
+        )
         table.add_row(
-            escape(row.criterion_id or "overall"),
-            score_words(row.mean_a),
-            score_words(row.mean_b),
-            difference,
-            *(f"{count:,}" for count in counts),
+            _name(row),
+            score_words(found.mean_a),
+            score_words(found.mean_b),
+            _signed(found.mean_diff),
+            _span(found.diff_low, found.diff_high),
+            *(f"{number:,}" for number in numbers),
         )
     return table
+
+
+def _test_table(pair: ModelComparison) -> Table:
+    table = table_titled("how sure", "criterion")
+    headings = ("p (t)", "p (Wilcoxon)", "p adjusted", "effect size", "bootstrap", "could find")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in _worst_first(pair.rows):
+        found = row.figures
+        table.add_row(
+            _name(row),
+            *(_p_words(p) for p in (found.p, found.p_wilcoxon, found.p_adjusted)),
+            _signed(found.effect_size, 2),
+            _span(found.boot_low, found.boot_high),
+            score_words(found.detectable_diff),
+        )
+    return table
+
+
+def _sentences(pair: ModelComparison) -> Iterator[str]:
+    """What the tables do not say of themselves."""
+    cases = {row.figures.case_count for row in pair.rows if row.figures.case_count < row.figures.n}
+    if cases:
+        yield f"Several pairs belong to one case ({max(cases):,} cases): intervals and p count cases, not pairs."
+    for row in pair.rows:
+        yield from (f"{row.name}: {words}." for words in (row.conflict, row.caution) if words)
+    if pair.overall is None:
+        return
+    if pair.overall.passes is not None and pair.overall.passes.pass_n:
+        yield _pass_sentence(pair.overall.passes)
+    found = pair.overall.figures
+    if found.detectable_diff is not None:
+        difference = f"a true overall difference of {found.detectable_diff:.3f}"
+        yield f"{counted(found.n, 'pair')} would find {difference} four times in five."
+
+
+def _pass_sentence(passes: PassFigures) -> str:
+    return (
+        f"Passed: {rate_words(passes.pass_rate_a)} in A, {rate_words(passes.pass_rate_b)} in B, of "
+        f"{counted(passes.pass_n, 'pair')}; {passes.gained_count:,} gained and {passes.lost_count:,} lost "
+        f"(McNemar p = {_p_words(passes.p_mcnemar)})."
+    )
+
+
+def _show_explanation(found: Explanation) -> None:
+    if found.parts:
+        people.print(_part_table(found))
+    people.print(escape(found.sentence), soft_wrap=True)
+    for score, share_a, share_b in found.shares_at:
+        people.print(f"At or below {score:g}: {rate_words(share_a)} of A, {rate_words(share_b)} of B.")
+    if found.lost_most:
+        people.print(_lost_table(found.lost_most))
+
+
+def _part_table(found: Explanation) -> Table:
+    table = table_titled("what the overall difference is made of", "criterion")
+    for heading in ("part", "uniform weights"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    parts = sorted(found.parts, key=lambda part: part.part)
+    shown = sorted(parts, key=lambda part: -abs(part.part))[:MOST_PARTS]
+    for part in parts:
+        if part in shown:
+            table.add_row(escape(plain(part.criterion_id)), _signed(part.part, 4), _signed(part.uniform_part, 4))
+    others = [part for part in parts if part not in shown]
+    if others:
+        table.add_row(f"{len(others):,} others", _signed(sum(part.part for part in others), 4), "")
+    return table
+
+
+def _lost_table(cases: Iterable[LostCase]) -> Table:
+    table = table_titled("cases that lost most", "case")
+    for heading in ("A", "B", "B - A"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("by")
+    for case in cases:
+        losses = ", ".join(f"{name} {_signed(part)}" for name, part in case.criteria[:MOST_LOSSES])
+        scores = (score_words(case.score_a), score_words(case.score_b), _signed(case.difference))
+        table.add_row(escape(plain(case.case_id)), *scores, escape(plain(losses)))
+    return table
+
+
+def _show_gate(gate: GateFinding) -> None:
+    colour, words = ("red", "fails") if gate.is_failed else ("green", "does not hold")
+    people.print(f"[{colour}]--fail-if {words}:[/] {escape(plain(gate.rule))}", soft_wrap=True)
+    for reason in gate.reasons:
+        people.print(f"  {escape(plain(reason))}", soft_wrap=True)
+
+
+def _worst_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
+    """Regressions first, then by difference; the overall score above all."""
+    return sorted(rows, key=lambda row: (row.scope != "overall", not row.is_regression, _difference(row)))
+
+
+def _difference(row: ComparedRow) -> float:
+    return float("inf") if row.figures.mean_diff is None else row.figures.mean_diff
+
+
+def _name(row: ComparedRow) -> str:
+    name = escape(plain(row.name))
+    return f"[red]{name}[/]" if row.is_regression else name
+
+
+def _signed(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:+.{digits}f}"
+
+
+def _span(low: float | None, high: float | None) -> str:
+    return "–" if low is None else f"{_signed(low)}..{_signed(high)}"
+
+
+def _p_words(p: float | None) -> str:
+    """A chance with what digits it has; a tiny one is not 0."""
+    if p is None:
+        return "–"
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"

@@ -1,4 +1,4 @@
-"""The commands `gradebook review` and `gradebook compare`: one artifact, and two runs."""
+"""The command `gradebook review`: one artifact held against rubrics."""
 
 import sys
 from pathlib import Path
@@ -65,35 +65,10 @@ def review(  # noqa: PLR0913 - each is an option
     if as_json:
         print_json(found.as_json())
     else:
-        from flows.comparing_display import show_review
+        from flows.review_display import show_review
 
         show_review(found)
     raise typer.Exit(DONE if found.status == APPROVED else NOT_MET)
-
-
-def compare(
-    run_a: Annotated[str, typer.Argument(help="a run's id: the baseline")],
-    run_b: Annotated[str, typer.Argument(help="a run's id")],
-    lake: LakeOption = DEFAULT_LAKE,
-    data: DataOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Put two runs beside each other, case by case; differences are B - A.
-
-    Runs on different rubric versions are compared on the criteria whose text is the same, under a banner that says so.
-
-    \b
-    gradebook compare 20261101-020000-a1b2c3 20261102-020000-d4e5f6
-    """
-    from flows.comparing_display import show_comparison
-    from tasks.compare import compare_runs
-    from tasks.lake import find_lake
-
-    found = compare_runs(find_lake(lake, data), run_a, run_b)
-    if as_json:
-        print_json(found.as_json())
-    else:
-        show_comparison(found)
 
 
 def _read(artifact: str) -> bytes:

@@ -1,275 +1,202 @@
-"""Two runs beside each other: case by case, on the criteria whose text is the same in both."""
+"""Two runs, or two models of one, beside each other: case by case, on the criteria whose text is the same in both."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import duckdb
 
-from rubrics.errors import InputError
-from rubrics.model import Criterion, Rubric
-from rubrics.versions import rubric_from_body
-from tasks.lake import Lake, connect, upgrade_lake
-from tasks.requirements import Row, model_name, read_rows
-
-_RUN = """
-select runs.run_id, runs.status, runs.version, runs.rubric_id, runs.rubric_version, runs.rubric_digest, rubrics.body
-from runs
-left join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
-where runs.run_id = ?
-"""
-_GROUPS = "select model, checkpoint from run_scores where run_id = ? order by model, checkpoint"
-_OUTPUTS = """
-select '{side}' as side, output_id, case_id, sample_index, score
-from output_scores
-where run_id = $run_{side} and model = $model_{side} and checkpoint is not distinct from $checkpoint_{side}
-"""
-# held_to: the criteria that the row brought along, where they bear on the score.
-_VERDICTS = """
-select outputs.*, verdicts.criterion_id, verdicts.score, coalesce(own.body, '') as held_to
-from outputs
-inner join verdicts on outputs.output_id = verdicts.output_id
-left join case_criteria as own
-    on own.run_id = $run_{side}
-    and verdicts.output_id = own.output_id
-    and verdicts.criterion_id = own.criterion_id
-where outputs.side = '{side}' and verdicts.run_id = $run_{side}
-"""
-_OVERALL = """
-select outputs.*, '' as criterion_id, outputs.output_score as score, coalesce(own.bodies, '') as held_to
-from outputs
-left join (
-    select output_id, string_agg(body, chr(10) order by body) as bodies
-    from case_criteria
-    where run_id = $run_{side}
-    group by output_id
-) as own
-    on outputs.output_id = own.output_id
-where outputs.side = '{side}'
-"""
-# The same output stands beside itself. Any other stands beside that of its case and sample_index, where each side has
-# one: of several, nothing says which belongs to which.
-_COMPARISON = """
-with twins as (
-    select *, if(count(*) over (partition by output_id) = 2, output_id, '') as twin_id
-    from ({outputs_a} union all {outputs_b})
-),
-
-counted as (
-    select
-        * exclude (score),
-        score as output_score,
-        count(*) filter (side = 'a') over place as count_a,
-        count(*) filter (side = 'b') over place as count_b,
-    from twins
-    window place as (partition by case_id, sample_index, twin_id)
-),
-
-outputs as (
-    select
-        side,
-        output_id,
-        case_id,
-        sample_index,
-        twin_id,
-        output_score,
-        count_a = 1 and count_b = 1 as has_partner,
-        count_a > 0 and count_b > 0 and not has_partner as is_ambiguous,
-    from counted
-),
-
-scores as ({scores_a} union all {scores_b}),
-
-pairs as (
-    select
-        criterion_id,
-        has_partner,
-        is_ambiguous,
-        has_partner and count(*) = 2 as is_pair,
-        count(*) as output_count,
-        max(score) filter (side = 'a' and has_partner) as score_a,
-        max(score) filter (side = 'b' and has_partner) as score_b,
-    from scores
-    group by criterion_id, case_id, sample_index, twin_id, held_to, has_partner, is_ambiguous
+from rubrics.model import Rubric
+from rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
+from rubrics.statistics.rules import CATEGORY, CRITERION, Rule
+from rubrics.weights import category_weights
+from tasks.comparing.explaining import Explanation, explain, weigh_pairs
+from tasks.comparing.gate import FIGURES, GateFinding, hold_rule
+from tasks.comparing.pairing import PairedSides, pair_sides
+from tasks.comparing.rows import ComparedRow, RowMaker
+from tasks.comparing.sides import (
+    Groups,
+    Side,
+    Wanted,
+    describe_difference,
+    find_wanted,
+    pair_groups,
+    read_side,
+    same_criteria,
 )
+from tasks.lake import Lake, connect, upgrade_lake
+from tasks.requirements import Row, model_name
+from tasks.wording import counted
 
-select
-    criterion_id,
-    count(*) filter (score_a is not null and score_b is not null) as n,
-    avg(score_a) filter (score_b is not null) as mean_a,
-    avg(score_b) filter (score_a is not null) as mean_b,
-    avg(score_b - score_a) as mean_diff,
-    count(*) filter (score_b > score_a + 1e-9) as better_count,
-    count(*) filter (score_b < score_a - 1e-9) as worse_count,
-    count(*) filter (abs(score_b - score_a) <= 1e-9) as tied_count,
-    coalesce(sum(output_count) filter (not is_pair and not is_ambiguous), 0)::bigint as unpaired_count,
-    count(*) filter (has_partner and not is_pair) as held_otherwise_count,
-    coalesce(sum(output_count) filter (is_ambiguous), 0)::bigint as ambiguous_count,
-    count(*) filter (is_pair and (score_a is null or score_b is null)) as unscored_count,
-from pairs
-group by criterion_id
-"""
+RESAMPLE_COUNT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class CriterionComparison:
-    """One criterion over the cases that both sides have scored; means in 0..1, differences B - A.
+class Asked:
+    """How a comparison is made. models: of A and B, None where they are found. rule: of `--fail-if`.
 
-    Each output of both runs is in one of four counts: n and unscored_count count pairs, two outputs each;
-    unpaired_count and ambiguous_count count outputs. Ambiguous: its case and sample_index have several on a side.
-    held_otherwise_count: those of the unpaired whose partner was held to other criteria of its own, or to none.
+    shares_at: scores t for which P(score <= t) is wanted.
+    """
+
+    models: tuple[str | None, str | None] = (None, None)
+    rule: str | None = None
+    resample_count: int = RESAMPLE_COUNT
+    shares_at: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelComparison:
+    """Two models beside each other. overall, explanation: None where the rubrics differ.
+
+    criteria: in the order of the rubric, then those that rows brought along.
     """
 
     model_a: str
     model_b: str
-    criterion_id: str  # empty: the overall score
-    n: int
-    mean_a: float | None
-    mean_b: float | None
-    mean_diff: float | None
-    better_count: int
-    worse_count: int
-    tied_count: int
-    unpaired_count: int
-    held_otherwise_count: int
-    ambiguous_count: int
-    unscored_count: int
+    overall: ComparedRow | None
+    criteria: tuple[ComparedRow, ...]
+    categories: tuple[ComparedRow, ...]
+    explanation: Explanation | None
+
+    @property
+    def rows(self) -> tuple[ComparedRow, ...]:
+        """All rows: overall, categories, criteria."""
+        return (*(() if self.overall is None else (self.overall,)), *self.categories, *self.criteria)
+
+    @property
+    def name(self) -> str:
+        """The model, or both where they differ."""
+        return " and ".join(dict.fromkeys((self.model_a, self.model_b)))
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs beside each other, a pair of models after the other, each in the order of the rubric.
+    """Two sides beside each other, a pair of models after the other.
 
-    overall: only where both are of one rubric version. not_compared: criteria, models and outputs that stand beside
-    nothing, each with why.
+    not_compared: criteria, models and outputs that stand beside nothing, each with why. gate: None without a rule.
     """
 
     run_a: Row
     run_b: Row
     banner: str | None
-    overall: tuple[CriterionComparison, ...]
-    criteria: tuple[CriterionComparison, ...]
+    models: tuple[ModelComparison, ...]
     not_compared: tuple[str, ...]
+    gate: GateFinding | None
+
+    @property
+    def regressions(self) -> tuple[ComparedRow, ...]:
+        """The rows that B is worse in by more than chance."""
+        return tuple(row for model in self.models for row in model.rows if row.is_regression)
 
     def as_json(self) -> dict[str, Any]:
         """One JSON object: what `--json` prints."""
+        explained = [(pair, pair.explanation) for pair in self.models if pair.explanation is not None]
         return {
             "run_a": self.run_a,
             "run_b": self.run_b,
             "banner": self.banner,
-            "overall": [asdict(row) for row in self.overall],
-            "criteria": [asdict(row) for row in self.criteria],
+            "regressions": [_named(row) | {"scope": row.scope, "id": row.scope_id} for row in self.regressions],
+            "overall": [pair.overall.as_json() for pair in self.models if pair.overall is not None],
+            "categories": [row.as_json() for pair in self.models for row in pair.categories],
+            "criteria": [row.as_json() for pair in self.models for row in pair.criteria],
+            "decomposition": [_named(pair) | part for pair, found in explained for part in found.parts_as_json()],
+            "distributions": [_named(pair) | found.distribution_as_json() for pair, found in explained],
+            "lost_most": [_named(pair) | case for pair, found in explained for case in found.lost_as_json()],
             "not_compared": list(self.not_compared),
+            "gate": None if self.gate is None else asdict(self.gate),
         }
 
 
-def compare_runs(lake: Lake, run_a: str, run_b: str) -> Comparison:
-    """Compare two published runs. Raises `InputError` where there is no such run, or nothing to pair."""
+def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked | None = None) -> Comparison:
+    """Compare two published runs, or two models of one. Raises `InputError` where there is no such run or model,
+    nothing to pair, or a rule that is none.
+    """
+    asked = asked or Asked()
+    rule = None if asked.rule is None else parse_rule(asked.rule, FIGURES)
     upgrade_lake(lake)
     with connect(lake, read_only=True) as connection:
-        a, b = _read_run(connection, lake, run_a), _read_run(connection, lake, run_b)
-        rubric_a, rubric_b = (rubric_from_body(run.pop("body")) for run in (a, b))
-        pairs, alone = _pair_groups(connection, run_a, run_b)
-        rows = [tuple(_compare(connection, run_a, run_b, pair, _VERDICTS)) for pair in pairs]
-        overall = [row for pair in pairs for row in _compare(connection, run_a, run_b, pair, _OVERALL)]
-    same, others = _same_criteria(rubric_a, rubric_b)
-    own_ids = {row.criterion_id for of_pair in rows for row in of_pair}
-    own_ids -= {criterion.id for criterion in (*rubric_a.criteria, *rubric_b.criteria)}
-    criteria = [row for of_pair in rows for row in _in_order(of_pair, [*same, *sorted(own_ids)])]
-    is_one_version = a["rubric_digest"] == b["rubric_digest"] and rubric_a.id == rubric_b.id
-    compared_ids = {*same, *(row.criterion_id for row in criteria if row.n + row.unscored_count)}
+        a = read_side(connection, lake, run_a)
+        b = a if run_b is None else read_side(connection, lake, run_b)
+        wanted = find_wanted(connection, run_a, run_b, asked.models)
+        comparer = _Comparer(connection, wanted, a, b, asked)
+        if rule is not None:
+            comparer.refuse_unknown_ids(rule)
+        groups, alone = pair_groups(connection, wanted)
+        models = tuple(comparer.compare(pair) for pair in groups)
+        left_out = tuple(comparer.left_out)
+    compared_ids = {*comparer.same_ids} | {
+        row.scope_id for pair in models for row in pair.criteria if row.figures.n + row.counts.unscored_count
+    }
+    named = [(pair.name, pair.rows) for pair in models]
     return Comparison(
-        run_a=a,
-        run_b=b,
-        banner=None if is_one_version else _banner(a, b, len(compared_ids)),
-        overall=tuple(overall) if is_one_version else (),
-        criteria=tuple(criteria),
-        not_compared=(*others, *alone, *_left_out(overall, is_one_version=is_one_version)),
+        run_a=a.run,
+        run_b=b.run,
+        banner=None if comparer.is_one_version else describe_difference(a, b, len(compared_ids)),
+        models=models,
+        not_compared=(*comparer.other_criteria, *alone, *left_out),
+        gate=None if rule is None else hold_rule(asked.rule or "", rule, named),
     )
 
 
-def is_same_question(old: Criterion, new: Criterion) -> bool:
-    """Whether two criteria ask and score alike: description, levels and method; weight, gate and threshold aside."""
-    return (old.description, old.method, old.ranked_levels) == (new.description, new.method, new.ranked_levels)
+class _Comparer:
+    """Compares pairs of models of two runs; left_out: what of their outputs is not compared, in words."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked) -> None:
+        self._connection, self._wanted, self._asked = connection, wanted, asked
+        self._old, self._new = a.rubric, b.rubric
+        self.same_ids, self.other_criteria = same_criteria(a.rubric, b.rubric)
+        self.is_one_version = a.run["rubric_digest"] == b.run["rubric_digest"] and a.rubric.id == b.rubric.id
+        self._own_ids = self._read_own_ids()
+        self.left_out: list[str] = []
+
+    def refuse_unknown_ids(self, rule: Rule) -> None:
+        """Hold a rule's criteria and categories against those that can be compared."""
+        categories = [*category_weights(self._new)]
+        refuse_unknown_ids(rule, {CRITERION: [*self.same_ids, *self._own_ids], CATEGORY: categories})
+
+    def compare(self, groups: Groups) -> ModelComparison:
+        """Compare two models."""
+        sides = pair_sides(self._connection, self._wanted, groups)
+        names = model_name(groups[0]), model_name(groups[1])
+        maker = RowMaker(*names, self._asked.resample_count)
+        self.left_out += _left_out(" and ".join(dict.fromkeys(names)), sides, is_one_version=self.is_one_version)
+        overall = explanation = None
+        if self.is_one_version:
+            weighted = weigh_pairs(sides, self._new)
+            overall = maker.overall(sides, weighted.bounds)
+            explanation = explain(self._connection, sides, weighted, self._new, self._asked.shares_at)
+        return ModelComparison(
+            *names,
+            overall,
+            maker.criteria(sides, [*self.same_ids, *self._own_ids], self._new),
+            maker.categories(sides, self._old, self._new, self.same_ids),
+            explanation,
+        )
+
+    def _read_own_ids(self) -> list[str]:
+        """The ids that rows brought along, those of a criterion of the rubrics aside."""
+        found = self._connection.execute(
+            "select distinct criterion_id from case_criteria where run_id in (?, ?) order by criterion_id",
+            [self._wanted.run_a, self._wanted.run_b],
+        ).fetchall()
+        known = {*_ids(self._old), *_ids(self._new)}
+        return [criterion_id for (criterion_id,) in found if criterion_id not in known]
 
 
-def _read_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> Row:
-    found = read_rows(connection, _RUN, run_id)
-    if not found:
-        raise InputError(f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists")
-    if found[0]["status"] != "published":
-        raise InputError(f"run: {run_id} is {found[0]['status']}, expected a published run")
-    return dict(found[0])
-
-
-def _same_criteria(old: Rubric, new: Rubric) -> tuple[list[str], list[str]]:
-    """The ids of the criteria that ask alike, in the order of the newer rubric; and the others, with why."""
-    olds, news = ({criterion.id: criterion for criterion in rubric.criteria} for rubric in (old, new))
-    same = [name for name in news if name in olds and is_same_question(olds[name], news[name])]
-    others = [f"{name}: its text differs" for name in news if name in olds and name not in same]
-    others += [f"{name}: only in {new.id} {new.version}" for name in news if name not in olds]
-    others += [f"{name}: only in {old.id} {old.version}" for name in olds if name not in news]
-    return same, others
-
-
-def _in_order(rows: tuple[CriterionComparison, ...], criterion_ids: list[str]) -> list[CriterionComparison]:
-    places = {criterion_id: place for place, criterion_id in enumerate(criterion_ids)}
-    return sorted((row for row in rows if row.criterion_id in places), key=lambda row: places[row.criterion_id])
-
-
-def _left_out(overall: list[CriterionComparison], *, is_one_version: bool) -> Iterator[str]:
+def _left_out(names: str, sides: PairedSides, *, is_one_version: bool) -> Iterator[str]:
     """The outputs that both sides have and that are not compared, in words."""
-    for row in overall:
-        names = " and ".join(dict.fromkeys((row.model_a, row.model_b)))
-        if is_one_version and row.held_otherwise_count:
-            cases = _counted(row.held_otherwise_count // 2, "case")  # both outputs of a case are counted
-            yield f"{names}: the overall score of {cases}, held to other criteria in run A than in run B"
-        if row.ambiguous_count:
-            outputs = _counted(row.ambiguous_count, "output")
-            yield f"{names}: {outputs}, as a run has several of one case and sample_index"
+    counts = sides.overall.counts
+    if is_one_version and counts.held_otherwise_count:
+        cases = counted(counts.held_otherwise_count // 2, "case")  # both outputs of a case are counted
+        yield f"{names}: the overall score of {cases}, held to other criteria in run A than in run B"
+    if counts.ambiguous_count:
+        outputs = counted(counts.ambiguous_count, "output")
+        yield f"{names}: {outputs}, as a run has several of one case and sample_index"
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def _ids(rubric: Rubric) -> Sequence[str]:
+    return [criterion.id for criterion in rubric.criteria]
 
 
-def _banner(a: Row, b: Row, compared_count: int) -> str:
-    names = [f"{run['rubric_id']} {run['rubric_version']}" for run in (a, b)]
-    match compared_count:
-        case 0:
-            compared = "no criterion has the same text in both, so nothing is compared"
-        case 1:
-            compared = "1 criterion has the same text in both and is compared"
-        case _:
-            compared = f"{compared_count} criteria have the same text in both and are compared"
-    return f"different rubrics: {names[0]} and {names[1]}. Their overall scores are not comparable; {compared}."
-
-
-def _pair_groups(
-    connection: duckdb.DuckDBPyConnection, run_a: str, run_b: str
-) -> tuple[list[tuple[Row, Row]], list[str]]:
-    """Which model of A stands beside which of B: the only ones, or those of one name and checkpoint; and the others."""
-    of_a, of_b = read_rows(connection, _GROUPS, run_a), read_rows(connection, _GROUPS, run_b)
-    if len(of_a) == len(of_b) == 1:
-        return [(of_a[0], of_b[0])], []
-    pairs = [(group, group) for group in of_a if group in of_b]
-    if not pairs:
-        names = [", ".join(model_name(row) for row in rows) for rows in (of_a, of_b)]
-        raise InputError(f"compare: found the models {names[0]} and {names[1]}, expected one each or a common one")
-    alone = [f"{model_name(group)}: only in run A" for group in of_a if group not in of_b]
-    alone += [f"{model_name(group)}: only in run B" for group in of_b if group not in of_a]
-    return pairs, alone
-
-
-def _compare(
-    connection: duckdb.DuckDBPyConnection, run_a: str, run_b: str, pair: tuple[Row, Row], scores: str
-) -> Iterator[CriterionComparison]:
-    parts = {"outputs": _OUTPUTS, "scores": scores}
-    sides = {f"{name}_{side}": part.format(side=side) for name, part in parts.items() for side in "ab"}
-    values = {"run_a": run_a, "run_b": run_b}
-    for side, group in zip("ab", pair, strict=True):
-        values |= {f"model_{side}": group["model"], f"checkpoint_{side}": group["checkpoint"]}
-    found = connection.execute(_COMPARISON.format(**sides), values)
-    names = [column[0] for column in found.description or ()]
-    for row in found.fetchall():
-        yield CriterionComparison(model_name(pair[0]), model_name(pair[1]), **dict(zip(names, row, strict=True)))
+def _named(pair: ModelComparison | ComparedRow) -> dict[str, Any]:
+    return {"model_a": pair.model_a, "model_b": pair.model_b}

@@ -10,8 +10,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 ROOMS = ("flows", "tasks", "rubrics")
 PURE = {"pydantic", "pydantic_core", "yaml", "numpy", "pyarrow", "jsonschema", "referencing", "rubrics"}
-# What a check is made with beyond that: pure too, but slow to import, so inside functions only.
+# What checks and statistics are made with beyond that: pure too, but slow to import, so inside functions only.
 CHECK_LIBRARIES = {"py3langid", "rapidfuzz", "soundfile", "sqlglot", "tokenizers"}
+STATISTICS_LIBRARIES = {"scipy"}
+OF_FOLDER = {"rubrics/checks/": CHECK_LIBRARIES, "rubrics/statistics/": STATISTICS_LIBRARIES}
 WITH_PREFECT = ("flows/", "tasks/stages.py", "tasks/orchestration.py")
 MOST_FILE_LINES = 300
 MOST_FUNCTION_LINES = 60
@@ -66,22 +68,23 @@ def functions_of(name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     yield from (node for node in ast.walk(tree_of(name)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
+def libraries_of(name: str) -> set[str]:
+    return {library for folder, libraries in OF_FOLDER.items() if name.startswith(folder) for library in libraries}
+
+
 def test_the_rooms_are_where_the_rules_look_for_them():
     assert all(names_in(room) for room in ROOMS)
 
 
 def test_rubrics_are_pure():
     pure = PURE | sys.stdlib_module_names
-    foreign = {
-        name: imported_by(name) - pure - (CHECK_LIBRARIES if name.startswith("rubrics/checks/") else set())
-        for name in names_in("rubrics")
-    }
+    foreign = {name: imported_by(name) - pure - libraries_of(name) for name in names_in("rubrics")}
     assert files_with(foreign) == {}
 
 
-def test_the_libraries_of_checks_are_imported_inside_functions_only():
-    loaded = {name: imports_on_loading(tree_of(name)) & CHECK_LIBRARIES for name in names_in("rubrics/checks")}
-    assert files_with(loaded) == {}
+def test_the_libraries_of_checks_and_statistics_are_imported_inside_functions_only():
+    slow = CHECK_LIBRARIES | STATISTICS_LIBRARIES
+    assert files_with({name: imports_on_loading(tree_of(name)) & slow for name in SOURCES}) == {}
 
 
 def test_tasks_never_import_flows():

@@ -1,0 +1,26 @@
+"""Values that belong together, such as several outputs of one case: what each cluster adds up to."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def cluster_sums(
+    values: ArrayLike, clusters: ArrayLike | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The sum and the number of the values of each cluster, both (cluster,), in the order of the clusters' names.
+
+    values: (n,). clusters: (n,), of any kind that sorts; None: each value is one of its own.
+    """
+    found = np.asarray(values, dtype=np.float64)
+    if clusters is None:
+        return found, np.ones(found.size)
+    _, codes = np.unique(np.asarray(clusters), return_inverse=True)
+    return np.bincount(codes, weights=found).astype(np.float64), np.bincount(codes).astype(np.float64)
+
+
+def cluster_members(n: int, clusters: ArrayLike | None = None) -> list[NDArray[np.intp]]:
+    """The places, of 0..n-1, of each cluster's values, in the order of the clusters' names."""
+    if clusters is None:
+        return [np.array([place]) for place in range(n)]
+    _, codes, counts = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
+    return np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])

@@ -1,0 +1,200 @@
+"""All figures of one comparison: two scores of each pair, and what they say together."""
+
+from dataclasses import dataclass, fields
+from math import isnan
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
+from rubrics.statistics.distributions import pair_distributions
+from rubrics.statistics.intervals import DIFFERENCES, Interval, mean_interval, measure_mean
+from rubrics.statistics.paired import count_shares, mcnemar, mean_p, standardised_effect, wilcoxon
+from rubrics.statistics.power import minimal_effect
+
+SIGNIFICANT = 0.05
+SEED = 20_261_101
+FEW_MOVED = 10  # below, bench/coverage.py finds 84 to 92% coverage in place of 95%
+FEW_CLUSTERS = 30  # below, 87 to 92%
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PairFigures:
+    """What n pairs of scores say; differences are B - A, None is what so few pairs can't tell.
+
+    case_count: the clusters. diff_low, diff_high: the 95% t interval on mean_diff, robust to what the pairs of a case
+    share; boot_low, boot_high: the percentile bootstrap's. p: of the t test, p_wilcoxon: of signed ranks. p_adjusted:
+    p by Benjamini and Hochberg, over what stands beside it. effect_size: mean_diff over sd_diff, after Hedges.
+    detectable_diff: what this n finds with a power of 0.8. dominance: which side's scores lie nowhere behind.
+    """
+
+    n: int
+    case_count: int
+    mean_a: float | None
+    mean_b: float | None
+    mean_diff: float | None
+    diff_low: float | None
+    diff_high: float | None
+    boot_low: float | None
+    boot_high: float | None
+    sd_diff: float | None
+    p: float | None
+    p_wilcoxon: float | None
+    p_adjusted: float | None
+    effect_size: float | None
+    detectable_diff: float | None
+    better_count: int
+    worse_count: int
+    tied_count: int
+    better_rate: float | None
+    better_low: float | None
+    better_high: float | None
+    worse_rate: float | None
+    worse_low: float | None
+    worse_high: float | None
+    tied_rate: float | None
+    tied_low: float | None
+    tied_high: float | None
+    dominance: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassFigures:
+    """How many pairs passed on each side, of the pass_n whose passing is known on both; p_mcnemar: of the changes."""
+
+    pass_n: int
+    pass_rate_a: float | None
+    pass_rate_b: float | None
+    pass_diff: float | None
+    pass_diff_low: float | None
+    pass_diff_high: float | None
+    gained_count: int
+    lost_count: int
+    p_mcnemar: float | None
+
+
+_WORDS = {"dominance"}
+ROW_FIGURES = tuple(field.name for field in fields(PairFigures) if field.name not in _WORDS)
+PASS_FIGURES = tuple(field.name for field in fields(PassFigures))
+
+
+def measure_pairs(
+    scores_a: ArrayLike,
+    scores_b: ArrayLike,
+    clusters: NDArray[np.int64],
+    *,
+    bounds: Interval | None = DIFFERENCES,
+    resample_count: int = 0,
+) -> PairFigures:
+    """Measure pairs of scores.
+
+    scores_a, scores_b: (pair,), no NaN. clusters: (pair,), from 0, the case that each belongs to. bounds: what a
+    difference can be. resample_count: of the bootstrap; 0: none.
+    """
+    of_a, of_b = (np.asarray(scores, dtype=np.float64) for scores in (scores_a, scores_b))
+    differences = of_b - of_a
+    codes = _shared(clusters)
+    mean = measure_mean(differences, codes)
+    interval = mean_interval(mean, bounds=bounds)
+    boot = _bootstrap(differences, codes, resample_count)
+    shares = count_shares(differences, codes)
+    return PairFigures(
+        n=mean.n,
+        case_count=mean.unit_count,
+        mean_a=_known(of_a.mean()) if mean.n else None,
+        mean_b=_known(of_b.mean()) if mean.n else None,
+        mean_diff=_known(mean.mean),
+        diff_low=_known(interval.low),
+        diff_high=_known(interval.high),
+        boot_low=_known(boot.low),
+        boot_high=_known(boot.high),
+        sd_diff=_known(mean.sd),
+        p=_known(mean_p(mean)),
+        p_wilcoxon=_known(wilcoxon(differences, codes)),
+        p_adjusted=None,
+        effect_size=_known(standardised_effect(differences)),
+        detectable_diff=_known(minimal_effect(mean.standard_error, mean.df)),
+        better_count=shares.better_count,
+        worse_count=shares.worse_count,
+        tied_count=shares.tied_count,
+        **_rate("better", shares.better_count, mean.n, shares.better_rate),
+        **_rate("worse", shares.worse_count, mean.n, shares.worse_rate),
+        **_rate("tied", shares.tied_count, mean.n, shares.tied_rate),
+        dominance=pair_distributions(of_a, of_b).dominance.value,
+    )
+
+
+def measure_passes(is_passed_a: ArrayLike, is_passed_b: ArrayLike, clusters: NDArray[np.int64]) -> PassFigures:
+    """Measure which pairs pass; all (pair,), of pairs whose passing is known on both sides."""
+    of_a, of_b = (np.asarray(passed, dtype=np.float64) for passed in (is_passed_a, is_passed_b))
+    codes = _shared(clusters)
+    mean = measure_mean(of_b - of_a, codes)
+    interval = mean_interval(mean, bounds=DIFFERENCES)
+    return PassFigures(
+        pass_n=mean.n,
+        pass_rate_a=_known(of_a.mean()) if mean.n else None,
+        pass_rate_b=_known(of_b.mean()) if mean.n else None,
+        pass_diff=_known(mean.mean),
+        pass_diff_low=_known(interval.low),
+        pass_diff_high=_known(interval.high),
+        gained_count=int((of_b > of_a).sum()),
+        lost_count=int((of_b < of_a).sum()),
+        p_mcnemar=_known(mcnemar(of_a, of_b, codes)),
+    )
+
+
+def describe_conflict(figures: PairFigures) -> str | None:
+    """Where the mean and the count of wins point in different directions, what that means; None where they agree."""
+    if figures.mean_diff is None or figures.p is None or figures.better_count == figures.worse_count:
+        return None
+    has_more_wins = figures.better_count > figures.worse_count
+    is_apart = (figures.mean_diff > 0) != has_more_wins and abs(figures.mean_diff) > 1e-9
+    counts = f"{figures.better_count:,} are better and {figures.worse_count:,} worse"
+    mean = (
+        f"the mean {'rose' if figures.mean_diff > 0 else 'fell'} by {abs(figures.mean_diff):.3g} (p = {figures.p:.2g})"
+    )
+    if is_apart:
+        few, many = ("losses", "gains") if has_more_wins else ("gains", "losses")
+        return f"{mean}, but {counts}: few large {few} outweigh many small {many}"
+    ranks = figures.p_wilcoxon
+    if ranks is not None and (figures.p < SIGNIFICANT) != (ranks < SIGNIFICANT):
+        tells = "the mean alone tells A from B, the ranks do not"
+        if ranks < SIGNIFICANT:
+            tells = "the ranks alone tell A from B, the mean does not"
+        return f"{mean} and {counts}; {tells} (Wilcoxon p = {ranks:.2g})"
+    return None
+
+
+def describe_caution(figures: PairFigures) -> str | None:
+    """Where the t interval and its p are rough, as simulated coverage shows, in words; None where they are not."""
+    moved_count = figures.better_count + figures.worse_count
+    if figures.n >= 2 and 0 < moved_count < FEW_MOVED:
+        return f"only {moved_count:,} of {figures.n:,} pairs differ, too few for t: trust the exact Wilcoxon p"
+    if 2 <= figures.case_count < min(figures.n, FEW_CLUSTERS):
+        return f"only {figures.case_count:,} cases with several pairs: the interval holds less often than 95%"
+    return None
+
+
+def _shared(clusters: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """The clusters; None where each holds one pair, for what follows is then simpler and faster."""
+    return clusters if np.bincount(clusters).max(initial=0) > 1 else None
+
+
+def _bootstrap(differences: Floats, clusters: NDArray[np.int64] | None, resample_count: int) -> Interval:
+    return percentile_interval(
+        bootstrap_means(differences, resample_count=resample_count, seed=SEED, clusters=clusters)
+    )
+
+
+def _rate(name: str, count: int, n: int, interval: Interval) -> dict[str, float | None]:
+    return {
+        f"{name}_rate": count / n if n else None,
+        f"{name}_low": _known(interval.low),
+        f"{name}_high": _known(interval.high),
+    }
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else float(value)

@@ -1,0 +1,99 @@
+"""Two empirical distributions beside each other: their CDFs, and whether one lies nowhere behind the other."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+SCORE_DIGITS = 9  # scores that differ by less are one: a float sum can be off by that
+MOST_SCORES = 1_000  # a CDF with more distinct scores than this is shown at 3 digits
+SHOWN_DIGITS = 3
+SHARE_TOLERANCE = 1e-12
+
+Floats = NDArray[np.float64]
+
+
+class Dominance(StrEnum):
+    """Whether one of two samples has, at every score, no larger share at or below it (first-order dominance)."""
+
+    a = "a"
+    b = "b"
+    equal = "equal"
+    neither = "neither"
+    unknown = "unknown"  # a side has no score
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionPair:
+    """Two empirical CDFs over the scores that occur in either.
+
+    scores: (score,), rising. share_a, share_b: (score,), P(score <= t) in 0..1; empty where a side has none.
+    """
+
+    scores: Floats
+    share_a: Floats
+    share_b: Floats
+
+    @property
+    def dominance(self) -> Dominance:
+        """Which side dominates: the one whose CDF is nowhere above the other's, and somewhere below."""
+        if not self.scores.size:
+            return Dominance.unknown
+        gaps = self.share_b - self.share_a
+        is_ahead, is_behind = bool((gaps < -SHARE_TOLERANCE).any()), bool((gaps > SHARE_TOLERANCE).any())
+        if is_ahead and is_behind:
+            return Dominance.neither
+        if is_ahead:
+            return Dominance.b
+        return Dominance.a if is_behind else Dominance.equal
+
+    def describe(self) -> str:
+        """The dominance as a sentence, with the scores where a curve is furthest from the other."""
+        match self.dominance:
+            case Dominance.unknown:
+                return "A side has no score, so the distributions can't be compared."
+            case Dominance.equal:
+                return "Both have the same distribution of scores."
+            case Dominance.neither:
+                behind, ahead = self._widest(1.0), self._widest(-1.0)
+                return f"Neither dominates: at or below {behind} B has more of its outputs, at or below {ahead} A has."
+            case side:
+                one, other, sign = ("B", "A", -1.0) if side is Dominance.b else ("A", "B", 1.0)
+                return (
+                    f"{one} dominates {other}: at no score does it have more of its outputs at or below, "
+                    f"and at {self._widest(sign)} fewer."
+                )
+
+    def _widest(self, sign: float) -> str:
+        place = int(np.argmax(sign * (self.share_b - self.share_a)))
+        shares = f"A {100 * self.share_a[place]:.1f}%, B {100 * self.share_b[place]:.1f}%"
+        return f"{self.scores[place]:.3g} ({shares})"
+
+
+def pair_distributions(scores_a: ArrayLike, scores_b: ArrayLike) -> DistributionPair:
+    """The CDFs of two samples, exact; scores (n_a,) and (n_b,), no NaN."""
+    samples = [np.sort(np.round(np.asarray(scores, dtype=np.float64), SCORE_DIGITS)) for scores in (scores_a, scores_b)]
+    if not all(sample.size for sample in samples):
+        return DistributionPair(*(np.empty(0) for _ in range(3)))
+    scores: Floats = np.asarray(np.unique(np.concatenate(samples)), dtype=np.float64)
+    shares = [np.searchsorted(sample, scores, side="right") / sample.size for sample in samples]
+    return DistributionPair(scores, *shares)
+
+
+def thin_distributions(pair: DistributionPair) -> DistributionPair:
+    """The CDFs as they are shown: at scores of 3 digits where more than `MOST_SCORES` occur; dominance may blur."""
+    if pair.scores.size <= MOST_SCORES:
+        return pair
+    rounded: Floats = np.asarray(np.round(pair.scores, SHOWN_DIGITS), dtype=np.float64)
+    last = np.append(rounded[1:] != rounded[:-1], True)
+    return DistributionPair(rounded[last], pair.share_a[last], pair.share_b[last])
+
+
+def share_at_or_below(scores: ArrayLike, thresholds: ArrayLike) -> Floats:
+    """P(score <= t) of a sample at any thresholds; (threshold,), NaN where there is no score."""
+    sample = np.sort(np.round(np.asarray(scores, dtype=np.float64), SCORE_DIGITS))
+    wanted = np.round(np.atleast_1d(np.asarray(thresholds, dtype=np.float64)), SCORE_DIGITS)
+    if not sample.size:
+        return np.full(wanted.size, np.nan)
+    return np.asarray(np.searchsorted(sample, wanted, side="right") / sample.size, dtype=np.float64)

@@ -1,0 +1,213 @@
+"""Read a rule over the figures of a comparison; the language is described in `rules`."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import NoReturn
+
+from rubrics.errors import InputError
+from rubrics.statistics.rules import (
+    CATEGORY,
+    CRITERION,
+    OPERATORS,
+    OVERALL,
+    SCOPES,
+    AnyOf,
+    Comparison,
+    Junction,
+    Name,
+    Negation,
+    Rule,
+    names_in,
+)
+
+MOST_LETTERS = 2_000
+MOST_DEPTH = 50
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])
+    |(?P<sign><=|>=|==|!=|<|>|=)
+    |(?P<bracket>[()])
+    |(?P<word>[A-Za-z_](?:[\w.:-]+|"[^"]*")*)
+    )""",
+    re.VERBOSE,
+)
+_SWAPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+class RuleError(InputError):
+    """A rule is not of the language, or asks for a figure that there is none of."""
+
+    def __init__(self, source: str, position: int, message: str) -> None:
+        super().__init__(source, position, message)  # args == parameters, so it pickles
+
+    def __str__(self) -> str:
+        source, position, message = self.args
+        return f"{source}: at character {position}: {message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word of a rule. position: from 1. kind: number, sign, bracket, word, or end."""
+
+    kind: str
+    text: str
+    position: int
+
+
+def parse_rule(text: str, figures: Mapping[str, Collection[str]], source: str = "--fail-if") -> Rule:
+    """Read a rule.
+
+    figures: the names that it may use of each scope, `overall`, `criterion` and `category`. Raises `RuleError` with the
+    place and what was expected.
+    """
+    if len(text) > MOST_LETTERS:
+        raise RuleError(source, MOST_LETTERS, f"found {len(text):,} characters, expected at most {MOST_LETTERS:,}")
+    parser = _Parser(_tokens(text, source), figures, source)
+    rule = parser.disjunction(None, 0)
+    parser.expect_end()
+    return rule
+
+
+def refuse_unknown_ids(rule: Rule, ids: dict[str, Collection[str]], source: str = "--fail-if") -> None:
+    """Hold the ids of a rule against those that are compared. Raises `RuleError` for the first that is not there."""
+    for name in names_in(rule):
+        if name.scope != OVERALL and name.scope_id is not None and name.scope_id not in ids[name.scope]:
+            message = f"found the {name.scope} {name.scope_id!r}, expected {_near(name.scope_id, ids[name.scope])}"
+            raise RuleError(source, name.position, message)
+
+
+def _tokens(text: str, source: str) -> list[Token]:
+    tokens, place = [], 0
+    end = len(text.rstrip())
+    while place < end:
+        found = _TOKEN.match(text, place)
+        if found is None:
+            at = place + len(text[place:]) - len(text[place:].lstrip())
+            word = text[at:].split(maxsplit=1)[0]
+            raise RuleError(source, at + 1, f"found {word!r}, expected a name, a number or a sign")
+        kind = str(found.lastgroup)
+        tokens.append(Token(kind, found[kind], found.start(kind) + 1))
+        place = found.end()
+    return [*tokens, Token("end", "", end + 1)]
+
+
+class _Parser:
+    """Goes through the tokens once, a method a line of the grammar."""
+
+    def __init__(self, tokens: list[Token], figures: Mapping[str, Collection[str]], source: str) -> None:
+        self._tokens, self._figures, self._source = tokens, figures, source
+        self._place = 0
+
+    def disjunction(self, scope: str | None, depth: int) -> Rule:
+        """Conjunctions with `or` between."""
+        rules = [self._conjunction(scope, depth)]
+        while self._take_word("or"):
+            rules.append(self._conjunction(scope, depth))
+        return rules[0] if len(rules) == 1 else Junction(tuple(rules), is_all=False)
+
+    def expect_end(self) -> None:
+        """Refuse what stands behind a whole rule."""
+        if self._token.kind != "end":
+            self._refuse("`and`, `or` or the end")
+
+    def _conjunction(self, scope: str | None, depth: int) -> Rule:
+        rules = [self._primary(scope, depth)]
+        while self._take_word("and"):
+            rules.append(self._primary(scope, depth))
+        return rules[0] if len(rules) == 1 else Junction(tuple(rules), is_all=True)
+
+    def _primary(self, scope: str | None, depth: int) -> Rule:
+        if depth > MOST_DEPTH:
+            self._refuse(f"at most {MOST_DEPTH} brackets and `not` within each other")
+        if self._take_word("not"):
+            return Negation(self._primary(scope, depth + 1))
+        if self._take_word("any"):
+            return self._any(depth)
+        if self._token.text == "(":
+            return self._bracketed(scope, depth)
+        return self._comparison(scope)
+
+    def _any(self, depth: int) -> Rule:
+        inner = self._token.text
+        if inner not in SCOPES:
+            self._refuse("`criterion (...)` or `category (...)` after `any`")
+        self._place += 1
+        return AnyOf(inner, self._bracketed(inner, depth))
+
+    def _bracketed(self, scope: str | None, depth: int) -> Rule:
+        if self._token.text != "(":
+            self._refuse("`(`")
+        self._place += 1
+        rule = self.disjunction(scope, depth + 1)
+        if self._token.text != ")":
+            self._refuse("`and`, `or` or `)`")
+        self._place += 1
+        return rule
+
+    def _comparison(self, scope: str | None) -> Rule:
+        if self._token.kind == "number":
+            number = self._number()
+            sign = self._sign()
+            return Comparison(self._name(scope), _SWAPPED.get(sign, sign), number)
+        name = self._name(scope)
+        return Comparison(name, self._sign(), self._number())
+
+    def _number(self) -> float:
+        token = self._token
+        if token.kind != "number":
+            self._refuse("a number")
+        self._place += 1
+        return float(token.text)
+
+    def _sign(self) -> str:
+        token = self._token
+        if token.kind != "sign":
+            self._refuse(f"one of {' '.join(OPERATORS)}")
+        self._place += 1
+        return token.text
+
+    def _name(self, scope: str | None) -> Name:
+        token = self._token
+        if token.kind != "word" or token.text in ("and", "or"):
+            self._refuse("a name, such as mean_diff or criterion.ID.p")
+        self._place += 1
+        head, _, rest = token.text.partition(".")
+        if head in (CRITERION, CATEGORY):
+            scope_id, _, figure = rest.rpartition(".")
+            name = Name(head, scope_id.strip('"'), figure, token.position)
+            if not name.scope_id:
+                self._refuse_token(token, f"{head}.ID.FIGURE")
+        else:
+            name = Name(scope or OVERALL, None if scope else "", token.text, token.position)
+        known = self._figures[name.scope]
+        if name.figure not in known:
+            self._refuse_token(token, _near(name.figure, known))
+        return name
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._place]
+
+    def _take_word(self, word: str) -> bool:
+        is_there = self._token == Token("word", word, self._token.position)
+        self._place += is_there
+        return is_there
+
+    def _refuse(self, expected: str) -> NoReturn:
+        self._refuse_token(self._token, expected)
+
+    def _refuse_token(self, token: Token, expected: str) -> NoReturn:
+        found = repr(token.text) if token.text else "the end"
+        raise RuleError(self._source, token.position, f"found {found}, expected {expected}")
+
+
+def _near(word: str, known: Collection[str]) -> str:
+    """What was meant, most likely: the nearest name first, then all of them where they are few."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    others = [name for name in known if name not in close]
+    listed = f"one of {', '.join(others[:20])}" + (" ..." if len(others) > 20 else "")
+    if not close:
+        return listed if others else "none: nothing of that kind is compared"
+    return f"{close[0]!r}" + (f" or {listed}" if others else "")

@@ -1,0 +1,175 @@
+"""Rules over the figures of a comparison, such as `mean_diff < -0.01 and p < 0.05`: parsed, never run as code.
+
+    rule        comparison | not rule | rule and rule | rule or rule | (rule) | any criterion (rule)
+    comparison  name < number, number >= name, ...        < <= > >= = == !=
+    name        FIGURE | criterion.ID.FIGURE | category.ID.FIGURE
+
+`not` binds tighter than `and`, `and` tighter than `or`. Within `any criterion (...)` and `any category (...)` a bare
+FIGURE is that of one criterion after the other. An ID with blanks or signs stands in double quotes.
+A figure that is not known makes its comparison unknown: three-valued logic (Kleene 1952).
+"""
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Protocol
+
+OVERALL, CRITERION, CATEGORY = "overall", "criterion", "category"
+SCOPES = (CRITERION, CATEGORY)
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "=": operator.eq,
+}
+
+
+class Figures(Protocol):
+    """What a rule is held against."""
+
+    def ids(self, scope: str) -> Sequence[str]:
+        """The ids of a scope, in order."""
+
+    def figure(self, scope: str, scope_id: str, figure: str) -> float | None:
+        """One figure; None or NaN where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A figure by its place. scope_id: empty for the overall score, None for each one that `any` goes through.
+
+    position: where it stands in the rule, from 1.
+    """
+
+    scope: str
+    scope_id: str | None
+    figure: str
+    position: int
+
+    def __str__(self) -> str:
+        parts = [] if self.scope == OVERALL or self.scope_id is None else [self.scope, self.scope_id]
+        return ".".join([*parts, self.figure])
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A figure beside a number; the name always on the left."""
+
+    name: Name
+    sign: str
+    number: float
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """True where its rule is false."""
+
+    rule: "Rule"
+
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """Rules that all have to hold (is_all), or one of them."""
+
+    rules: tuple["Rule", ...]
+    is_all: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """A rule that one of a scope's ids has to meet."""
+
+    scope: str
+    rule: "Rule"
+
+
+Rule = Comparison | Negation | Junction | AnyOf
+
+
+def holds(rule: Rule, figures: Figures, scope_id: str | None = None) -> bool | None:
+    """Whether the rule holds; None where an unknown figure decides it."""
+    match rule:
+        case Comparison(name, sign, number):
+            value = _value(name, figures, scope_id)
+            return None if value is None else OPERATORS[sign](value, number)
+        case Negation(inner):
+            found = holds(inner, figures, scope_id)
+            return None if found is None else not found
+        case Junction(rules, is_all):
+            return _joined([holds(inner, figures, scope_id) for inner in rules], is_all=is_all)
+        case AnyOf(scope, inner):
+            return _joined([holds(inner, figures, each) for each in figures.ids(scope)], is_all=False)
+
+
+def unknown_names(rule: Rule, figures: Figures, scope_id: str | None = None) -> tuple[str, ...]:
+    """The figures that the rule asks for and that are not known, each once, in order."""
+    return tuple(dict.fromkeys(_unknown(rule, figures, scope_id)))
+
+
+def describe_figures(rule: Rule, figures: Figures, scope_id: str | None = None) -> tuple[str, ...]:
+    """What the rule looked at, `mean_diff = -0.03`, each once; of an `any` those that hold."""
+    return tuple(dict.fromkeys(_described(rule, figures, scope_id)))
+
+
+def names_in(rule: Rule) -> Iterator[Name]:
+    """Every name of a rule, in order."""
+    match rule:
+        case Comparison(name):
+            yield name
+        case Negation(inner) | AnyOf(_, inner):
+            yield from names_in(inner)
+        case Junction(rules):
+            for inner in rules:
+                yield from names_in(inner)
+
+
+def _value(name: Name, figures: Figures, scope_id: str | None) -> float | None:
+    value = figures.figure(name.scope, (scope_id or "") if name.scope_id is None else name.scope_id, name.figure)
+    return None if value is None or isnan(value) else float(value)
+
+
+def _joined(found: list[bool | None], *, is_all: bool) -> bool | None:
+    """All or any of them: one false (true) decides, else an unknown one leaves it open."""
+    decisive = not is_all
+    if decisive in found:
+        return decisive
+    return None if None in found else is_all
+
+
+def _unknown(rule: Rule, figures: Figures, scope_id: str | None) -> Iterator[str]:
+    match rule:
+        case Comparison(name):
+            if _value(name, figures, scope_id) is None:
+                yield _shown(name, scope_id)
+        case Negation(inner):
+            yield from _unknown(inner, figures, scope_id)
+        case Junction(rules):
+            for inner in rules:
+                yield from _unknown(inner, figures, scope_id)
+        case AnyOf(scope, inner):
+            for each in figures.ids(scope):
+                yield from _unknown(inner, figures, each)
+
+
+def _described(rule: Rule, figures: Figures, scope_id: str | None) -> Iterator[str]:
+    match rule:
+        case Comparison(name):
+            value = _value(name, figures, scope_id)
+            yield f"{_shown(name, scope_id)} = {'unknown' if value is None else f'{value:.4g}'}"
+        case Negation(inner):
+            yield from _described(inner, figures, scope_id)
+        case Junction(rules):
+            for inner in rules:
+                yield from _described(inner, figures, scope_id)
+        case AnyOf(scope, inner):
+            for each in figures.ids(scope):
+                if holds(inner, figures, each):
+                    yield from _described(inner, figures, each)
+
+
+def _shown(name: Name, scope_id: str | None) -> str:
+    return f"{name.scope}.{scope_id}.{name.figure}" if name.scope_id is None else str(name)

@@ -1,0 +1,242 @@
+"""Where a difference comes from: criterion by criterion, score by score, and the cases that lost most."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from rubrics.model import Rubric
+from rubrics.statistics.decomposition import Decomposition, PairedScores, decompose, uniform, weighted_changes
+from rubrics.statistics.distributions import (
+    DistributionPair,
+    pair_distributions,
+    share_at_or_below,
+    thin_distributions,
+)
+from rubrics.statistics.intervals import DIFFERENCES, Interval
+from rubrics.statistics.paired import TIED
+from rubrics.weights import TOP, WeightTree, effective_weights
+from tasks.comparing.pairing import PairedSides, name_places
+
+MOST_CASES = 10
+UNSCORED = "(unscored)"  # the part that comes of verdicts that one side lacks
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one criterion adds to the mean difference, with the rubric's weights and with uniform ones.
+
+    criterion_id: `(unscored)` for what comes of verdicts that one side lacks. uniform_part: None where the uniform
+    scores of a pair are not known.
+    """
+
+    criterion_id: str
+    category: str | None
+    part: float
+    uniform_part: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LostCase:
+    """A case whose overall score fell. Scores are means over its pair_count pairs; outputs: of the pair that fell most.
+
+    criteria: what each criterion took from it, the most first; those that added are left out.
+    """
+
+    case_id: str
+    pair_count: int
+    score_a: float
+    score_b: float
+    difference: float
+    output_a: str
+    output_b: str
+    criteria: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What stands behind the overall difference of two models; parts add up to it.
+
+    shares_at: rows of threshold, share_a, share_b.
+    """
+
+    parts: tuple[Part, ...]
+    distributions: DistributionPair
+    sentence: str
+    shares_at: tuple[tuple[float, float, float], ...]
+    lost_most: tuple[LostCase, ...]
+
+    def parts_as_json(self) -> list[dict[str, Any]]:
+        """The parts, an object each."""
+        return [asdict(part) for part in self.parts]
+
+    def distribution_as_json(self) -> dict[str, Any]:
+        """Both CDFs, and what they say."""
+        return {
+            "scores": self.distributions.scores.tolist(),
+            "share_a": self.distributions.share_a.tolist(),
+            "share_b": self.distributions.share_b.tolist(),
+            "sentence": self.sentence,
+            "shares_at": [dict(zip(("score", "share_a", "share_b"), row, strict=True)) for row in self.shares_at],
+        }
+
+    def lost_as_json(self) -> list[dict[str, Any]]:
+        """The cases that lost most, an object each."""
+        return [
+            asdict(case) | {"criteria": [{"criterion_id": name, "part": part} for name, part in case.criteria]}
+            for case in self.lost_most
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedPairs:
+    """The pairs of the overall score that both sides have, with their weighted verdicts.
+
+    criterion_ids: (criterion,) of the scores. places, cases: (pair,). scores_a, scores_b: (pair,), overall.
+    """
+
+    scores: PairedScores
+    criterion_ids: tuple[str, ...]
+    places: NDArray[np.int64]
+    cases: NDArray[np.int64]
+    scores_a: Floats
+    scores_b: Floats
+    is_skipped: bool
+
+    @property
+    def bounds(self) -> Interval:
+        """What a difference of two overall scores can be: beyond -1..1 where there are penalties."""
+        weights, count = self.scores.weights, self.scores.pair_count
+        if not (weights < 0).any():
+            return DIFFERENCES
+        gains, losses = (np.bincount(self.scores.pairs, np.maximum(each, 0.0), count) for each in (weights, -weights))
+        widest = 1.0 + float((losses[gains > 0] / gains[gains > 0]).max(initial=0.0))
+        return Interval(-widest, widest)
+
+
+def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
+    """The verdicts behind the overall scores of the pairs, each with what it weighs."""
+    known = sides.overall.is_scored
+    places = sides.overall.places[known]
+    weights = effective_weights(rubric)
+    scale = WeightTree.of(rubric).positive_sums[TOP] if rubric.categories else 1.0
+    found = list(_weighted_rows(sides, {name: scale * weight for name, weight in weights.items()}, places))
+    columns = [np.concatenate(column) for column in zip(*(row for _, row in found), strict=True)] if found else []
+    pairs, given, of_a, of_b = columns or [np.empty(0) for _ in range(4)]
+    codes = np.repeat(np.arange(len(found)), [row[0].size for _, row in found])
+    scores = PairedScores(pairs.astype(np.intp), codes, given, of_a, of_b, places.size, len(found))
+    return WeightedPairs(
+        scores,
+        tuple(criterion_id for criterion_id, _ in found),
+        places,
+        sides.overall.cases[known],
+        sides.overall.scores_a[known],
+        sides.overall.scores_b[known],
+        rubric.missing == "skip",
+    )
+
+
+def explain(
+    connection: duckdb.DuckDBPyConnection,
+    sides: PairedSides,
+    weighted: WeightedPairs,
+    rubric: Rubric,
+    shares_at: tuple[float, ...] = (),
+) -> Explanation:
+    """Take the overall difference of two models apart; the tables of `pair_sides` are still there."""
+    pair = pair_distributions(weighted.scores_a, weighted.scores_b)
+    shares = [share_at_or_below(scores, shares_at) for scores in (weighted.scores_a, weighted.scores_b)]
+    return Explanation(
+        tuple(_parts(sides, weighted, rubric)),
+        thin_distributions(pair),
+        pair.describe(),
+        tuple(zip(shares_at, *(share.tolist() for share in shares), strict=True)),
+        tuple(_lost_cases(connection, weighted)),
+    )
+
+
+def _weighted_rows(
+    sides: PairedSides, weights: dict[str, float], places: NDArray[np.int64]
+) -> Iterator[tuple[str, tuple[Floats, ...]]]:
+    """By criterion the pair, the weight and both scores of each verdict that counts in an overall score of a pair."""
+    if not places.size:
+        return
+    for criterion_id, pairs in sides.by_criterion.items():
+        given = np.where(np.isnan(pairs.own_weights), weights.get(criterion_id, 0.0), pairs.own_weights)
+        found = np.minimum(np.searchsorted(places, pairs.places), places.size - 1)
+        counted = (places[found] == pairs.places) & (given != 0)
+        if counted.any():
+            yield (
+                criterion_id,
+                (
+                    found[counted].astype(np.float64),
+                    given[counted],
+                    pairs.scores_a[counted],
+                    pairs.scores_b[counted],
+                ),
+            )
+
+
+def _parts(sides: PairedSides, weighted: WeightedPairs, rubric: Rubric) -> Iterator[Part]:
+    """The parts in the order of the rubric, then those of rows, then what is left over."""
+    if not weighted.places.size:
+        return
+    chosen = decompose(weighted.scores, weighted.scores_b - weighted.scores_a, is_skipped=weighted.is_skipped)
+    plain = _uniform_parts(sides, weighted)
+    categories = {criterion.id: criterion.category for criterion in rubric.criteria}
+    order = {criterion_id: place for place, criterion_id in enumerate(categories)}
+    by_place = sorted(enumerate(weighted.criterion_ids), key=lambda entry: (order.get(entry[1], len(order)), entry[1]))
+    for place, criterion_id in by_place:
+        part = None if plain is None else float(plain.parts[place])
+        yield Part(criterion_id, categories.get(criterion_id), float(chosen.parts[place]), part)
+    if chosen.remainder or (plain is not None and plain.remainder):
+        yield Part(UNSCORED, None, chosen.remainder, None if plain is None else plain.remainder)
+
+
+def _uniform_parts(sides: PairedSides, weighted: WeightedPairs) -> Decomposition | None:
+    """The same with uniform weights; None where a pair lacks its uniform score."""
+    found = np.searchsorted(sides.outputs.places, weighted.places)
+    differences = sides.outputs.uniform_b[found] - sides.outputs.uniform_a[found]
+    if np.isnan(differences).any():
+        return None
+    return decompose(uniform(weighted.scores), differences, is_skipped=weighted.is_skipped)
+
+
+def _lost_cases(connection: duckdb.DuckDBPyConnection, weighted: WeightedPairs) -> Iterator[LostCase]:
+    """The cases whose mean difference is furthest below 0, the worst first."""
+    cases, codes, counts = np.unique(weighted.cases, return_inverse=True, return_counts=True)
+    differences = weighted.scores_b - weighted.scores_a
+    means = [np.bincount(codes, each, cases.size) / counts for each in (weighted.scores_a, weighted.scores_b)]
+    lost = means[1] - means[0]
+    worst = [code for code in np.argsort(lost, kind="stable")[:MOST_CASES].tolist() if lost[code] < -TIED]
+    members = [np.flatnonzero(codes == code) for code in worst]
+    lowest = [int(found[np.argmin(differences[found])]) for found in members]
+    names = name_places(connection, [int(weighted.places[pair]) for pair in lowest])
+    changes = weighted_changes(weighted.scores, is_skipped=weighted.is_skipped)
+    for code, found, pair in zip(worst, members, lowest, strict=True):
+        named = names[int(weighted.places[pair])]
+        yield LostCase(
+            str(named["case_id"]),
+            int(counts[code]),
+            float(means[0][code]),
+            float(means[1][code]),
+            float(lost[code]),
+            str(named["output_a"]),
+            str(named["output_b"]),
+            tuple(_losses(weighted, changes, found)),
+        )
+
+
+def _losses(weighted: WeightedPairs, changes: Floats, pairs: NDArray[np.intp]) -> Iterator[tuple[str, float]]:
+    """What each criterion took from these pairs, on average, the most first."""
+    rows = np.isin(weighted.scores.pairs, pairs)
+    count = weighted.scores.criterion_count
+    sums = np.bincount(weighted.scores.criteria[rows], changes[rows], count) / pairs.size
+    for place in np.argsort(sums, kind="stable").tolist():
+        if sums[place] < -TIED:
+            yield weighted.criterion_ids[place], float(sums[place])

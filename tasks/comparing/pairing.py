@@ -1,0 +1,242 @@
+"""Which output stands beside which, and the scores of each pair as arrays."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.comparing.sides import Groups, Wanted
+
+Floats = NDArray[np.float64]
+
+_SIDE = """
+select '{side}' as side, output_id, case_id, sample_index, score, uniform_score, is_passed
+from output_scores
+where run_id = $run_{side} and model = $model_{side} and checkpoint is not distinct from $checkpoint_{side}
+"""
+# The same output stands beside itself. Any other stands beside that of its case and sample_index, where each side has
+# one: of several, nothing says which belongs to which.
+_OUTPUTS = """
+create or replace temp table compared_outputs as
+with twins as (
+    select *, if(count(*) over (partition by output_id) = 2, output_id, '') as twin_id
+    from ({side_a} union all {side_b})
+),
+
+counted as (
+    select
+        * exclude (twin_id),
+        (dense_rank() over (order by case_id, sample_index, twin_id) - 1)::integer as place,
+        (dense_rank() over (order by case_id) - 1)::integer as case_number,
+        count(*) filter (side = 'a') over same_place as count_a,
+        count(*) filter (side = 'b') over same_place as count_b,
+    from twins
+    window same_place as (partition by case_id, sample_index, twin_id)
+)
+
+select
+    * exclude (count_a, count_b),
+    count_a = 1 and count_b = 1 as has_partner,
+    count_a > 0 and count_b > 0 and not has_partner as is_ambiguous,
+from counted
+"""
+# held_to: the criteria that the row brought along, where they bear on the score.
+_VERDICTS = """
+select
+    outputs.side, outputs.place, outputs.case_number, outputs.has_partner, outputs.is_ambiguous,
+    verdicts.criterion_id, verdicts.score, coalesce(own.body, '') as held_to, own.weight as own_weight,
+from compared_outputs as outputs
+inner join verdicts on outputs.output_id = verdicts.output_id
+left join case_criteria as own
+    on own.run_id = $run_{side}
+    and verdicts.output_id = own.output_id
+    and verdicts.criterion_id = own.criterion_id
+where outputs.side = '{side}' and verdicts.run_id = $run_{side}
+"""
+_OVERALL = """
+select
+    outputs.side, outputs.place, outputs.case_number, outputs.has_partner, outputs.is_ambiguous,
+    '' as criterion_id, outputs.score, coalesce(own.bodies, '') as held_to, null::double as own_weight,
+from compared_outputs as outputs
+left join (
+    select output_id, string_agg(body, chr(10) order by body) as bodies
+    from case_criteria
+    where run_id = $run_{side}
+    group by output_id
+) as own
+    on outputs.output_id = own.output_id
+where outputs.side = '{side}'
+"""
+_PAIRS = """
+create or replace temp table compared_pairs as
+select
+    criterion_id,
+    place,
+    case_number,
+    has_partner,
+    is_ambiguous,
+    has_partner and count(*) = 2 as is_pair,
+    count(*) as output_count,
+    max(score) filter (side = 'a' and has_partner) as score_a,
+    max(score) filter (side = 'b' and has_partner) as score_b,
+    max(own_weight) as own_weight,
+from ({scores})
+group by criterion_id, place, case_number, held_to, has_partner, is_ambiguous
+"""
+_COUNTS = """
+select
+    criterion_id,
+    count(*) filter (is_pair) as pair_count,
+    coalesce(sum(output_count) filter (not is_pair and not is_ambiguous), 0)::bigint as unpaired_count,
+    count(*) filter (has_partner and not is_pair) as held_otherwise_count,
+    coalesce(sum(output_count) filter (is_ambiguous), 0)::bigint as ambiguous_count,
+    count(*) filter (is_pair and (score_a is null or score_b is null)) as unscored_count,
+from compared_pairs
+group by criterion_id
+order by criterion_id
+"""
+_SCORES = """
+select place, case_number, score_a, score_b, own_weight
+from compared_pairs
+where is_pair
+order by criterion_id, place
+"""
+_OTHER_SCORES = """
+select
+    place,
+    max(uniform_score) filter (side = 'a') as uniform_a,
+    max(uniform_score) filter (side = 'b') as uniform_b,
+    max(is_passed::integer) filter (side = 'a') as passed_a,
+    max(is_passed::integer) filter (side = 'b') as passed_b,
+from compared_outputs
+where has_partner
+group by place
+order by place
+"""
+_NAMES = """
+select
+    place,
+    any_value(case_id) as case_id,
+    any_value(sample_index) as sample_index,
+    max(output_id) filter (side = 'a') as output_a,
+    max(output_id) filter (side = 'b') as output_b,
+from compared_outputs
+where list_contains($places, place)
+group by place
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PairCounts:
+    """Of a criterion, or of the overall score: where the outputs of both sides are.
+
+    n and unscored_count count pairs, two outputs each; unpaired_count and ambiguous_count count outputs. Ambiguous: its
+    case and sample_index have several on a side. held_otherwise_count: those of the unpaired whose partner was held to
+    other criteria of its own, or to none.
+    """
+
+    unpaired_count: int
+    held_otherwise_count: int
+    ambiguous_count: int
+    unscored_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePairs:
+    """The pairs of one criterion, all (pair,), in the order of the places.
+
+    places: the pair's number within the comparison. cases: its case's number. scores_a, scores_b: NaN where unscored.
+    own_weights: NaN where the criterion is the rubric's.
+    """
+
+    counts: PairCounts
+    places: NDArray[np.int64]
+    cases: NDArray[np.int64]
+    scores_a: Floats
+    scores_b: Floats
+    own_weights: Floats
+
+    @property
+    def is_scored(self) -> NDArray[np.bool_]:
+        """Which pairs have a score on both sides."""
+        return ~(np.isnan(self.scores_a) | np.isnan(self.scores_b))
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPairs:
+    """What else the outputs of each pair have; all (pair,), NaN where it is not known."""
+
+    places: NDArray[np.int64]
+    uniform_a: Floats
+    uniform_b: Floats
+    passed_a: Floats
+    passed_b: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class PairedSides:
+    """Two models case by case. overall: the pairs of the overall score; by_criterion: those of each criterion's id."""
+
+    overall: ScorePairs
+    by_criterion: dict[str, ScorePairs]
+    outputs: OutputPairs
+
+
+def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> PairedSides:
+    """Put the outputs of two models beside each other, and read the scores of those that have a partner.
+
+    Leaves the temporary tables `compared_outputs` and `compared_pairs`.
+    """
+    runs = {"run_a": wanted.run_a, "run_b": wanted.run_b}
+    values = dict(runs)
+    for side, group in zip("ab", groups, strict=True):
+        values |= {f"model_{side}": group["model"], f"checkpoint_{side}": group["checkpoint"]}
+    sides = {f"side_{side}": _SIDE.format(side=side) for side in "ab"}
+    connection.execute(_OUTPUTS.format(**sides), values)
+    scores = " union all ".join(part.format(side=side) for part in (_OVERALL, _VERDICTS) for side in "ab")
+    connection.execute(_PAIRS.format(scores=scores), runs)
+    by_criterion = dict(_read_pairs(connection))
+    return PairedSides(by_criterion.pop(""), by_criterion, _read_outputs(connection))
+
+
+def name_places(connection: duckdb.DuckDBPyConnection, places: list[int]) -> dict[int, dict[str, object]]:
+    """The case, sample and outputs of some places, by place."""
+    found = connection.execute(_NAMES, {"places": places}).to_arrow_table().to_pylist()
+    return {row.pop("place"): row for row in found}
+
+
+def _read_pairs(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, ScorePairs]]:
+    counts = connection.execute(_COUNTS).fetchall()
+    table = connection.execute(_SCORES).to_arrow_table()
+    places, cases, of_a, of_b, own_weights = (_array(table, name) for name in table.column_names)
+    start = 0
+    for criterion_id, pair_count, *others in counts:
+        rows = slice(start, start + pair_count)
+        start += pair_count
+        yield (
+            criterion_id,
+            ScorePairs(
+                PairCounts(*others),
+                places[rows].astype(np.int64),
+                cases[rows].astype(np.int64),
+                of_a[rows],
+                of_b[rows],
+                own_weights[rows],
+            ),
+        )
+
+
+def _read_outputs(connection: duckdb.DuckDBPyConnection) -> OutputPairs:
+    table = connection.execute(_OTHER_SCORES).to_arrow_table()
+    places, *others = (_array(table, name) for name in table.column_names)
+    return OutputPairs(places.astype(np.int64), *others)
+
+
+def _array(table: pa.Table, name: str) -> Floats:
+    """A column as floats, NaN where it is null."""
+    column = table.column(name).cast(pa.float64()).combine_chunks()
+    found: Floats = column.to_numpy(zero_copy_only=False)
+    return found

@@ -1,0 +1,149 @@
+"""The two sides of a comparison: runs, their models, and the criteria that both ask alike."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import duckdb
+
+from rubrics.errors import InputError
+from rubrics.model import Criterion, Rubric
+from rubrics.versions import rubric_from_body
+from tasks.lake import Lake
+from tasks.requirements import Row, model_name, read_rows
+
+_RUN = """
+select runs.run_id, runs.status, runs.version, runs.rubric_id, runs.rubric_version, runs.rubric_digest, rubrics.body
+from runs
+left join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
+where runs.run_id = ?
+"""
+_GROUPS = "select model, checkpoint from run_scores where run_id = ? order by model, checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be compared: one run with itself, or two; models by their names, None: those that fit.
+
+    A model's name has its checkpoint behind it where it has one: `support @ 1200`.
+    """
+
+    run_a: str
+    run_b: str
+    model_a: str | None = None
+    model_b: str | None = None
+
+    @property
+    def is_one_run(self) -> bool:
+        """Whether both sides are of one run."""
+        return self.run_a == self.run_b
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One published run. run: its row of `runs`, without the rubric's text."""
+
+    run: Row
+    rubric: Rubric
+
+    @property
+    def name(self) -> str:
+        """The rubric and its version."""
+        return f"{self.run['rubric_id']} {self.run['rubric_version']}"
+
+
+Groups = tuple[Row, Row]  # a model and checkpoint of A, and the one of B beside it
+
+
+def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> Side:
+    """Read a published run. Raises `InputError` where there is none of that id."""
+    found = read_rows(connection, _RUN, run_id)
+    if not found:
+        raise InputError(f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists")
+    run = dict(found[0])
+    if run["status"] != "published":
+        raise InputError(f"run: {run_id} is {run['status']}, expected a published run")
+    return Side(run, rubric_from_body(run.pop("body")))
+
+
+def find_wanted(
+    connection: duckdb.DuckDBPyConnection, run_a: str, run_b: str | None, models: tuple[str | None, str | None]
+) -> Wanted:
+    """What a person means by one run or two, and by models or none.
+
+    One run without models is compared by its two models. Raises `InputError` where it has not two.
+    """
+    wanted = Wanted(run_a, run_b or run_a, *models)
+    if run_b is not None or all(models):
+        return wanted
+    names = [model_name(row) for row in read_rows(connection, _GROUPS, run_a)]
+    named = [name for name in models if name is not None]
+    others = [name for name in names if name not in named]
+    if len(named) + len(others) == 2:
+        first, second = (*named, *others)
+        return replace(wanted, model_a=second, model_b=first) if models[1] else Wanted(run_a, run_a, first, second)
+    raise InputError(
+        f"compare: found one run of the models {', '.join(names) or 'none'}, expected a second run, or two of these "
+        "with --model-a and --model-b"
+    )
+
+
+def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[list[Groups], list[str]]:
+    """Which model of A stands beside which of B: those asked for, the only ones, or those of one name and checkpoint.
+
+    Returns the pairs, and in words those that stand beside nothing. Raises `InputError` where nothing can be paired.
+    """
+    of_a, of_b = read_rows(connection, _GROUPS, wanted.run_a), read_rows(connection, _GROUPS, wanted.run_b)
+    of_a = _named(of_a, wanted.model_a, wanted.run_a, "--model-a")
+    of_b = _named(of_b, wanted.model_b, wanted.run_b, "--model-b")
+    if len(of_a) == len(of_b) == 1:
+        return [(of_a[0], of_b[0])], []
+    pairs = [(group, group) for group in of_a if group in of_b]
+    if not pairs:
+        names = [", ".join(model_name(row) for row in rows) for rows in (of_a, of_b)]
+        raise InputError(
+            f"compare: found the models {names[0]} and {names[1]}, expected one each or a common one; "
+            "--model-a and --model-b name them"
+        )
+    alone = [f"{model_name(group)}: only in run A" for group in of_a if group not in of_b]
+    alone += [f"{model_name(group)}: only in run B" for group in of_b if group not in of_a]
+    return pairs, alone
+
+
+def is_same_question(old: Criterion, new: Criterion) -> bool:
+    """Whether two criteria ask and score alike: description, levels and method; weight, gate and threshold aside."""
+    return (old.description, old.method, old.ranked_levels) == (new.description, new.method, new.ranked_levels)
+
+
+def same_criteria(old: Rubric, new: Rubric) -> tuple[list[str], list[str]]:
+    """The ids of the criteria that ask alike, in the order of the newer rubric; and the others, with why."""
+    olds, news = ({criterion.id: criterion for criterion in rubric.criteria} for rubric in (old, new))
+    same = [name for name in news if name in olds and is_same_question(olds[name], news[name])]
+    others = [f"{name}: its text differs" for name in news if name in olds and name not in same]
+    others += [f"{name}: only in {new.id} {new.version}" for name in news if name not in olds]
+    others += [f"{name}: only in {old.id} {old.version}" for name in olds if name not in news]
+    return same, others
+
+
+def describe_difference(a: Side, b: Side, compared_count: int) -> str:
+    """The banner over a comparison of different rubrics."""
+    match compared_count:
+        case 0:
+            compared = "no criterion has the same text in both, so nothing is compared"
+        case 1:
+            compared = "1 criterion has the same text in both and is compared"
+        case _:
+            compared = f"{compared_count} criteria have the same text in both and are compared"
+    return f"different rubrics: {a.name} and {b.name}. Their overall scores are not comparable; {compared}."
+
+
+def _named(groups: Iterable[Row], name: str | None, run_id: str, option: str) -> tuple[Row, ...]:
+    """The groups of that name; all where none is asked for."""
+    found = tuple(groups)
+    chosen = tuple(group for group in found if name in (None, model_name(group)))
+    if not chosen and name is not None:
+        raise InputError(f"{option}: found {name!r}, expected a model of {run_id}: {', '.join(_names(found))}")
+    return chosen
+
+
+def _names(groups: Iterable[Row]) -> Iterator[str]:
+    yield from (model_name(group) for group in groups)

@@ -1,0 +1,118 @@
+"""Published runs of given scores: the marts are built from the verdicts as in any run, but nothing is evaluated."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from rubrics.case_criteria import CASE_CRITERIA_SCHEMA
+from rubrics.model import Rubric
+from rubrics.versions import rubric_digest
+from tasks.aggregate import build_marts
+from tasks.criteria import add_criteria_sources
+from tasks.lake import Lake, commit, find_lake, prepare_lake
+from tasks.rubric_versions import keep_rubric
+from tasks.workspace import RunFolder
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+OUTPUT_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("output_id", "case_id", "model", "checkpoint")),
+        pa.field("sample_index", pa.int32()),
+    ]
+)
+VERDICT_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("output_id", "criterion_id", "status")),
+        pa.field("score", pa.float64()),
+        pa.field("reason", pa.string()),
+    ]
+)
+JUDGMENTS = """
+create table source_judgments (
+    output_id varchar, criterion_id varchar, prompt_tokens bigint, cached_tokens bigint, completion_tokens bigint,
+    cost_usd double, attempts int
+);
+"""
+
+Scores = Mapping[str, float | None]
+
+
+def make_lake(folder: Path) -> Lake:
+    """An empty lake with its tables."""
+    lake = find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+    prepare_lake(lake)
+    return lake
+
+
+def write_scores(lake: Lake, run_id: str, rubric: Rubric, outputs: Iterable[Mapping[str, Any]]) -> None:
+    """Publish a run of outputs: each with a case_id, its scores by criterion, and what else of an output it has.
+
+    own: the weights of criteria that the output's row brought along, by id.
+    """
+    rows = [{"model": "m", "sample_index": 0, "own": {}} | dict(row) for row in outputs]
+    for row in rows:
+        row.setdefault("output_id", f"{run_id}/{row['model']}/{row['case_id']}/{row['sample_index']}")
+    verdicts = [
+        {"output_id": row["output_id"], "criterion_id": name, "score": score}
+        | {"status": "unscored" if score is None else "scored", "reason": "none" if score is None else None}
+        for row in rows
+        for name, score in row["scores"].items()
+    ]
+    own = [own_criterion(row["output_id"], name, weight) for row in rows for name, weight in row["own"].items()]
+    write_run(
+        lake,
+        run_id,
+        rubric,
+        pa.Table.from_pylist([{name: row.get(name) for name in OUTPUT_SCHEMA.names} for row in rows], OUTPUT_SCHEMA),
+        pa.Table.from_pylist(verdicts, VERDICT_SCHEMA),
+        pa.Table.from_pylist(own, CASE_CRITERIA_SCHEMA),
+    )
+
+
+def own_criterion(output_id: str, criterion_id: str, weight: float) -> dict[str, Any]:
+    """A criterion that an output's row brought along."""
+    return {
+        "output_id": output_id,
+        "criterion_id": criterion_id,
+        "weight": weight,
+        "is_gate": False,
+        "gate_threshold": 1.0,
+        "method": "ratings",
+        "description": criterion_id,
+        "digest": criterion_id,
+        "levels": [],
+        "body": f'{{"id": "{criterion_id}"}}',
+        "row_index": 0,
+    }
+
+
+def write_run(lake: Lake, run_id: str, rubric: Rubric, outputs: pa.Table, verdicts: pa.Table, own: pa.Table) -> None:
+    """Publish a run of these outputs and verdicts."""
+    with duckdb.connect() as memory:
+        add_criteria_sources(memory, RunFolder(lake.root / "runs" / run_id), rubric)
+        memory.execute(JUDGMENTS)
+        memory.unregister("source_case_criteria")
+        for name, table in (("outputs", outputs), ("verdicts", verdicts), ("case_criteria", own)):
+            memory.register(f"source_{name}", table)
+        build_marts(memory, only="run_scores")
+        marts = {name: memory.execute(f"from {name}").to_arrow_table() for name in ("output_scores", "run_scores")}
+
+    def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
+        keep_rubric(connection, rubric, NOW)
+        for name, table in (("outputs", outputs), *marts.items()):
+            connection.register("given", table)
+            connection.execute(f"insert into {name} by name from given")
+        for name, table in (("verdicts", verdicts), ("case_criteria", own)):
+            connection.register("given", table.drop(["gate_threshold", "row_index"]) if table is own else table)
+            connection.execute(f"insert into {name} by name select '{run_id}' as run_id, * from given")
+        connection.execute(
+            "insert into runs (run_id, created_at, status, rubric_id, rubric_version, rubric_digest, output_count, "
+            "version) values (?, ?, 'published', ?, ?, ?, ?, ?)",
+            [run_id, NOW, rubric.id, rubric.version, rubric_digest(rubric), outputs.num_rows, version],
+        )
+
+    commit(lake, f"publish run {run_id}", body)
