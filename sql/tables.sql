@@ -289,6 +289,21 @@ create table if not exists judge_noise (
     effective_votes double
 );
 
+create table if not exists agreement (
+    run_id varchar,
+    criterion_id varchar,
+    kind varchar,
+    judge varchar,
+    rater varchar,
+    n bigint,
+    pair_count bigint,
+    statistic varchar,
+    value double,
+    ci_low double,
+    ci_high double,
+    reason varchar
+);
+
 create table if not exists written_feedback (
     run_id varchar,
     output_id varchar,

@@ -5,6 +5,7 @@ import duckdb
 from rubrics.model import Rubric
 from rubrics.opinions import OPINION_SCHEMA
 from tasks.aggregate import CheckFinding, build_marts, connect_marts, run_sql_checks
+from tasks.agreement import add_agreement_source
 from tasks.costs import add_cost_sources
 from tasks.criteria import add_criteria_sources
 from tasks.files import replaced_file
@@ -29,6 +30,7 @@ def aggregate_run(run: Run, shards: tuple[str, ...]) -> tuple[str, ...]:
             add_score_sources(connection, folder, run.rubric, shards)
             add_cost_sources(connection, run)
             _add_opinions(connection, folder)
+            add_agreement_source(connection, run.lake, folder, run.rubric)
             marts = build_marts(connection)
             findings = [_finding(folder.run_id, finding) for finding in run_sql_checks(connection)]
             for mart in marts:

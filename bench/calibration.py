@@ -1,0 +1,128 @@
+"""How often the 95% intervals of a calibration hold the true mean, and how wide they are.
+
+    python bench/calibration.py [--simulations 4000] [--unrated 2000]
+
+People's ratings and a judge's scores are drawn again and again from worlds whose true mean is known. A line a world,
+number of ratings and estimate; the last line is the coverage of the corrected mean at 100 ratings and more.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from rubrics.statistics.calibration import (
+    Estimate,
+    Rated,
+    corrected_mean,
+    naive_mean,
+    rated_mean,
+    rogan_gladen_mean,
+)
+
+SIZES = (30, 100, 200, 400)
+Floats = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What ratings and scores are drawn from. true_mean: of the ratings. has_two_levels: 0 and 1 alone."""
+
+    name: str
+    true_mean: float
+    draw: Draw
+    has_two_levels: bool = False
+
+
+def binary(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
+    """True rate 0.7; the judge's sensitivity 0.95, its specificity 0.75."""
+    is_good = rng.random(count) < 0.7
+    says_good = rng.random(count) < np.where(is_good, 0.95, 0.25)
+    return is_good.astype(np.float64), says_good.astype(np.float64)
+
+
+def rare(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
+    """True rate 0.95; sensitivity 0.98, specificity 0.6."""
+    is_good = rng.random(count) < 0.95
+    says_good = rng.random(count) < np.where(is_good, 0.98, 0.4)
+    return is_good.astype(np.float64), says_good.astype(np.float64)
+
+
+def five_levels(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
+    """Levels 0, 0.25 .. 1, mean 0.6; the judge is one level too kind half of the time and noisy."""
+    ratings = rng.choice(5, count, p=(0.05, 0.15, 0.30, 0.35, 0.15))
+    scores = np.clip(ratings + rng.integers(0, 2, count) + rng.integers(-1, 2, count), 0, 4)
+    return ratings / 4.0, scores / 4.0
+
+
+def useless(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
+    """The same ratings; the judge's scores have nothing to do with them."""
+    ratings, _ = five_levels(rng, count)
+    return ratings, rng.integers(0, 5, count) / 4.0
+
+
+WORLDS = (
+    World("two levels, true rate 0.70", 0.7, binary, has_two_levels=True),
+    World("two levels, true rate 0.95", 0.95, rare, has_two_levels=True),
+    World("five levels, judge too kind", 0.6, five_levels),
+    World("five levels, useless judge", 0.6, useless),
+)
+
+
+def estimates_of(world: World, rated: Rated) -> dict[str, Estimate]:
+    """Each estimate of one draw."""
+    levels = (0.0, 1.0) if world.has_two_levels else None
+    found = {"judge alone": naive_mean(rated), "ratings alone": rated_mean(rated, levels)}
+    if levels is not None:
+        found["Rogan-Gladen"] = rogan_gladen_mean(rated, levels)
+    return found | {"corrected (PPI++)": corrected_mean(rated, levels)}
+
+
+def simulate(world: World, n: int, unrated: int, simulations: int) -> dict[str, tuple[float, float, float]]:
+    """Coverage, mean width and share of draws with an interval, by estimate."""
+    rng = np.random.default_rng(n)
+    rows: dict[str, list[tuple[bool, float]]] = {}
+    for _ in range(simulations):
+        ratings, scores = world.draw(rng, n + unrated)
+        for name, found in estimates_of(world, Rated(ratings[:n], scores[:n], scores[n:])).items():
+            kept = rows.setdefault(name, [])
+            if found.ci_low is not None and found.ci_high is not None:
+                kept.append((found.ci_low <= world.true_mean <= found.ci_high, found.ci_high - found.ci_low))
+    return {
+        name: (
+            float(np.mean([row[0] for row in kept])),
+            float(np.mean([row[1] for row in kept])),
+            len(kept) / simulations,
+        )
+        for name, kept in rows.items()
+    }
+
+
+def main() -> int:
+    """Run all worlds; returns 1 where the corrected mean's coverage is outside 93 to 97% at 100 ratings and more."""
+    parser = argparse.ArgumentParser(description="Coverage of calibrated means.")
+    parser.add_argument("--simulations", type=int, default=4_000)
+    parser.add_argument("--unrated", type=int, default=2_000)
+    arguments = parser.parse_args()
+    print(f"{arguments.simulations} simulations, {arguments.unrated} unrated outputs, intervals of 95%")
+    print(f"{'world':<30}{'ratings':>8}  {'estimate':<20}{'coverage':>9}{'width':>8}{'defined':>9}")
+    corrected = []
+    for world in WORLDS:
+        for n in SIZES:
+            for name, (coverage, width, share) in simulate(world, n, arguments.unrated, arguments.simulations).items():
+                print(f"{world.name:<30}{n:>8}  {name:<20}{coverage:>9.1%}{width:>8.3f}{share:>9.1%}")
+                if name.startswith("corrected") and n >= 100:
+                    corrected.append(coverage)
+    print(f"corrected, 100 ratings and more: {min(corrected):.1%} to {max(corrected):.1%}")
+    return 0 if all(0.93 <= coverage <= 0.97 for coverage in corrected) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""The calibration of a run's judge by people's ratings, for a schedule or after an import of ratings."""
+
+from prefect import flow
+from prefect.artifacts import acreate_table_artifact
+
+from tasks.calibration import Calibration, RunCalibration, calibrate_run
+from tasks.lake import DEFAULT_LAKE, find_lake
+
+
+@flow(name="calibrate-judge", flow_run_name="judge of {run_id}")
+async def calibrate_judge(
+    run_id: str,
+    criterion: str | None = None,
+    rate_next: int = 0,
+    lake: str = DEFAULT_LAKE,
+    data: str | None = None,
+) -> RunCalibration:
+    """Correct a published run's means by the ratings of some of its outputs, and show them as an artifact."""
+    found = calibrate_run(find_lake(lake, data), run_id, criterion_id=criterion, next_count=rate_next)
+    rows = [_cells(row) for row in found.rows]
+    await acreate_table_artifact(rows, key="calibration", description=found.note or f"Calibrated means of run {run_id}")
+    return found
+
+
+def _cells(row: Calibration) -> dict[str, object]:
+    estimate = row.corrected
+    return {
+        "criterion": row.criterion_id,
+        "model": row.name,
+        "rated": row.n,
+        "judge alone": row.naive.value,
+        "corrected": estimate.value,
+        "from": estimate.ci_low,
+        "to": estimate.ci_high,
+        "ratings to halve it": row.more_count,
+        "note": row.note or estimate.reason,
+    }

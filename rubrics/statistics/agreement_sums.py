@@ -1,0 +1,173 @@
+"""What agreement is made of: sums over units, of a sample and of all its resamples at once.
+
+Units with the same ratings are one kind; a resample says how often each kind was drawn, and each sum is a product of
+those counts with what one unit of the kind adds.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rubrics.statistics.correlation import Pairs
+from rubrics.statistics.icc import OneWaySums, TwoWaySums
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Units by what was said of them. levels, scores: (rater, kind), NaN where missing. counts: (kind,), units."""
+
+    levels: Floats
+    scores: Floats
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSums:
+    """What the statistics of levels need, of each table.
+
+    agreement: (table,), mean share of agreeing pairs. shares: (table, level). coincidences: (table, level, level).
+    """
+
+    agreement: Floats
+    shares: Floats
+    coincidences: Floats
+
+
+def count_kinds(levels: Floats, scores: Floats) -> Kinds:
+    """Put equal units together. levels, scores: (rater, unit), NaN where missing, at the same places."""
+    keys = np.zeros(levels.shape[1], dtype=np.int64)
+    for row in (*levels, *(score for level, score in zip(levels, scores, strict=True) if not _is_same(level, score))):
+        values, codes = np.unique(np.where(np.isnan(row), -np.inf, row), return_inverse=True)
+        _, keys = np.unique(keys * values.size + codes, return_inverse=True)
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    return Kinds(levels[:, first], scores[:, first], counts)
+
+
+def _is_same(levels: Floats, scores: Floats) -> bool:
+    """Whether a rater's scores are those of the levels, as they are without probabilities."""
+    return levels is scores or np.array_equal(levels, scores, equal_nan=True)
+
+
+# -------- all raters among themselves
+def level_sums(kinds: Kinds, scale: Floats, weights: Floats) -> LevelSums:
+    """Sums over units of any number of ratings. scale: (level,). weights: (table, kind), how often each is drawn."""
+    counts = (kinds.levels[:, :, None] == scale).sum(axis=0).astype(np.float64)  # (kind, level)
+    sizes = counts.sum(axis=1)
+    is_rated, is_paired = sizes > 0, sizes > 1
+    partners = np.maximum(sizes - 1.0, 1.0)
+    agreeing = (counts * (counts - 1.0)).sum(axis=1) / (np.maximum(sizes, 1.0) * partners) * is_paired
+    shares = counts / np.maximum(sizes, 1.0)[:, None]
+    rated = np.maximum(weights @ is_rated, 1e-300)
+    paired = np.maximum(weights @ is_paired, 1e-300)
+    shared = counts * (is_paired / partners)[:, None]
+    if len(weights) == 1:  # of many units, the product below would hold a table a unit
+        coincidences = ((shared * weights[0][:, None]).T @ counts)[None]
+    else:
+        coincidences = np.tensordot(weights, shared[:, :, None] * counts[:, None, :], axes=1)
+    diagonal = np.einsum("kl,lm->klm", weights @ shared, np.eye(scale.size))
+    return LevelSums((weights @ agreeing) / paired, (weights @ shares) / rated[:, None], coincidences - diagonal)
+
+
+def one_way_sums(kinds: Kinds, weights: Floats) -> OneWaySums:
+    """Sums over the units of two and more ratings."""
+    chosen = (~np.isnan(kinds.scores)).sum(axis=0) > 1
+    scores, drawn = kinds.scores[:, chosen], weights[:, chosen]
+    sizes = (~np.isnan(scores)).sum(axis=0).astype(np.float64)
+    totals, squares = np.nansum(scores, axis=0), np.nansum(np.square(scores), axis=0)
+    parts = (np.ones_like(sizes), sizes, np.square(sizes), totals, squares, np.square(totals) / np.maximum(sizes, 1.0))
+    return OneWaySums(*(drawn @ part for part in parts))
+
+
+def two_way_sums(kinds: Kinds, weights: Floats) -> TwoWaySums:
+    """Sums over the units that every rater rated."""
+    chosen = ~np.isnan(kinds.scores).any(axis=0)
+    scores, drawn = kinds.scores[:, chosen], weights[:, chosen]
+    between = np.square(scores.sum(axis=0)) / len(scores)
+    squares = np.square(scores).sum(axis=0)
+    return TwoWaySums(drawn.sum(axis=1), drawn @ scores.T, drawn @ squares, drawn @ between)
+
+
+def interval_sums(kinds: Kinds, weights: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """The arguments of `interval_alpha`."""
+    sums = one_way_sums(kinds, weights)
+    chosen = (~np.isnan(kinds.scores)).sum(axis=0) > 1
+    scores = kinds.scores[:, chosen]
+    sizes = (~np.isnan(scores)).sum(axis=0)
+    totals, squares = np.nansum(scores, axis=0), np.nansum(np.square(scores), axis=0)
+    disagreement = 2.0 * (sizes * squares - np.square(totals)) / np.maximum(sizes - 1, 1)
+    return weights[:, chosen] @ disagreement, sums.ratings, sums.total, sums.squares
+
+
+# -------- one side against the other
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The pairs of the first rater with each of the others, unit by unit. All arrays: (pair,), but counts (kind,)."""
+
+    kinds: Places  # of the pair's unit
+    own_levels: Floats
+    other_levels: Floats
+    own_scores: Floats
+    other_scores: Floats
+    counts: NDArray[np.int64]
+
+
+def paired_sides(kinds: Kinds) -> Sides:
+    """Pair the first rater of some kinds of units with each other one."""
+    others, places = np.nonzero(~np.isnan(kinds.scores[0]) & ~np.isnan(kinds.scores[1:]))
+    return Sides(
+        places,
+        kinds.levels[0, places],
+        kinds.levels[1:][others, places],
+        kinds.scores[0, places],
+        kinds.scores[1:][others, places],
+        kinds.counts,
+    )
+
+
+def side_tables(sides: Sides, scale: Floats, weights: Floats) -> Floats:
+    """Counts of the own level by the other one: (table, level, level)."""
+    own, others = (np.searchsorted(scale, levels) for levels in (sides.own_levels, sides.other_levels))
+    cells = _weighed(weights, sides.kinds, own * scale.size + others, scale.size**2)
+    return cells.reshape(-1, scale.size, scale.size)
+
+
+def side_level_sums(tables: Floats) -> LevelSums:
+    """The sums of `level_sums`, each pair a unit. tables: (table, level, level)."""
+    totals = np.maximum(tables.sum(axis=(1, 2)), 1e-300)
+    shares = (tables.sum(axis=1) + tables.sum(axis=2)) / (2.0 * totals[:, None])
+    coincidences = tables + tables.transpose(0, 2, 1)
+    return LevelSums(np.trace(tables, axis1=1, axis2=2) / totals, shares, coincidences)
+
+
+def side_pairs(sides: Sides, weights: Floats) -> Pairs:
+    """The distinct pairs of scores, with how often each weighting has them."""
+    scores = np.stack([sides.own_scores, sides.other_scores])
+    distinct, places = np.unique(scores, axis=1, return_inverse=True)
+    return Pairs(distinct[0], distinct[1], _weighed(weights, sides.kinds, places.ravel(), distinct.shape[1]))
+
+
+def pair_two_way_sums(pairs: Pairs) -> TwoWaySums:
+    """The sums of `two_way_sums`, each pair a unit of two raters."""
+    units = pairs.weights.sum(axis=1)
+    of_raters = np.stack([pairs.sums(pairs.own), pairs.sums(pairs.others)], axis=1)
+    squares = pairs.sums(np.square(pairs.own) + np.square(pairs.others))
+    return TwoWaySums(units, of_raters, squares, pairs.sums(np.square(pairs.own + pairs.others) / 2.0))
+
+
+def pair_one_way_sums(sums: TwoWaySums) -> OneWaySums:
+    """The same sums with nothing said of who rated."""
+    return OneWaySums(
+        sums.units, 2.0 * sums.units, 4.0 * sums.units, sums.of_raters.sum(axis=1), sums.squares, sums.between
+    )
+
+
+def _weighed(weights: Floats, kinds: Places, cells: Places, cell_count: int) -> Floats:
+    """How often each cell is drawn, (table, cell). kinds, cells: (pair,), where each pair belongs."""
+    if len(weights) == 1:
+        return np.bincount(cells, weights=weights[0][kinds], minlength=cell_count).astype(np.float64)[None]
+    found = np.bincount(kinds * cell_count + cells, minlength=weights.shape[1] * cell_count)
+    return weights @ found.reshape(weights.shape[1], cell_count).astype(np.float64)

@@ -1,0 +1,48 @@
+"""Krippendorff's alpha, for any number of raters and missing ratings, by four metrics.
+
+Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability". The package `krippendorff` does the same for one
+table at a time, under the GPL; here a bootstrap's thousand tables are one product of matrices.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rubrics.statistics.kappa import ratio
+
+Floats = NDArray[np.float64]
+METRICS = ("nominal", "ordinal", "interval", "ratio")
+
+
+def krippendorff_alpha(coincidences: Floats, scale: Floats, metric: str) -> Floats:
+    """Alpha from matrices of coincidences.
+
+    coincidences: (table, level, level): each unit of m ratings adds to each cell the pairs of that kind over m - 1.
+    scale: (level,), the levels' scores, ascending. metric: one of `METRICS`. Returns (table,), at most 1, NaN where all
+    ratings are equal or there are no pairs.
+    """
+    totals = coincidences.sum(axis=2)
+    distances = _squared_distances(totals, scale, metric)
+    observed = (coincidences * distances).sum(axis=(1, 2))
+    expected = (totals[:, :, None] * totals[:, None, :] * distances).sum(axis=(1, 2))
+    return 1.0 - ratio(observed * (totals.sum(axis=1) - 1.0), expected)
+
+
+def interval_alpha(observed: Floats, counts: Floats, sums: Floats, squares: Floats) -> Floats:
+    """Alpha by the interval metric from sums, for scores of any number of values.
+
+    All arrays: (table,). observed: the sum over units of the squared differences of their ordered pairs over m - 1.
+    counts, sums, squares: of the ratings in units of two and more. Returns (table,).
+    """
+    expected = 2.0 * (counts * squares - np.square(sums))
+    return 1.0 - ratio(observed * (counts - 1.0), expected)
+
+
+def _squared_distances(totals: Floats, scale: Floats, metric: str) -> Floats:
+    """(table or 1, level, level). totals: (table, level), how often each level was given."""
+    if metric == "ordinal":
+        ranks = np.cumsum(totals, axis=1) - totals / 2
+        return np.square(ranks[:, :, None] - ranks[:, None, :])
+    differences = scale[:, None] - scale[None, :]
+    if metric == "ratio":
+        return np.square(np.nan_to_num(ratio(differences, scale[:, None] + scale[None, :])))[None]
+    return (np.square(differences) if metric == "interval" else (differences != 0).astype(np.float64))[None]

@@ -1,0 +1,268 @@
+"""The mean that people would give, from few of their ratings and many of a judge's scores.
+
+PPI++ (Angelopoulos, Duchi and Zrnic 2023) takes the judge's mean and corrects it by what its scores were off where
+people rated, as far as the judge is worth it. It needs the rated outputs to be a random part of all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rubrics.statistics.intervals import (
+    LEVEL,
+    SCORES,
+    SPREAD_TOLERANCE,
+    UNKNOWN,
+    Interval,
+    Mean,
+    measure_mean,
+    rate_interval,
+    student_t,
+)
+
+Floats = NDArray[np.float64]
+Levels = tuple[float, float]
+LEAST_RATED = 3  # two values and the weight of the judge
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """An estimated mean in 0..1. None where it is undefined, or its interval; reason: why."""
+
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    reason: str | None
+
+    @property
+    def width(self) -> float | None:
+        """Of the interval."""
+        return None if self.ci_low is None or self.ci_high is None else self.ci_high - self.ci_low
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """The outputs that people rated and the judge scored, and those that the judge alone scored; all scores in 0..1.
+
+    ratings, judged: (rated,), the same outputs. unrated: (unrated,), the judge's scores. cases, unrated_cases: what
+    each output answers, where a case may have several; None where each is a case of its own.
+    """
+
+    ratings: Floats
+    judged: Floats
+    unrated: Floats
+    cases: ArrayLike | None = None
+    unrated_cases: ArrayLike | None = None
+
+    @property
+    def n(self) -> int:
+        """Outputs that people rated."""
+        return int(self.ratings.size)
+
+    @property
+    def total(self) -> int:
+        """All outputs."""
+        return int(self.ratings.size + self.unrated.size)
+
+
+def naive_mean(rated: Rated, level: float = LEVEL) -> Estimate:
+    """The judge's mean over all outputs, as if it never erred."""
+    every = np.concatenate([rated.judged, rated.unrated])
+    cases = None
+    if rated.cases is not None and rated.unrated_cases is not None:
+        cases = np.concatenate([np.asarray(rated.cases), np.asarray(rated.unrated_cases)])
+    return _told(
+        float(every.mean()) if every.size else None, student_t(every, clusters=cases, bounds=SCORES, level=level)
+    )
+
+
+def rated_mean(rated: Rated, levels: Levels | None = None, level: float = LEVEL) -> Estimate:
+    """People's mean over the outputs that they rated, without the judge.
+
+    levels: the scores of a criterion's two levels; ratings that are all one of them get Wilson's interval, others t.
+    """
+    if not rated.n:
+        return Estimate(None, None, None, "found no rated outputs")
+    value = float(rated.ratings.mean())
+    if levels is None or not np.isin(rated.ratings, levels).all():
+        return _told(value, student_t(rated.ratings, clusters=rated.cases, bounds=SCORES, level=level))
+    low, high = levels
+    rate = rate_interval(rated.ratings == high, clusters=rated.cases, level=level)
+    return _told(value, Interval(low + (high - low) * rate.low, low + (high - low) * rate.high))
+
+
+def judge_weight(rated: Rated) -> float:
+    """How far PPI++ follows the judge, 0..1: its power-tuned lambda, for a mean.
+
+    The covariance of ratings and scores over (1 + n / N) times the variance of all scores; 0 where too few are rated,
+    where all are, and where the judge's scores say nothing or the contrary.
+    """
+    if rated.n < LEAST_RATED or not rated.unrated.size:
+        return 0.0
+    return _weight(rated.ratings, rated.judged, np.ones(rated.n), rated.unrated)
+
+
+def corrected_mean(rated: Rated, levels: Levels | None = None, level: float = LEVEL) -> Estimate:
+    """The PPI++ mean: weight x the judge's mean of what is unrated + the mean of rating - weight x score.
+
+    The interval is Student's, with the degrees of Welch and Satterthwaite: normal quantiles are too narrow under some
+    200 ratings. The residuals' variance has n - 2 below it, as the weight is fitted too. levels: the scores of a
+    criterion's two levels; the interval then has one more rating, spread over the four cells of rating and score
+    (Perks 1947): errors too rare to have been seen would make it too narrow. Where the judge gets no weight it is
+    `rated_mean`.
+    """
+    if rated.n < LEAST_RATED:
+        return Estimate(None, None, None, f"found {rated.n} rated outputs, expected {LEAST_RATED} or more")
+    weight = judge_weight(rated)
+    if weight == 0.0:
+        return rated_mean(rated, levels, level)
+    value = weight * rated.unrated.mean() + (rated.ratings - weight * rated.judged).mean()
+    interval = _corrected_interval(rated, levels, level)
+    return _told(float(np.clip(value, SCORES.low, SCORES.high)), interval)
+
+
+def _corrected_interval(rated: Rated, levels: Levels | None, level: float) -> Interval:
+    from scipy.special import stdtrit
+
+    residuals = measure_mean(rated.ratings - judge_weight(rated) * rated.judged, rated.cases)
+    others = measure_mean(rated.unrated, rated.unrated_cases)
+    if residuals.unit_count < LEAST_RATED or others.unit_count < 2 or (residuals.is_constant and levels is None):
+        return UNKNOWN
+    ratings, judged, counts = rated.ratings, rated.judged, np.ones(rated.n)
+    if levels is not None:
+        ratings = np.append(ratings, np.repeat(levels, 2))
+        judged = np.append(judged, np.tile(levels, 2))
+        counts = np.append(counts, np.full(4, 1.0 / 4.0))
+    weight, n = _weight(ratings, judged, counts, rated.unrated), counts.sum()
+    errors = ratings - weight * judged
+    centre = float(counts @ errors / n)
+    variance = float(counts @ np.square(errors - centre) / (n - 2.0) / n) * _design_effect(residuals)
+    judged_variance = (weight * others.standard_error) ** 2
+    df = residuals.df - 1.0
+    total = variance + judged_variance
+    degrees = total**2 / (variance**2 / df + judged_variance**2 / others.df)
+    margin = float(stdtrit(degrees, (1 + level) / 2)) * sqrt(total)
+    centre += weight * others.mean
+    return Interval(centre - margin, centre + margin).clipped(SCORES)
+
+
+def _weight(ratings: Floats, judged: Floats, counts: Floats, unrated: Floats) -> float:
+    """Lambda, with ratings and scores that count more or less than once each."""
+    n = counts.sum()
+    every = np.append(judged, unrated)
+    variance = float(np.cov(every, aweights=np.append(counts, np.ones(unrated.size)), ddof=0))
+    if sqrt(variance) <= SPREAD_TOLERANCE:
+        return 0.0
+    means = counts @ ratings / n, counts @ judged / n
+    covariance = counts @ ((ratings - means[0]) * (judged - means[1])) / (n - 1.0)
+    return float(np.clip(covariance / ((1.0 + n / unrated.size) * variance), 0.0, 1.0))
+
+
+def _design_effect(mean: Mean) -> float:
+    """How many times larger the clusters make the variance of a mean; at least 1."""
+    plain = mean.sd**2 / mean.n
+    return (
+        1.0 if mean.unit_count == mean.n or plain <= SPREAD_TOLERANCE**2 else max(1.0, mean.standard_error**2 / plain)
+    )
+
+
+def rogan_gladen_mean(rated: Rated, levels: Levels, level: float = LEVEL) -> Estimate:
+    """The mean on a criterion of two levels by the judge's sensitivity and specificity (Rogan and Gladen 1978).
+
+    levels: the two levels' scores, ascending. A rating counts to the nearer level; one half way between, of raters who
+    differ, counts nowhere. The interval is that of Lang and Reiczigel (2014), eqs. 6 to 17, for two error rates
+    estimated from the rated outputs and a share from the others.
+    """
+    low, high = levels
+    middle = (low + high) / 2.0
+    is_told = np.abs(rated.ratings - middle) > SPREAD_TOLERANCE
+    is_high, is_judged_high = rated.ratings[is_told] > middle, rated.judged[is_told] > middle
+    counts = (int(is_high.sum()), int((~is_high).sum()), int(rated.unrated.size))
+    if not all(counts):
+        found = f"{counts[0]} and {counts[1]} outputs rated at the two levels and {counts[2]} unrated"
+        return Estimate(None, None, None, f"found {found}, expected some of each")
+    sensitivity = float(is_judged_high[is_high].mean())
+    specificity = float((~is_judged_high[~is_high]).mean())
+    share = float((rated.unrated > middle).mean())
+    if sensitivity + specificity <= 1.0:
+        return Estimate(None, None, None, "the judge is no better than chance: sensitivity + specificity is 1 or less")
+    value = (share + specificity - 1.0) / (sensitivity + specificity - 1.0)
+    interval = _lang_reiczigel((share, counts[2]), (sensitivity, counts[0]), (specificity, counts[1]), level)
+    ends = Interval(*(low + (high - low) * end for end in (interval.low, interval.high)))
+    return _told(low + (high - low) * float(np.clip(value, 0.0, 1.0)), ends)
+
+
+def ratings_to_halve(rated: Rated, levels: Levels | None = None, level: float = LEVEL) -> tuple[int | None, str | None]:
+    """How many more ratings would halve the interval of `corrected_mean`, or None and why.
+
+    With n of M outputs rated its variance is s^2 ((1 - r^2) / n + r^2 / M), s the ratings' standard deviation, r their
+    correlation with the scores: what the unrated outputs can not tell, and what no rating can.
+    """
+    estimate = corrected_mean(rated, levels, level)
+    if estimate.width is None:
+        return None, estimate.reason
+    variance = rated.ratings.var(ddof=1)
+    if sqrt(variance) <= SPREAD_TOLERANCE:
+        return None, "the ratings are all equal"
+    explained = 0.0 if judge_weight(rated) == 0.0 else float(np.corrcoef(rated.ratings, rated.judged)[0, 1]) ** 2
+    width_of = _widths(float(variance), explained, rated.total, level)
+    target = width_of(rated.n) / 2.0
+    if width_of(rated.total) > target:
+        share = width_of(rated.total) / width_of(rated.n)
+        return None, f"with all {rated.total:,} outputs rated it would still be {share:.0%} as wide"
+    low, high = rated.n, rated.total  # the width of low is over the target, that of high is not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if width_of(middle) <= target else (middle, high)
+    return high - rated.n, None
+
+
+def selection_shift(rated: Rated) -> float | None:
+    """How many standard errors the judge's mean of the rated outputs is off that of the others; None where unknown.
+
+    Far from 0 the rated outputs are no random part of all, and neither `rated_mean` nor `corrected_mean` holds.
+    """
+    sides = [measure_mean(rated.judged, rated.cases), measure_mean(rated.unrated, rated.unrated_cases)]
+    error = sqrt(sum(side.standard_error**2 for side in sides)) if all(side.unit_count > 1 for side in sides) else 0.0
+    return None if error <= SPREAD_TOLERANCE else (sides[0].mean - sides[1].mean) / error
+
+
+def _widths(variance: float, explained: float, total: int, level: float) -> Callable[[int], float]:
+    from scipy.special import stdtrit
+
+    def width_of(n: int) -> float:
+        quantile = float(stdtrit(n - 2.0, (1 + level) / 2))
+        return 2.0 * quantile * sqrt(variance * ((1.0 - explained) / n + explained / total))
+
+    return width_of
+
+
+def _lang_reiczigel(
+    share: tuple[float, int], sensitivity: tuple[float, int], specificity: tuple[float, int], level: float
+) -> Interval:
+    """The interval on a prevalence in 0..1. Each argument: a rate and the number of outputs it is of."""
+    from scipy.special import ndtri
+
+    z = float(ndtri((1 + level) / 2))
+    p, n = (share[0] * share[1] + z * z / 2.0) / (share[1] + z * z), share[1] + z * z
+    se, sp = ((rate * count + 1.0) / (count + 2.0) for rate, count in (sensitivity, specificity))
+    youden = se + sp - 1.0
+    if youden <= 0.0:
+        return UNKNOWN
+    prevalence = (p + sp - 1.0) / youden
+    se_part, sp_part = se * (1.0 - se) / (sensitivity[1] + 2.0), sp * (1.0 - sp) / (specificity[1] + 2.0)
+    shift = 2.0 * z * z * (prevalence * se_part - (1.0 - prevalence) * sp_part)
+    variance = p * (1.0 - p) / n + prevalence**2 * se_part + (1.0 - prevalence) ** 2 * sp_part
+    margin = z * sqrt(variance) / youden
+    return Interval(prevalence + shift - margin, prevalence + shift + margin).clipped(SCORES)
+
+
+def _told(value: float | None, interval: Interval) -> Estimate:
+    if value is None:
+        return Estimate(None, None, None, "found no scores, expected some")
+    if not interval.is_known:
+        return Estimate(value, None, None, "too few outputs to tell how sure it is")
+    return Estimate(value, interval.low, interval.high, None)

@@ -1,0 +1,69 @@
+"""Intraclass correlations: how much of the scores' variance is the units' and not the raters'.
+
+Shrout and Fleiss (1979): (1,1) each unit has its own raters; (2,1) the raters are a sample of raters; (3,1) they are
+all that there are, and their severity is forgiven. The k forms are of the mean of the raters.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rubrics.statistics.kappa import ratio
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class OneWaySums:
+    """Sums over units with ratings of their own. All arrays: (table,), units counted as often as they are drawn."""
+
+    units: Floats
+    ratings: Floats
+    squared_sizes: Floats  # sum of m^2, m ratings of a unit
+    total: Floats
+    squares: Floats
+    between: Floats  # sum of (sum of a unit)^2 / m
+
+
+@dataclass(frozen=True, slots=True)
+class TwoWaySums:
+    """Sums over units that each rater rated. All arrays: (table,), but of_raters (table, rater)."""
+
+    units: Floats
+    of_raters: Floats
+    squares: Floats
+    between: Floats  # sum of (sum of a unit)^2 / k, k raters
+
+
+def one_way_correlations(sums: OneWaySums) -> tuple[Floats, Floats]:
+    """ICC(1,1) and ICC(1,k): each (table,), NaN where nothing varies.
+
+    Units may have different numbers of ratings: k is then k0 of the unbalanced one-way analysis of variance.
+    """
+    df = sums.units - 1.0
+    overall = ratio(np.square(sums.total), sums.ratings)
+    mean_between = ratio(sums.between - overall, df)
+    mean_within = ratio(sums.squares - sums.between, sums.ratings - sums.units)
+    size = ratio(sums.ratings - ratio(sums.squared_sizes, sums.ratings), df)
+    difference = mean_between - mean_within
+    return ratio(difference, mean_between + (size - 1.0) * mean_within), ratio(difference, mean_between)
+
+
+def two_way_correlations(sums: TwoWaySums) -> tuple[Floats, Floats, Floats, Floats]:
+    """ICC(2,1), ICC(2,k), ICC(3,1), ICC(3,k): each (table,), NaN where nothing varies."""
+    units, raters = sums.units, sums.of_raters.shape[1]
+    overall = ratio(np.square(sums.of_raters.sum(axis=1)), units * raters)
+    of_units = sums.between - overall
+    of_raters = ratio(np.square(sums.of_raters).sum(axis=1), units) - overall
+    mean_units = ratio(of_units, units - 1.0)
+    mean_raters = of_raters / (raters - 1.0)
+    mean_errors = ratio(sums.squares - overall - of_units - of_raters, (units - 1.0) * (raters - 1.0))
+    difference = mean_units - mean_errors
+    severity = ratio(mean_raters - mean_errors, units)
+    return (
+        ratio(difference, mean_units + (raters - 1.0) * mean_errors + raters * severity),
+        ratio(difference, mean_units + severity),
+        ratio(difference, mean_units + (raters - 1.0) * mean_errors),
+        ratio(difference, mean_units),
+    )

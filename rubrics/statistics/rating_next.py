@@ -1,0 +1,48 @@
+"""Which outputs to rate next: spread over the judge's scores in the shares that they have among all outputs.
+
+Rating first where the judge is unsure would teach more about the judge, but make the rated outputs unlike the others,
+and the mean wrong. Here each output of a score has the same chance, so intervals stay right; and as each score is there
+with its share, what chance would have added to the mean is gone (Cochran 1977, proportional stratified sampling).
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MOST_SCORES = 10  # strata a group; more different scores are put in as many steps of equal size
+
+Floats = NDArray[np.float64]
+
+
+def rate_next(scores: Floats, is_rated: NDArray[np.bool_], groups: ArrayLike, count: int, seed: int = 0) -> list[int]:
+    """The places of the outputs to rate next, at most count, so that each first part of the list is balanced too.
+
+    scores: (output,), the judge's. is_rated: (output,). groups: (output,), such as the model: each gets its share.
+    What is rated already counts: a score with fewer ratings than its share gets more now.
+    """
+    if not scores.size or count < 1:
+        return []
+    strata = _strata(scores, groups)
+    rng = np.random.default_rng(seed)
+    rated_counts = np.bincount(strata[is_rated], minlength=strata.max() + 1)
+    shares = np.bincount(strata) / strata.size
+    order = rng.permutation(scores.size)
+    order = order[~is_rated[order]]
+    order = order[np.argsort(strata[order], kind="stable")]
+    within = np.arange(order.size) - np.searchsorted(strata[order], strata[order], side="left")
+    # The sample size at which an output's turn comes: its stratum's share is used up by those before it.
+    turns = (rated_counts[strata[order]] + within + 0.5) / shares[strata[order]]
+    chosen: list[int] = order[np.argsort(turns, kind="stable")][:count].tolist()
+    return chosen
+
+
+def _strata(scores: Floats, groups: ArrayLike) -> NDArray[np.intp]:
+    distinct = np.unique(scores)
+    if distinct.size > MOST_SCORES:
+        edges = np.unique(np.quantile(scores, np.linspace(0, 1, MOST_SCORES + 1)[1:-1]))
+        steps = np.searchsorted(edges, scores, side="right")
+    else:
+        steps = np.searchsorted(distinct, scores)
+    _, codes = np.unique(np.asarray(groups), return_inverse=True)
+    _, strata = np.unique(codes.ravel() * (MOST_SCORES + 1) + steps, return_inverse=True)
+    found: NDArray[np.intp] = strata.ravel()
+    return found

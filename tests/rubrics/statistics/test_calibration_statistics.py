@@ -1,0 +1,177 @@
+"""Calibrated means: against worked numbers, a plain second way, and where too little is known."""
+
+import numpy as np
+import pytest
+
+from rubrics.statistics.calibration import (
+    Rated,
+    corrected_mean,
+    judge_weight,
+    naive_mean,
+    rated_mean,
+    ratings_to_halve,
+    rogan_gladen_mean,
+    selection_shift,
+)
+
+LEVELS = (0.0, 1.0)
+
+
+def drawn(n=100, unrated=1_000, noise=0.1, seed=1):
+    """Scores a tenth too high, beside noisy ratings around 0.5."""
+    rng = np.random.default_rng(seed)
+    ratings = np.clip(rng.normal(0.5, 0.15, n + unrated), 0, 1)
+    scores = np.clip(ratings + 0.1 + rng.normal(0, noise, n + unrated), 0, 1)
+    return Rated(ratings[:n], scores[:n], scores[n:])
+
+
+def counted(high_high, high_low, low_high, low_low, unrated_high, unrated_low):
+    """Two levels: rated high and judged high, rated high and judged low, and so on."""
+    ratings = np.repeat([1.0, 1.0, 0.0, 0.0], [high_high, high_low, low_high, low_low])
+    judged = np.repeat([1.0, 0.0, 1.0, 0.0], [high_high, high_low, low_high, low_low])
+    return Rated(ratings, judged, np.repeat([1.0, 0.0], [unrated_high, unrated_low]))
+
+
+# -------- the corrected mean
+def test_the_corrected_mean_is_the_formula_of_the_paper():
+    # f: 0, 1, 0, 1 and 6 of 8; y: 0, 1, 0, 0. cov(y, f) = 1/6; var(f) over all 12 = 8/12 x 4/12 = 2/9
+    # lambda = 1/6 / ((1 + 4/8) x 2/9) = 1/2; mean = 1/2 x 6/8 + 1/4 - 1/2 x 1/2 = 3/8
+    rated = Rated(np.array([0.0, 1, 0, 0]), np.array([0.0, 1, 0, 1]), np.repeat([1.0, 0.0], [6, 2]))
+    assert (judge_weight(rated), corrected_mean(rated).value) == pytest.approx((0.5, 0.375))
+
+
+def test_a_good_judge_makes_the_interval_narrower_than_ratings_alone():
+    rated = drawn(noise=0.03)
+    assert corrected_mean(rated).width < 0.5 * rated_mean(rated).width
+
+
+def test_the_judges_bias_is_taken_out():
+    rated = drawn(noise=0.03)
+    assert naive_mean(rated).value == pytest.approx(0.6, abs=0.02)
+    assert corrected_mean(rated).value == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_judge_that_says_the_contrary_gets_no_weight():
+    rated = drawn()
+    contrary = Rated(rated.ratings, 1 - rated.judged, 1 - rated.unrated)
+    assert judge_weight(contrary) == 0.0
+    assert corrected_mean(contrary) == rated_mean(contrary)
+
+
+def test_a_judge_that_never_changes_gets_no_weight():
+    constant = Rated(drawn().ratings, np.ones(100), np.ones(1_000))
+    assert (judge_weight(constant), corrected_mean(constant)) == (0.0, rated_mean(constant))
+
+
+def test_where_all_is_rated_the_judge_is_not_asked():
+    rated = drawn(unrated=0)
+    assert (judge_weight(rated), corrected_mean(rated)) == (0.0, rated_mean(rated))
+
+
+def test_two_levels_without_an_error_seen_still_have_a_width():
+    found = corrected_mean(counted(28, 0, 0, 2, 900, 100), LEVELS)
+    assert 0.01 < found.width < 0.4
+
+
+def test_outputs_of_one_case_are_not_taken_for_independent():
+    rated = drawn(n=60, unrated=600)
+    copied = Rated(*(np.repeat(each, 4) for each in (rated.ratings, rated.judged, rated.unrated)))
+    cases, unrated_cases = np.repeat(np.arange(60), 4), np.repeat(np.arange(600), 4)
+    clustered = Rated(copied.ratings, copied.judged, copied.unrated, cases, unrated_cases)
+    assert corrected_mean(copied).width < 0.6 * corrected_mean(clustered).width
+    assert corrected_mean(clustered).width == pytest.approx(corrected_mean(rated).width, rel=0.05)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_too_few_ratings_correct_nothing_and_say_so(n):
+    found = corrected_mean(drawn(n=n))
+    assert (found.value, found.ci_low) == (None, None)
+    assert found.reason == f"found {n} rated outputs, expected 3 or more"
+
+
+def test_no_ratings_leave_the_judge_alone():
+    nobody = drawn(n=0)
+    assert naive_mean(nobody).value == pytest.approx(nobody.unrated.mean())
+    assert rated_mean(nobody).value is None
+
+
+def test_half_of_all_intervals_of_fifty_percent_hold_the_mean():
+    # 400 draws: the count is Binomial(400, 1/2), within 4 standard deviations of 10
+    held = 0
+    for seed in range(400):
+        found = corrected_mean(drawn(n=40, unrated=400, seed=seed), level=0.5)
+        held += found.ci_low <= 0.5 <= found.ci_high
+    assert 160 <= held <= 240
+
+
+# -------- Rogan and Gladen
+def test_the_prevalence_and_its_interval_are_those_of_lang_and_reiczigel():
+    # Rates 0.9 of 100 and 0.8 of 100, a share of 0.34 of 200: (0.34 + 0.8 - 1) / (0.9 + 0.8 - 1) = 0.2. By hand:
+    # n' = 203.8415, p' = 69.92073 / 203.8415 = 0.343015; se' = 91/102, sp' = 81/102; prev' = 0.137133 / 0.686275
+    found = rogan_gladen_mean(counted(90, 10, 20, 80, 68, 132), LEVELS)
+    p, se, sp, z = 69.92073 / 203.84146, 91 / 102, 81 / 102, 1.959964
+    prevalence = (p + sp - 1) / (se + sp - 1)
+    errors = se * (1 - se) / 102, sp * (1 - sp) / 102
+    shift = 2 * z**2 * (prevalence * errors[0] - (1 - prevalence) * errors[1])
+    variance = p * (1 - p) / 203.84146 + prevalence**2 * errors[0] + (1 - prevalence) ** 2 * errors[1]
+    margin = z * variance**0.5 / (se + sp - 1)
+    expected = (0.2, prevalence + shift - margin, prevalence + shift + margin)
+    assert (found.value, found.ci_low, found.ci_high) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_perfect_judge_is_believed():
+    assert rogan_gladen_mean(counted(50, 0, 0, 50, 300, 100), LEVELS).value == pytest.approx(0.75)
+
+
+def test_other_scores_than_0_and_1_are_stretched():
+    rated = counted(50, 0, 0, 50, 300, 100)
+    halved = Rated(0.25 + rated.ratings / 2, 0.25 + rated.judged / 2, 0.25 + rated.unrated / 2)
+    assert rogan_gladen_mean(halved, (0.25, 0.75)).value == pytest.approx(0.25 + 0.75 / 2)
+
+
+def test_a_judge_no_better_than_chance_has_no_prevalence():
+    found = rogan_gladen_mean(counted(20, 20, 20, 20, 50, 50), LEVELS)
+    assert (found.value, found.reason[:40]) == (None, "the judge is no better than chance: sens")
+
+
+def test_a_level_that_nobody_gave_leaves_the_error_rate_unknown():
+    assert rogan_gladen_mean(counted(20, 2, 0, 0, 50, 50), LEVELS).reason.startswith("found 22 and 0 outputs rated")
+
+
+def test_raters_who_are_evenly_split_count_nowhere():
+    rated = counted(50, 0, 0, 50, 300, 100)
+    split = Rated(np.append(rated.ratings, 0.5), np.append(rated.judged, 1.0), rated.unrated)
+    assert rogan_gladen_mean(split, LEVELS) == rogan_gladen_mean(rated, LEVELS)
+
+
+# -------- how many more, and whom
+def test_a_useless_judge_takes_about_four_times_the_ratings():
+    # t of 98 degrees is 1.984, of some 400 it is 1.966: (1.966 / 1.984)^2 x 400 = 393 in all, and 300 or so more
+    rated = drawn(unrated=100_000)
+    useless = Rated(rated.ratings, np.zeros(100), np.zeros(100_000))
+    more, reason = ratings_to_halve(useless)
+    assert (more, reason) == (pytest.approx(293, abs=3), None)
+
+
+def test_so_many_more_ratings_do_halve_it():
+    rng = np.random.default_rng(3)
+    ratings = rng.random(4_000)
+    scores = np.clip(ratings + rng.normal(0, 0.4, ratings.size), 0, 1)
+    first = Rated(ratings[:100], scores[:100], scores[100:])
+    n = 100 + (ratings_to_halve(first)[0] or 0)
+    later = Rated(ratings[:n], scores[:n], scores[n:])
+    assert corrected_mean(later).width == pytest.approx(corrected_mean(first).width / 2, rel=0.1)
+
+
+def test_what_no_rating_can_halve_is_said():
+    more, reason = ratings_to_halve(drawn(n=100, unrated=100))
+    assert more is None
+    assert reason.startswith("with all 200 outputs rated it would still be ")
+
+
+def test_rated_outputs_that_are_unlike_the_others_are_seen():
+    rng = np.random.default_rng(4)
+    scores = rng.random(400)
+    lowest = np.sort(scores)[:50]
+    assert abs(selection_shift(Rated(lowest, lowest, np.sort(scores)[50:]))) > 3
+    assert abs(selection_shift(Rated(scores[:50], scores[:50], scores[50:]))) < 3

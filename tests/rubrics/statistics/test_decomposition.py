@@ -1,0 +1,90 @@
+"""The parts of a mean difference: worked by hand, adding up whatever is scored, turning with the sides."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rubrics.statistics.decomposition import PairedScores, decompose, uniform
+
+LEVELS = st.sampled_from([0.0, 0.5, 1.0])
+GAPPED = st.one_of(st.none(), LEVELS)
+
+
+def table(weights: list[float], of_a: list[list[float | None]], of_b: list[list[float | None]]) -> PairedScores:
+    """Scores of pairs, (pair, criterion) each, in long form."""
+    pair_count, criterion_count = len(of_a), len(weights)
+    flat = [np.array(side, dtype=np.float64).ravel() for side in (of_a, of_b)]
+    pairs = np.repeat(np.arange(pair_count), criterion_count)
+    criteria = np.tile(np.arange(criterion_count), pair_count)
+    given_weights = np.tile(np.array(weights, dtype=np.float64), pair_count)
+    return PairedScores(pairs, criteria, given_weights, *flat, pair_count, criterion_count)
+
+
+def overall(weights: list[float], rows: list[list[float | None]], *, is_skipped: bool) -> np.ndarray:
+    """The overall scores, worked out one by one."""
+    scores = []
+    for row in rows:
+        known = [(weight, score) for weight, score in zip(weights, row, strict=True) if score is not None]
+        base = sum(max(weight, 0) for weight in ([weight for weight, _ in known] if is_skipped else weights))
+        scores.append(sum(weight * score for weight, score in known) / base if base else np.nan)
+    return np.array(scores)
+
+
+def test_each_part_is_the_weighted_change_over_the_weights():
+    # weights 3 and 1: (0.75 x 0.5, 0.25 x -1) = 0.375, -0.25
+    found = decompose(table([3, 1], [[0.0, 1.0]], [[0.5, 0.0]]), np.array([0.125]))
+    assert found.parts.tolist() == [0.375, -0.25]
+    assert (found.difference, found.remainder) == (0.125, 0.0)
+
+
+def test_uniform_weights_count_each_criterion_alike():
+    found = decompose(uniform(table([3, 1], [[0.0, 1.0]], [[0.5, 0.0]])), np.array([-0.25]))
+    assert found.parts.tolist() == [0.25, -0.5]
+
+
+def test_a_penalty_that_is_met_more_often_takes_away():
+    # points 4 and -2: the penalty's part is -2 x 1 / 4
+    found = decompose(table([4, -2], [[1.0, 0.0]], [[1.0, 1.0]]), np.array([-0.5]))
+    assert found.parts.tolist() == [0.0, -0.5]
+
+
+def test_what_a_gap_does_is_the_remainder():
+    # B lacks the second: skipped, its score is 1 / 1, not a gain of any criterion
+    found = decompose(table([1, 1], [[1.0, 0.0]], [[1.0, None]]), np.array([0.5]), is_skipped=True)
+    assert (found.parts.tolist(), found.remainder) == ([0.0, 0.0], 0.5)
+
+
+def test_without_pairs_nothing_is_known():
+    assert np.isnan(decompose(table([1.0], [], []), np.empty(0)).difference)
+
+
+@given(
+    st.lists(st.sampled_from([-2.0, 0.5, 1.0, 3.0]), min_size=2, max_size=4).filter(lambda found: max(found) > 0),
+    st.data(),
+)
+def test_parts_add_up_and_nothing_is_left_over_where_all_is_scored(weights, data):
+    rows = st.lists(st.lists(LEVELS, min_size=len(weights), max_size=len(weights)), min_size=3, max_size=3)
+    of_a, of_b = data.draw(rows), data.draw(rows)
+    change = overall(weights, of_b, is_skipped=False) - overall(weights, of_a, is_skipped=False)
+    found = decompose(table(weights, of_a, of_b), change)
+    assert found.remainder == 0.0
+    assert found.parts.sum() == pytest.approx(change.mean(), abs=1e-12)
+
+
+@given(st.booleans(), st.data())
+def test_parts_and_remainder_add_up_and_turn_with_the_sides_whatever_is_missing(is_skipped, data):
+    weights = [1.0, 2.0, 1.0]
+    rows = st.lists(st.tuples(LEVELS, GAPPED, GAPPED).map(list), min_size=3, max_size=3)
+    scores = table(weights, data.draw(rows), data.draw(rows))
+    sides = [side.reshape(3, 3).tolist() for side in (scores.scores_a, scores.scores_b)]
+    known = [[[None if np.isnan(score) else score for score in row] for row in side] for side in sides]
+    change = overall(weights, known[1], is_skipped=is_skipped) - overall(weights, known[0], is_skipped=is_skipped)
+    found = decompose(scores, change, is_skipped=is_skipped)
+    assert found.parts.sum() + found.remainder == pytest.approx(change.mean(), abs=1e-12)
+    turned = decompose(
+        replace(scores, scores_a=scores.scores_b, scores_b=scores.scores_a), -change, is_skipped=is_skipped
+    )
+    assert turned.parts == pytest.approx(-found.parts)

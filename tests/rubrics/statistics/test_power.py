@@ -1,0 +1,54 @@
+"""Power against the tables of Cohen and against simulation."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from rubrics.statistics.power import detectable_effect, minimal_effect, needed_n, power_of
+
+
+@pytest.mark.parametrize(("effect", "n"), [(0.2, 394), (0.5, 64), (0.8, 26)])
+def test_two_groups_need_the_n_of_cohens_table(effect, n):
+    # Cohen (1992), A power primer, table 2: 393, 64, 26 at alpha 0.05 and power 0.80; exact for 0.2 is 394 (G*Power)
+    assert needed_n(effect, 1.0, is_paired=False) == n
+
+
+@pytest.mark.parametrize(("effect", "n"), [(0.2, 199), (0.5, 34), (0.8, 15)])
+def test_pairs_need_the_n_of_g_power(effect, n):
+    # Faul et al. (2007), G*Power 3, means: difference from constant, two-sided, alpha 0.05, power 0.80
+    assert needed_n(effect, 1.0) == n
+
+
+def test_what_n_can_find_is_what_needs_n():
+    effect = detectable_effect(0.3, 200)
+    assert power_of(effect, 0.3, 200) == pytest.approx(0.8, abs=1e-9)
+    assert needed_n(effect * 1.0001, 0.3) == 200
+
+
+def test_the_power_is_how_often_a_simulated_difference_is_found():
+    drawn = np.random.default_rng(1).normal(0.4, 1.0, (20_000, 30))
+    found = (scipy.stats.ttest_1samp(drawn, 0.0, axis=1).pvalue < 0.05).mean()
+    assert power_of(0.4, 1.0, 30) == pytest.approx(found, abs=0.01)
+
+
+def test_the_power_of_no_difference_is_alpha():
+    assert power_of(0.0, 1.0, 20, alpha=0.1) == pytest.approx(0.1)
+
+
+def test_a_direction_makes_no_difference():
+    assert power_of(-0.3, 1.0, 50) == power_of(0.3, 1.0, 50)
+
+
+@pytest.mark.parametrize(("sd", "n"), [(1.0, 1), (0.0, 10), (float("nan"), 10)])
+def test_too_few_or_no_spread_have_no_power(sd, n):
+    assert np.isnan(power_of(0.5, sd, n))
+    assert np.isnan(detectable_effect(sd, n))
+
+
+def test_a_huge_n_is_answered():
+    assert power_of(0.003, 1.0, 3_000_000) == pytest.approx(0.9993, abs=1e-3)
+    assert needed_n(1e-9, 1.0) is None
+
+
+def test_an_unknown_standard_error_finds_nothing_known():
+    assert np.isnan(minimal_effect(float("nan"), 5.0))
