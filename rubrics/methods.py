@@ -10,6 +10,7 @@ _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
 Mode = Literal["strict", "loose"]  # how a check reads an output
 MOST_EXAMPLES = 8  # of a judged criterion: each is sent with every request
 FUNCTION_PATTERN = rf"^{_DOTTED}:{_DOTTED}$"
+Penalty = Annotated[float, Field(ge=0, le=100)]
 
 
 class CheckMethod(Frozen):
@@ -67,6 +68,8 @@ class JudgeMethod(Frozen):
     """at most 8 outputs judged before, each with `output`, `level` (its id), and maybe `prompt` and `rationale`"""
     can_abstain: bool = False
     """`true`: the judge may say that it can't tell; the verdict is then unscored, with the reason `abstained`"""
+    prefer: Literal["human", "judge"] = "judge"
+    """`human`: an output that people rated on this criterion is scored by them, and the judge is not asked"""
 
 
 class RatingsMethod(Frozen):
@@ -74,6 +77,8 @@ class RatingsMethod(Frozen):
 
     type: Literal["ratings"]
     """`ratings`"""
+    penalties: Annotated[dict[str, Penalty], Field(min_length=1)] | None = None
+    """severity: the points, out of 100, that an error of it takes; the errors of a trajectory rate this criterion"""
 
 
 class ClaimsMethod(Frozen):

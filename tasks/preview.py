@@ -1,17 +1,17 @@
 """The dry run: what an evaluation would ask and cost, with nothing left behind."""
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from rubrics.errors import InputError
 from tasks.case_criteria import refuse_no_criteria, write_case_criteria
-from tasks.feedback import plan_feedback
+from tasks.feedback_plans import add_feedback
 from tasks.ingest import Ingested
-from tasks.judging.panels import writer_of
 from tasks.plan import RunPlan, plan_run
 from tasks.reading import dataset_folders
-from tasks.request import EvaluationRequest, check_request
+from tasks.request import EvaluationRequest, check_request, read_request_ratings
+from tasks.scoring.preferred import has_preferred
+from tasks.scoring.ratings import match_ratings
 from tasks.steps import ingest_request
 from tasks.workspace import RunFolder
 
@@ -23,6 +23,9 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
         run_folder = RunFolder(Path(folder) / "preview")
         ingested = ingest_request(request, checked.rubric, checked.files, run_folder)
         refuse_no_criteria(checked.rubric, write_case_criteria(run_folder, ingested.shards))
+        if has_preferred(checked.rubric) and checked.lake.exists:
+            ratings = read_request_ratings(request, checked.rubric, checked.files)
+            match_ratings(checked.lake, run_folder, ingested.shards, ratings)
         planned = plan_run(
             checked.lake,
             run_folder,
@@ -30,11 +33,10 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
             checked.judge,
             ingested.shards,
             ingested.output_count,
+            is_preview=True,
             folders=dataset_folders(checked.files),
         )
-        if request.feedback:
-            texts = plan_feedback(writer_of(checked.judge) if checked.judge else None, checked.rubric, ingested)
-            planned = replace(planned, criteria=(*planned.criteria, texts))
+        planned = add_feedback(planned, request.feedback, checked.judge, checked.rubric, ingested)
     return ingested, planned
 
 

@@ -17,10 +17,12 @@ from tasks.files import write_parquet, write_text
 from tasks.ingest import Ingested
 from tasks.lake import commit
 from tasks.quality import read_findings
+from tasks.rating_store import insert_ratings
 from tasks.recording import write_recording
 from tasks.report import write_report
 from tasks.rubric_versions import keep_rubric
 from tasks.runs import Run, is_published, replace_findings, replace_row, run_row
+from tasks.sql_text import quoted
 from tasks.summary import RunSummary, summarise
 from tasks.timings import process_cpu_s
 from tasks.workspace import RunFolder
@@ -74,15 +76,13 @@ def _remove_unpublished_files(run: Run) -> None:
 
 
 def conclude_run(run: Run) -> RunSummary:
-    """Write the report and the recording of a published run and tidy its folder; the same command begins a new run."""
+    """Write the report and the recording of a published run; the same command begins a new run."""
     folder = run.folder
     if run.request.record is not None:
         write_recording(run.lake, folder, Path(run.request.record))
     summary = summarise(run.lake, run.run_id)
     write_report(run.lake, summary, folder.report_file)
     write_text(folder.published_file, json.dumps(summary.as_json(), default=str))
-    for name in ("shards", "plan", "verdicts", "collected", "opinions", "case_criteria", "marts"):
-        shutil.rmtree(folder.path / name, ignore_errors=True)
     return summary
 
 
@@ -150,22 +150,7 @@ def _insert_parquet(connection: duckdb.DuckDBPyConnection, table: str, file: Pat
 
 
 def _insert_ratings(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:
-    """Keep the ratings of the run's file, each once: the same rating from another path is the same rating."""
-    if not folder.ratings_file.exists():
-        return
-    key = ("output_id", "criterion_id", "rater", "level_id", "score", "notes", "rated_at")
-    is_same = " and ".join(f"kept.{name} is not distinct from given.{name}" for name in key)
-    given_key = ", ".join(f"given.{name}" for name in key)
-    connection.execute("set threads = 1")  # more would mix up the lines, and of a rater's ratings the later counts
-    connection.execute(
-        f"""
-        insert into ratings by name
-        select given.* exclude (is_from_file, line)
-        from read_parquet(?) as given anti join ratings as kept on {is_same}
-        where given.is_from_file
-        qualify row_number() over (partition by {given_key} order by given.line desc) = 1
-        order by given.line
-        """,
-        [str(folder.ratings_file)],
-    )
-    connection.execute("reset threads")
+    """Keep the ratings of the run's file, each once."""
+    if folder.ratings_file.exists():
+        file = quoted(str(folder.ratings_file))
+        insert_ratings(connection, f"(select * exclude (is_from_file) from read_parquet('{file}') where is_from_file)")

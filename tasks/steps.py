@@ -7,6 +7,7 @@ from rubrics.judging.feedback import FEEDBACK_CRITERION_ID
 from rubrics.model import Rubric
 from tasks.case_criteria import methods_used, refuse_no_criteria, taken_ids, write_case_criteria
 from tasks.feedback import write_feedback
+from tasks.feedback_plans import add_feedback
 from tasks.ingest import Ingested, ingest_outputs
 from tasks.judging.member_sessions import Session
 from tasks.judging.panels import writer_of
@@ -15,6 +16,7 @@ from tasks.plan import RunPlan, plan_run
 from tasks.progress import reporter
 from tasks.request import EvaluationRequest, read_request_ratings
 from tasks.runs import Run
+from tasks.scoring.preferred import has_preferred
 from tasks.scoring.ratings import match_ratings
 from tasks.timings import timed
 from tasks.workspace import RunFolder
@@ -67,11 +69,13 @@ def plan_judgments(run: Run, ingested: Ingested) -> RunPlan:
         own_count = write_case_criteria(run.folder, ingested.shards)
         refuse_no_criteria(run.rubric, own_count)
         ratings = read_request_ratings(run.request, run.rubric, run.files)
-        if ratings is not None or "ratings" in methods_used(run.rubric, own_count):
+        is_rated = "ratings" in methods_used(run.rubric, own_count) or has_preferred(run.rubric)
+        if ratings is not None or is_rated:
             unmatched_count = match_ratings(run.lake, run.folder, ingested.shards, ratings)
         planned = plan_run(
             run.lake, run.folder, run.rubric, run.judge, ingested.shards, ingested.output_count, folders=run.folders
         )
+        planned = add_feedback(planned, run.request.feedback, run.judge, run.rubric, ingested)
         timing.row_count = ingested.output_count
     reporter().end("plan")
     return replace(planned, unmatched_rating_count=unmatched_count, own_count=own_count)

@@ -224,11 +224,11 @@ def judgment_shape(labels: Collection[str], style: PromptStyle) -> dict[str, Any
 def criterion_digest(criterion: Criterion) -> str:
     """Hash what bears on the reply: description, levels in the order shown, and the method's own keys.
 
-    Weight, threshold, category, gate, name and the levels' scores (but for the order they give) are not in it: changing
-    them asks nothing again. 32 hex digits.
+    Weight, threshold, category, gate, name, `prefer` and the levels' scores (but for the order they give) are not in
+    it: changing them asks nothing again. 32 hex digits.
     """
     levels = [[level.id, level.label, level.description, list(level.indicators)] for level in criterion.ranked_levels]
-    said = _method_of(criterion).model_dump(exclude_defaults=True, exclude={"type", "max_tokens"})
+    said = _method_of(criterion).model_dump(exclude_defaults=True, exclude={"type", "max_tokens", "prefer"})
     # Keys left at their defaults are not in it: a criterion without them keeps the digest it had before there were any.
     shown = [criterion.description, levels, _method_of(criterion).max_tokens, *([said] if said else [])]
     return hashlib.blake2b(json.dumps(shown, ensure_ascii=False).encode(), digest_size=16).hexdigest()

@@ -17,7 +17,8 @@ from tasks.progress import reporter
 from tasks.scoring.case_criteria import score_case_criteria
 from tasks.scoring.checks import score_check, stored_columns
 from tasks.scoring.functions import FUNCTION_COLUMNS, score_function
-from tasks.scoring.judge import score_judge, score_without_judge
+from tasks.scoring.judge import judge_outputs, score_judge, score_without_judge
+from tasks.scoring.preferred import prefers_people, score_preferred
 from tasks.scoring.ratings import score_ratings
 from tasks.scoring.schema import score_schema
 from tasks.scoring.setup import ScoringSetup
@@ -90,9 +91,18 @@ def _score(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: i
 
 
 def _judged(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
-    if setup.judged is None:
-        return score_without_judge(setup.folder.run_id, criterion, _read_columns(shard).column("output_id"))
-    return score_judge(setup.folder, criterion, shard, shard_index, setup.judged, timing)
+    output_ids, judged = _read_columns(shard).column("output_id"), setup.judged
+    if not prefers_people(criterion):
+        if judged is None:
+            return score_without_judge(setup.folder.run_id, criterion, output_ids)
+        return score_judge(setup.folder, criterion, shard, shard_index, judged, timing)
+
+    def judge_others(others: pa.ChunkedArray) -> pa.Table:
+        if judged is None:
+            return score_without_judge(setup.folder.run_id, criterion, others)
+        return judge_outputs(setup.folder, [(criterion, others)], criterion.id, shard, shard_index, judged, timing)
+
+    return score_preferred(setup.folder.run_id, criterion, output_ids, setup.folder.ratings_file, judge_others)
 
 
 def _read_columns(shard: str, *names: str) -> pa.Table:

@@ -1,0 +1,161 @@
+"""The columns that say which output is rated, by whom and when, under the names that files have for them."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from rubrics.importers.ratings.shapes import Misfit, Naming, Row, Slot
+from rubrics.importers.texts import printable
+from rubrics.plain_words import shown
+
+LONGEST_NAME = 1_000  # characters of an id, a model or a rater
+LONGEST_NOTES = 100_000
+LARGEST_SAMPLE_INDEX = 2**31 - 1
+EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+
+# The first that a row has counts.
+COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
+    "output_id": ("output_id",),
+    "case_id": ("case_id",),
+    "model": ("model",),
+    "checkpoint": ("checkpoint",),
+    "sample_index": ("sample_index",),
+    "name": ("trace_id", "instance_id", "id"),
+    "rater": ("rater", "annotator", "annotator_id", "user_id", "user", "worker_id"),
+    "rated_at": ("rated_at", "timestamp", "annotated_at", "updated_at", "created_at"),
+    "notes": ("notes", "comment", "comments"),
+    "criterion_id": ("criterion_id", "criterion"),
+    "level_id": ("level_id",),
+    "score": ("score",),
+    "value": ("rating", "value"),
+}
+MAPPED = tuple(column for column in COLUMN_NAMES if column != "name")
+_MOMENT = TypeAdapter(datetime)
+_DIGITS = re.compile(r"[0-9]{1,10}(\.0+)?")
+
+
+def map_fault(columns: Mapping[str, str]) -> str | None:
+    """What is wrong with a column map (gradebook's -> the file's); None where nothing is."""
+    for column, name in columns.items():
+        if column not in MAPPED:
+            turned = f"; {name}={column} says it the other way round" if name in MAPPED else ""
+            return f"--map {column}={name}: found {column}, expected one of {', '.join(MAPPED)}{turned}"
+    return None
+
+
+def names_of(column: str, naming: Naming) -> tuple[str, ...]:
+    """What a file may call a column; one name alone where it is mapped."""
+    return (naming.columns[column],) if column in naming.columns else COLUMN_NAMES[column]
+
+
+def known_columns(naming: Naming) -> set[str]:
+    """Every name that means a column and no criterion."""
+    return {name for column in COLUMN_NAMES for name in names_of(column, naming)}
+
+
+def cell_of(column: str, row: Row, naming: Naming) -> Any:
+    """The value of a column; None where the row has none, or an empty text."""
+    return next((row[name] for name in names_of(column, naming) if row.get(name) not in (None, "")), None)
+
+
+def read_slot(row: Row, naming: Naming) -> Slot:
+    """Which output a row is about. Raises `Misfit`."""
+    texts = {column: name_text(column, cell_of(column, row, naming)) for column in ("output_id", "case_id", "model")}
+    slot = Slot(
+        **texts,
+        checkpoint=name_text("checkpoint", cell_of("checkpoint", row, naming)),
+        sample_index=_sample_index(cell_of("sample_index", row, naming)),
+        name=None if texts["output_id"] or texts["case_id"] else name_text("trace_id", cell_of("name", row, naming)),
+    )
+    if not (slot.output_id or slot.case_id or slot.name):
+        raise Misfit("found no output_id, case_id or trace_id, expected one; --map case_id=COLUMN names another column")
+    return slot
+
+
+def read_rater(row: Row, naming: Naming) -> str:
+    """Who rated. Raises `Misfit`."""
+    rater = name_text("rater", cell_of("rater", row, naming)) or naming.rater
+    if rater is None:
+        expected = "expected a value; --map rater=COLUMN names another column, --rater NAME the one person"
+        raise Misfit(f"rater: found nothing, {expected}")
+    return rater
+
+
+def read_moment(row: Row, naming: Naming) -> datetime | None:
+    """When it was rated; without a zone it is UTC. Raises `Misfit`."""
+    return moment(cell_of("rated_at", row, naming))
+
+
+def moment(value: Any) -> datetime | None:
+    """A date and time, UTC where it has no zone. Raises `Misfit`."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        found = _MOMENT.validate_python(value)
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValidationError, ValueError, OverflowError):
+        raise Misfit(f"rated_at: found {words_of(value)}, expected a date and time") from None
+    if not EARLIEST <= found < LATEST:
+        raise Misfit(f"rated_at: found the year {found.year}, expected {EARLIEST.year} to {LATEST.year - 1}")
+    return found
+
+
+def read_notes(row: Row, naming: Naming) -> str | None:
+    """What the rater wrote. Raises `Misfit`."""
+    return notes_text(cell_of("notes", row, naming))
+
+
+def notes_text(value: Any) -> str | None:
+    """A text, or the texts of a list with a line each; None where there is none. Raises `Misfit`."""
+    texts = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(text, str) for text in texts):
+        raise Misfit(f"notes: found {words_of(value)}, expected text")
+    text = "\n".join(part for part in texts if part.strip())
+    if len(text) > LONGEST_NOTES:
+        raise Misfit(f"notes: found {len(text):,} characters, expected at most {LONGEST_NOTES:,}")
+    return text or None
+
+
+def name_text(column: str, value: Any) -> str | None:
+    """A name as text; a whole number is one too. Raises `Misfit`."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise Misfit(f"{column}: found {words_of(value)}, expected text or a whole number")
+    try:
+        text = str(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        raise Misfit(f"{column}: found {words_of(value)}, expected a name") from None
+    if not text.strip() or len(text) > LONGEST_NAME:
+        found = f"found {len(text):,} characters" if text.strip() else "found blank text"
+        raise Misfit(f"{column}: {found}, expected a name of at most {LONGEST_NAME:,}")
+    return text
+
+
+def words_of(value: Any) -> str:
+    """A value for a message, without half characters and without the words about YAML."""
+    return printable(str(value).lower() if isinstance(value, bool) else shown(value))
+
+
+def refuse_repeated(names: Iterable[str], what: str) -> None:
+    """Raise `Misfit` where the same name comes twice: which one counts would be a guess."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise Misfit(f"{what}: found {name!r} twice, expected it once")
+        seen.add(name)
+
+
+def _sample_index(value: Any) -> int | None:
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value.partition(".")[0])
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_SAMPLE_INDEX:
+        raise Misfit(f"sample_index: found {words_of(value)}, expected a whole number of 0 to {LARGEST_SAMPLE_INDEX}")
+    return value

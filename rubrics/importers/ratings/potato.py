@@ -1,0 +1,66 @@
+"""Potato's annotations: {"scheme": {"criterion": "4"}}, the numbers as text.
+
+The schemes stand beside the ids of the row, or within `label_annotations` or `annotations`. Lines of `rubric_eval`
+with `criteria_ratings`, and those of `trajectory_eval`, are read too.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rubrics.importers.ratings.columns import (
+    notes_text,
+    read_moment,
+    read_notes,
+    read_rater,
+    read_slot,
+    refuse_repeated,
+    words_of,
+)
+from rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet
+from rubrics.importers.ratings.sheets import is_rated_trace, read_json_row
+from rubrics.importers.ratings.trajectory import is_trajectory
+
+HOLDERS = ("label_annotations", "annotations")
+NO_SCHEMES = frozenset(
+    {"rubric", "data", "metadata", "meta", "span_annotations", "behavioral_data", "link_annotations"}
+)
+NOTES = "notes"
+
+
+def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet]:
+    """The sheet of a line. Raises `Misfit`."""
+    if is_rated_trace(row) or is_trajectory(row):
+        return read_json_row(row, naming, left_out)
+    marks: list[Mark] = []
+    notes = [read_notes(row, naming)]
+    for scheme, values in _schemes(row):
+        for name, value in values.items():
+            if name == NOTES and not naming.is_criterion(NOTES):
+                notes.append(notes_text(value or None))
+            else:
+                marks.append(_mark(scheme, name, value))
+    if not marks:
+        raise Misfit('found no scheme, expected one such as {"scheme": {"criterion": "4"}}')
+    refuse_repeated((mark.criterion for mark in marks), "criterion")
+    words = "\n".join(text for text in notes if text) or None
+    return [Sheet(read_slot(row, naming), read_rater(row, naming), read_moment(row, naming), words, tuple(marks))]
+
+
+def has_schemes(row: Row) -> bool:
+    """Whether a row looks like Potato's: some scheme holds criteria with a text or a number each."""
+    return any(
+        values and not any(isinstance(each, dict | list) for each in values.values()) for _, values in _schemes(row)
+    )
+
+
+def _schemes(row: Row) -> Iterator[tuple[str, Row]]:
+    holder = next((row[name] for name in HOLDERS if isinstance(row.get(name), dict)), None)
+    for scheme, values in (row if holder is None else holder).items():
+        if isinstance(values, dict) and (holder is not None or scheme not in NO_SCHEMES):
+            yield scheme, values
+
+
+def _mark(scheme: str, name: str, value: Any) -> Mark:
+    if isinstance(value, dict | list):
+        raise Misfit(f"{scheme}.{name}: found {words_of(value)}, expected a rating")
+    return Mark(name, value)

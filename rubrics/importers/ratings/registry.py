@@ -1,0 +1,34 @@
+"""The formats that ratings are read from, by name, and how one is known by its first row."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rubrics.importers.ratings.label_studio import is_task, read_task
+from rubrics.importers.ratings.potato import has_schemes, read_potato_row
+from rubrics.importers.ratings.scale import read_scale_task
+from rubrics.importers.ratings.shapes import LeftOut, Naming, Row, Sheet
+from rubrics.importers.ratings.sheets import is_rated_trace, read_json_row
+from rubrics.importers.ratings.tables import is_long, read_table_row
+from rubrics.importers.ratings.trajectory import is_trajectory
+
+# (row, how the file names things, what is left out) -> sheets; raises `Misfit`
+ReadRow = Callable[[Row, Naming, LeftOut], Sequence[Sheet]]
+READERS: Mapping[str, ReadRow] = {
+    "potato": read_potato_row,
+    "scale": read_scale_task,
+    "csv": read_table_row,
+    "label-studio": read_task,
+    "jsonl": read_json_row,
+}
+FORMAT_NAMES = tuple(READERS)
+
+
+def guess_format(row: Row, naming: Naming) -> str:
+    """The format that a row of JSON is most likely in; one of `FORMAT_NAMES` without csv."""
+    if isinstance(row.get("threads"), list):
+        return "scale"
+    if is_task(row):
+        return "label-studio"
+    if is_rated_trace(row) or is_trajectory(row) or is_long(row, naming):
+        return "jsonl"
+    is_flat = any(naming.is_criterion(name) for name in row)
+    return "potato" if has_schemes(row) and not is_flat else "jsonl"

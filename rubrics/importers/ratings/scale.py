@@ -1,0 +1,33 @@
+"""The annotations of Scale's contributors: a task, its responses, and a rating of each by criterion.
+
+A task is read as the import of its rows and criteria reads it, so the case of a rating is the case of that import.
+"""
+
+import json
+from collections.abc import Sequence
+
+from rubrics.errors import RubricError
+from rubrics.importers.ratings.columns import moment
+from rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet, Slot
+from rubrics.importers.scale.importing import read_scale
+
+_OUTPUT = ("case_id", "model", "sample_index")
+
+
+def read_scale_task(row: Row, _naming: Naming, _left_out: LeftOut) -> Sequence[Sheet]:
+    """A sheet a response and rater. Raises `Misfit` with the first fault of the task."""
+    try:
+        ratings = read_scale(json.dumps(row), "task").ratings
+    except RubricError as error:
+        raise Misfit("; ".join(fault.message for fault in error.faults[:3])) from None
+    sheets: dict[tuple[object, ...], list[Row]] = {}
+    for rating in ratings:
+        sheets.setdefault((*(rating.get(name) for name in _OUTPUT), rating["rater"]), []).append(rating)
+    return [_sheet(marks) for marks in sheets.values()]
+
+
+def _sheet(ratings: Sequence[Row]) -> Sheet:
+    first = ratings[0]
+    slot = Slot(case_id=first["case_id"], model=first["model"], sample_index=first.get("sample_index"))
+    marks = tuple(Mark(rating["criterion_id"], rating["level_id"], "level") for rating in ratings)
+    return Sheet(slot, first["rater"], moment(first.get("rated_at")), None, marks)

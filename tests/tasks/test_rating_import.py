@@ -1,0 +1,351 @@
+"""Ratings imported: matched to outputs of the lake, graded by a rubric, kept once, beside what was refused."""
+
+import gzip
+import json
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rubrics.errors import InputError, LakeError, RatingsError
+from rubrics.library import parse_rubric
+from rubrics.model import Rubric
+from rubrics.outputs import SHARD_SCHEMA
+from tasks import rating_sheets, rating_sources
+from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from tasks.rating_import import RatingImport, import_ratings
+from tasks.rating_sheets import RatingFile
+from tasks.rating_store import count_ratings, find_ratings
+
+RUBRIC = parse_rubric(
+    """
+id: rated
+version: 1.0.0
+criteria:
+  - id: tone
+    name: Tone of voice
+    description: Is it kind?
+    method: {type: judge}
+    levels: [{id: bad, score: 0}, {id: okay, score: 0.5}, {id: good, score: 1}]
+  - id: clarity
+    description: Is it clear?
+    method: {type: ratings}
+    scale: {min: 1, max: 5}
+  - id: steps
+    description: Are the steps right?
+    method: {type: ratings, penalties: {minor: 2, major: 30, critical: 80}}
+    levels: [{id: wrong, score: 0}, {id: right, score: 1}]
+overall: {scale: {min: 1, max: 5}}
+""",
+    "rubric.yaml",
+)
+OWN = [{"id": "rubric_0_criteria_0", "description": "Names a tree.", "method": {"type": "ratings"}}]
+OWN[0]["levels"] = [{"id": "major_issues", "score": 0}, {"id": "minor_issues", "score": 0.5}]
+OWN[0]["levels"] += [{"id": "no_issues", "score": 1}]
+OUTPUTS = [("o1", "c1", "m", None), ("o2", "c2", "m", "1"), ("o3", "c2", "m", "2"), ("o4", "c3", "m", None)]
+WHO = {"trace_id": "c1", "annotator": "anna"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A lake with four outputs, and a folder for files of ratings."""
+
+    path: Path
+    lake: Lake
+    rubric: Rubric = field(default=RUBRIC)
+
+    def write(self, rows: Any, name: str = "ratings.jsonl") -> Path:
+        text = rows if isinstance(rows, str) else "".join(json.dumps(row) + "\n" for row in rows)
+        (self.path / name).write_text(text, encoding="utf-8")
+        return self.path / name
+
+    def take(self, rows: Any, name: str = "ratings.jsonl", is_dry: bool = False, **settings: Any) -> RatingImport:
+        file = RatingFile(self.write(rows, name), **({"max_bad_rate": 0.9} | settings))
+        return import_ratings(self.lake, self.rubric, file, is_dry=is_dry)
+
+    def query(self, text: str) -> list[tuple[Any, ...]]:
+        with connect(self.lake, read_only=True) as connection:
+            return connection.execute(text).fetchall()
+
+    def kept(self) -> list[tuple[Any, ...]]:
+        return self.query("select output_id, criterion_id, rater, level_id, score, notes from ratings order by all")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with outputs, made once and copied."""
+    path = tmp_path_factory.mktemp("made")
+    lake = find_lake(f"sqlite:{path}/catalog.sqlite")
+    prepare_lake(lake)
+    rows = [
+        {"output_id": o, "case_id": c, "model": m, "checkpoint": k, "sample_index": 0, "output": o}
+        for o, c, m, k in OUTPUTS
+    ]
+    rows[3]["criteria"] = json.dumps(OWN)
+    table = pa.Table.from_pylist(rows, schema=SHARD_SCHEMA)
+
+    def add(connection: Any, _version: int) -> None:
+        connection.register("given", table)
+        connection.execute("insert into outputs by name from given")
+        connection.execute("insert into runs (run_id, status) values ('first', 'published')")
+        connection.execute("insert into output_scores (run_id, output_id) values ('first', 'o2')")
+
+    commit(lake, "outputs", add)
+    return path
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Place:
+    shutil.copytree(made, tmp_path / "lake")
+    return Place(tmp_path, find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite"))
+
+
+def rated(**ratings: Any) -> dict[str, Any]:
+    return WHO | {"rubric": {"criteria_ratings": ratings}}
+
+
+# -------- what is kept
+def test_a_rating_is_kept_with_its_level_score_and_notes(place):
+    place.take([rated(clarity=4) | {"notes": "short"}])
+    assert place.kept() == [("o1", "clarity", "anna", "4", 0.75, "short")]  # (4 - 1) / (5 - 1)
+
+
+def test_the_same_file_again_adds_nothing(place):
+    rows = [rated(clarity=4), rated(clarity=9)]
+    first, second = place.take(rows), place.take(rows)
+    assert (first.new_count, second.new_count, second.version) == (1, 0, None)
+    assert (len(place.kept()), place.query("select count(*) from quarantine")) == (1, [(1,)])
+
+
+def test_a_dry_run_counts_and_writes_nothing(place):
+    imported = place.take([rated(clarity=4), rated(clarity=9)], is_dry=True)
+    assert (imported.new_count, imported.bad_count, imported.version) == (1, 1, None)
+    assert (place.kept(), place.query("from quarantine")) == ([], [])
+
+
+def test_what_does_not_apply_is_counted_and_not_kept(place):
+    assert place.take([rated(clarity=4, tone="n/a")]).missing_count == 1
+    assert [row[1] for row in place.kept()] == ["clarity"]
+
+
+def test_the_notes_of_a_sheet_stand_at_its_overall_row(place):
+    row = WHO | {"rubric": {"criteria_ratings": {"clarity": 4}, "overall": 5, "notes": "fine"}}
+    place.take([row])
+    assert [(row[1], row[5]) for row in place.kept()] == [("clarity", None), ("overall", "fine")]
+
+
+def test_a_criterion_is_known_by_its_name_too(place):
+    place.take([rated(**{"tone of voice": "good"})])
+    assert place.kept()[0][1] == "tone"
+
+
+# -------- which output
+@pytest.mark.parametrize(
+    ("slot", "output"),
+    [
+        ({"trace_id": "o3"}, "o3"),
+        ({"output_id": "o3"}, "o3"),
+        ({"case_id": "c2", "model": "m", "checkpoint": 2}, "o3"),
+        ({"trace_id": "c2", "checkpoint": "1"}, "o2"),
+    ],
+)
+def test_an_output_is_found_by_its_id_or_its_case(place, slot, output):
+    place.take([slot | {"rater": "a", "clarity": 4}])
+    assert [row[0] for row in place.kept()] == [output]
+
+
+@pytest.mark.parametrize(
+    ("slot", "words"),
+    [
+        ({"case_id": "c2"}, "case_id c2: found 2 outputs, expected one: name model, checkpoint"),
+        ({"case_id": "c9"}, "case_id c9: found no such output in the lake"),
+        ({"output_id": "o1", "model": "other"}, "output_id o1, model other: found no such output"),
+    ],
+)
+def test_an_output_that_is_not_one_is_refused(place, slot, words):
+    imported = place.take([slot | {"rater": "a", "clarity": 4}, rated(clarity=3)])
+    assert words in imported.faults[0]
+
+
+def test_a_run_says_which_of_several_outputs_is_meant(place):
+    place.take([{"case_id": "c2", "rater": "a", "clarity": 4}], run_id="first")
+    assert [row[0] for row in place.kept()] == ["o2"]
+
+
+def test_an_unknown_run_is_refused(place):
+    with pytest.raises(InputError, match="--run other: found no such run"):
+        place.take([rated(clarity=4)], run_id="other")
+
+
+def test_the_criteria_of_an_outputs_own_row_are_rated(place):
+    own = {"case_id": "c3", "rater": "a", "criterion": "rubric_0_criteria_0", "rating": "minor_issues"}
+    place.take([own])
+    assert place.kept() == [("o4", "rubric_0_criteria_0", "a", "minor_issues", 0.5, None)]
+
+
+def test_a_criterion_of_another_outputs_row_is_unknown(place):
+    own = {"case_id": "c1", "rater": "a", "criterion": "rubric_0_criteria_0", "rating": "minor_issues"}
+    assert (
+        "criterion: found 'rubric_0_criteria_0', expected one of tone" in place.take([own, rated(tone="bad")]).faults[0]
+    )
+
+
+def test_a_scale_task_rates_the_criteria_of_its_rows(place):
+    rating = {"id": "rubric_0_criteria_0_rating", "value": "minor_issues"}
+    response = {"role": "assistant", "source_id": "m", "content": {"text": "o4"}, "annotations": [rating]}
+    criterion = {"key": "rubric_0_criteria_0", "title": "Names a tree.", "value": "objective"}
+    asked = {"role": "user", "content": {"text": "?"}}
+    turn = {"messages": [asked, response], "annotations": [criterion]}
+    place.take(json.dumps([{"task_id": "c3", "threads": [{"turns": [turn]}]}], indent=1), "task.json")
+    assert place.kept() == [("o4", "rubric_0_criteria_0", "scale", "minor_issues", 0.5, None)]
+
+
+# -------- trajectories
+def test_a_trajectory_is_a_running_score_from_100(place):
+    errors = [
+        {"step": 2, "error_type": "tool", "severity": "minor"},
+        {"step": 5, "error_type": "fact", "severity": "major"},
+    ]
+    place.take([WHO | {"annotations": errors}])
+    notes = "step 2: tool (minor, -2); step 5: fact (major, -30)"
+    assert place.kept() == [("o1", "steps", "anna", None, 0.68, notes)]  # (100 - 2 - 30) / 100
+
+
+@pytest.mark.parametrize(("count", "score"), [(0, 1.0), (2, 0.0)])
+def test_a_running_score_lies_between_0_and_1(place, count, score):
+    place.take([WHO | {"annotations": [{"step": 1, "error_type": "x", "severity": "critical"}] * count}])
+    assert place.kept()[0][4] == score  # max(0, 100 - 2 * 80) / 100
+
+
+def test_a_severity_without_a_penalty_is_refused(place):
+    error = {"step": 1, "error_type": "x", "severity": "huge"}
+    imported = place.take([WHO | {"annotations": [error]}, WHO | {"annotations": []}])
+    assert "severity: found 'huge', expected one of minor, major, critical" in imported.faults[0]
+
+
+# -------- numbers
+def test_numbers_of_a_file_are_ranks_where_one_is_above_1(place):
+    imported = place.take([rated(tone=1), rated(tone=3) | {"annotator": "bob"}])
+    assert imported.numbers == {"tone": "rank"}
+    assert [row[3] for row in place.kept()] == ["bad", "good"]
+
+
+def test_a_file_of_ones_is_refused_until_somebody_says_what_1_means(place):
+    with pytest.raises(RatingsError, match="tone: found no number but 1"):
+        place.take([rated(tone=1)])
+    place.take([rated(tone=1)], numbers="score")
+    assert place.kept()[0][3] == "good"
+
+
+def test_a_number_can_mean_not_applicable(place):
+    text = "case_id,rater,tone,clarity\nc1,a,0,4\nc1,b,3.0,0\n"
+    assert place.take(text, "wide.csv", missing=("0",)).missing_count == 2
+    assert [(row[2], row[3]) for row in place.kept()] == [("a", "4"), ("b", "good")]
+
+
+# -------- what is refused
+def test_a_sheet_is_refused_whole_and_the_others_go_on(place):
+    imported = place.take([rated(clarity=4, tone="awful"), rated(clarity=3)])
+    assert (imported.bad_count, [row[3] for row in place.kept()]) == (1, ["3"])
+
+
+def test_a_refused_row_is_quarantined_with_its_line(place):
+    place.take([rated(clarity=4), rated(clarity=9)])
+    ((run_id, source, line, reason, row),) = place.query("from quarantine")
+    assert (run_id, Path(source).name, line) == (None, "ratings.jsonl", 2)
+    assert reason == "clarity: found 9, expected one of 1, 2, 3, 4, 5" and json.loads(row) == rated(clarity=9)
+
+
+def test_more_bad_sheets_than_the_share_refuse_all(place):
+    with pytest.raises(RatingsError, match="found 1 of 2 sheets of ratings that do not fit"):
+        place.take([rated(clarity=4), rated(clarity=9)], max_bad_rate=0.4)
+    assert (place.kept(), place.query("from quarantine")) == ([], [])
+
+
+def test_a_file_that_says_nothing_of_the_criteria_is_refused(place):
+    with pytest.raises(RatingsError, match="left out: the column other"):
+        place.take("case_id,rater,other\nc1,a,1\n", "wide.csv")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"trace_id": "c1", "annotator": "a", "clarity": 4, "clarity": 5}',
+        '{"trace_id": "c1", "annotator": "a", "clarity": NaN}',
+        '{"trace_id": "c1", "annotator": "a", "clarity": 1e999}',
+        '{"trace_id": "c1", "annotator": "a", "clarity": ' + "9" * 5000 + "}",
+        '{"trace_id": "c1", "annotator": "a", "clarity": ' + "[" * 5000 + "]" * 5000 + "}",
+        '{"trace_id": "c1", "annotator": "\\ud800", "clarity": 4}',
+        '{"trace_id": "c1", "annotator": {"a": 1}, "clarity": 4}',
+        '["c1", "a", 4]',
+        "null",
+        "{",
+    ],
+)
+def test_a_hostile_line_is_one_bad_row(place, line):
+    good = json.dumps(WHO | {"clarity": 3})
+    imported = place.take(f"{good}\n{line}\n")
+    assert (imported.bad_count, imported.new_count) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("", "a.jsonl", "found no ratings"),
+        ("[]", "a.json", "found no ratings"),
+        ("[" * 5000, "a.json", "found a nesting without measure"),
+        ('[{"a": 1} {"b": 2}]', "a.json", "found no comma"),
+        ('[{"a": 1},\n', "a.json", "the file's end"),
+        ("case_id,rater,tone,tone\n", "a.csv", "found the column tone twice"),
+        ("x", "a.parquet", "found the suffix .parquet"),
+        ("x", "a.txt", "found the suffix .txt"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(place, text, name, words):
+    with pytest.raises(RatingsError, match=words):
+        place.take(text, name)
+
+
+def test_a_packed_file_with_a_byte_order_mark_is_read(place):
+    path = place.path / "ratings.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + json.dumps(rated(clarity=4)).encode()))
+    assert import_ratings(place.lake, RUBRIC, RatingFile(path)).new_count == 1
+
+
+def test_a_list_that_is_too_long_to_hold_is_refused(place, monkeypatch):
+    monkeypatch.setattr(rating_sources, "MOST_BYTES", 100)  # 2**28 in truth: a packed file may hold any number
+    with pytest.raises(RatingsError, match="found more than 100 bytes in one JSON value"):
+        place.take("[" + " " * 100 + "]", "list.json")
+
+
+def test_more_sheets_than_fit_in_memory_are_refused(place, monkeypatch):
+    monkeypatch.setattr(rating_sheets, "MOST_SHEETS", 1)
+    with pytest.raises(RatingsError, match="found more than 1 sheets of ratings"):
+        place.take([rated(clarity=4)] * 2)
+
+
+def test_entries_of_a_list_have_the_lines_on_which_they_begin(place):
+    text = json.dumps([WHO | {"clarity": 4}, WHO | {"clarity": 9}], indent=2)
+    assert ":7: clarity: found 9" in place.take(text, "list.json").faults[0]
+
+
+def test_a_lake_that_is_not_there_is_told(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps(rated(clarity=4)))
+    with pytest.raises(LakeError, match="found no lake there"):
+        import_ratings(find_lake(f"sqlite:{tmp_path}/none.sqlite"), RUBRIC, RatingFile(tmp_path / "a.jsonl"))
+
+
+# -------- list and show
+def test_ratings_are_counted_by_rater_and_criterion(place):
+    place.take([rated(clarity=4), {"case_id": "c3", "rater": "anna", "clarity": 2}])
+    (row,) = count_ratings(place.lake)
+    assert (row["rating_count"], row["output_count"], row["mean_score"]) == (2, 2, 0.5)  # (0.75 + 0.25) / 2
+
+
+@pytest.mark.parametrize("name", ["o1", "c1"])
+def test_the_ratings_of_an_output_are_found_by_its_id_or_case(place, name):
+    place.take([rated(clarity=4)])
+    assert [row["level_id"] for row in find_ratings(place.lake, name)] == ["4"]
