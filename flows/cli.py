@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows import check_commands, cost_commands, ledger_commands, review_commands, rubric_commands
+from flows import (
+    agreement_commands,
+    check_commands,
+    compare_commands,
+    cost_commands,
+    ledger_commands,
+    power_commands,
+    ratings_commands,
+    review_commands,
+    rubric_commands,
+)
 from flows.options import (
     DEFAULT_LAKE,
     DONE,
@@ -51,10 +61,14 @@ app = typer.Typer(
 
 app.add_typer(check_commands.app, name="checks")
 app.add_typer(ledger_commands.app, name="ledger")
+app.add_typer(ratings_commands.app, name="ratings")
 app.add_typer(rubric_commands.app, name="rubric")
 app.command()(review_commands.review)
-app.command()(review_commands.compare)
+app.command()(compare_commands.compare)
+app.command()(power_commands.power)
 app.command()(cost_commands.cost)
+app.command()(agreement_commands.agreement)
+app.command()(agreement_commands.calibrate)
 
 
 class Format(StrEnum):

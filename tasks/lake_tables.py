@@ -7,6 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 import duckdb
+import yaml
 
 from rubrics.errors import RubricError
 from tasks.sql_text import quoted
@@ -16,7 +17,18 @@ if TYPE_CHECKING:
 
 NARROWED = ("output_scores", "verdicts", "case_criteria", "written_feedback")
 # Each after those that it reads. A view is worked out when somebody asks: a publication spends nothing on it.
-VIEWS = ("criterion_ladders", "verdict_lines", "mean_lines", "output_feedback", "run_feedback")
+VIEWS = (
+    "criterion_ladders",
+    "verdict_lines",
+    "mean_lines",
+    "output_feedback",
+    "run_feedback",
+    "score_history",
+    "criterion_history",
+    "latest_runs",
+    "cost_history",
+    "worst_outputs",
+)
 
 Columns = dict[tuple[str, str], str]  # (table, column) -> type, in order
 
@@ -78,6 +90,7 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
         if table not in VIEWS and (table, column) not in found:
             connection.execute(f'alter table "{quoted(table)}" add column "{quoted(column)}" {kind}')
     make_views(connection)
+    _comment(connection)
     if "rubrics" in earlier:
         if "rubric_pointers" not in earlier:
             connection.execute(_POINTERS)
@@ -93,6 +106,18 @@ def make_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Make or replace the views over the tables, each a `select` in a file of its name."""
     for view in VIEWS:
         connection.execute(f"create or replace view {view} as {_read_sql(f'views/{view}.sql')}")
+
+
+def _comment(connection: duckdb.DuckDBPyConnection) -> None:
+    """Put the words of sql/columns.yml beside the tables and columns, where other programs show them.
+
+    They alone make no lake out of date: reading them would cost each command more than it is worth.
+    """
+    for table, words in yaml.safe_load(_read_sql("columns.yml")).items():
+        kind = "view" if table in VIEWS else "table"
+        connection.execute(f"comment on {kind} {table} is '{quoted(words['description'])}'")
+        for column, meaning in words["columns"].items() if kind == "table" else ():
+            connection.execute(f"""comment on column {table}."{column}" is '{quoted(meaning)}'""")
 
 
 def narrow_to_outputs(connection: duckdb.DuckDBPyConnection, run_id: str, output_ids: Sequence[str]) -> None:

@@ -42,6 +42,11 @@ def test_all_is_scored_at_half_the_price_and_nothing_is_asked_online(evaluate, g
     assert query(gradebook, "select count(*) n from verdicts where status = 'unscored' or is_replayed") == [{"n": 0}]
 
 
+def test_a_published_run_leaves_of_its_batches_the_record(evaluate, words):
+    folder = Path("lake/runs") / evaluate(*words).json["run_id"]
+    assert [path.name for path in (folder / "batches").iterdir()] == ["record.jsonl"]
+
+
 def test_what_a_batch_leaves_is_asked_online(evaluate, gradebook, judge, words):
     judge.batches.script = ("expired",)
     finished = evaluate(*words)

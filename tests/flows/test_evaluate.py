@@ -1,6 +1,9 @@
 """`gradebook evaluate`, from files to published tables: a real flow, a real lake, a real endpoint."""
 
 import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,31 +22,82 @@ def rubric(tmp_path: Path) -> Path:
     return write_rubric(tmp_path / "rubric.yaml")
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """The first evaluation of the sample outputs: what it printed, what it asked the judge, the lake it left."""
+
+    folder: Path
+    out: str
+    err: str
+    request_count: int
+    prompt_tokens: int
+
+
+Kept = dict[str, Evaluated]
+
+
+@pytest.fixture(scope="module")
+def kept() -> Kept:
+    """What `unjudged` and `judged` made the first time: later tests get a copy of its folder."""
+    return {}
+
+
+def evaluated_once(kept: Kept, name: str, folder: Path, evaluate: Callable[[], Evaluated]) -> Evaluated:
+    if name in kept:
+        shutil.copytree(kept[name].folder, folder, dirs_exist_ok=True)
+    else:
+        kept[name] = evaluate()
+        shutil.copytree(folder, kept[name].folder)
+    return kept[name]
+
+
+@pytest.fixture
+def unjudged(evaluate, outputs, rubric, tmp_path, tmp_path_factory, kept) -> Evaluated:
+    """This test's folder after an evaluation without a judge."""
+
+    def first() -> Evaluated:
+        finished = evaluate(outputs, "--rubric", rubric)
+        assert finished.code == 1, finished.err  # what is not scored meets no threshold
+        return Evaluated(tmp_path_factory.mktemp("unjudged") / "kept", finished.out, finished.err, 0, 0)
+
+    return evaluated_once(kept, "unjudged", tmp_path, first)
+
+
+@pytest.fixture
+def judged(evaluate, judge, outputs, rubric, tmp_path, tmp_path_factory, kept) -> Evaluated:
+    """This test's folder after an evaluation with a judge."""
+
+    def first() -> Evaluated:
+        finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+        assert finished.code == 0, finished.err
+        folder = tmp_path_factory.mktemp("judged") / "kept"
+        return Evaluated(folder, finished.out, finished.err, judge.request_count, judge.prompt_tokens)
+
+    return evaluated_once(kept, "judged", tmp_path, first)
+
+
 def query(gradebook, sql, *options):
     finished = gradebook("sql", sql, "--format", "json", *options)
     assert finished.code == 0, finished.err
     return json.loads(finished.out)
 
 
-def test_a_run_is_published_and_its_tables_answer_sql(evaluate, gradebook, judge, outputs, rubric):
-    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
-    assert finished.code == 0, finished.err
+def test_a_run_is_published_and_its_tables_answer_sql(judged, gradebook):
     scores = query(gradebook, "select model, mean, n from run_scores order by model")
     assert [(row["model"], row["n"]) for row in scores] == [("large", 6), ("small", 6)]
-    assert {row["model"]: row["mean"] for row in finished.json["scores"]} == {
+    assert {row["model"]: row["mean"] for row in json.loads(judged.out)["scores"]} == {
         row["model"]: row["mean"] for row in scores
     }
 
 
-def test_every_judgment_is_in_the_ledger_once_and_priced(evaluate, gradebook, judge, outputs, rubric):
-    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+def test_every_judgment_is_in_the_ledger_once_and_priced(judged, gradebook):
     (row,) = query(
         gradebook,
         "select count(*) n, count(distinct request_key) keys, sum(cost_usd) usd, sum(prompt_tokens) t from judgments",
     )
-    assert (row["n"], row["keys"], judge.request_count) == (12, 12, 12)  # 6 cases x 2 models x 1 judged criterion
-    assert row["usd"] == pytest.approx(finished.json["cost_usd"])
-    assert row["t"] == judge.prompt_tokens
+    assert (row["n"], row["keys"], judged.request_count) == (12, 12, 12)  # 6 cases x 2 models x 1 judged criterion
+    assert row["usd"] == pytest.approx(json.loads(judged.out)["cost_usd"])
+    assert row["t"] == judged.prompt_tokens
 
 
 def test_a_rerun_asks_nothing_and_costs_nothing(evaluate, judge, outputs, rubric):
@@ -67,8 +121,7 @@ def test_another_weight_asks_nothing(evaluate, judge, outputs, rubric, tmp_path)
     assert costs["saved_usd"] > 0
 
 
-def test_a_used_version_with_another_text_is_refused(evaluate, gradebook, outputs, rubric):
-    evaluate(outputs, "--rubric", rubric)
+def test_a_used_version_with_another_text_is_refused(unjudged, gradebook, outputs, rubric):
     write_rubric(rubric, weight=2)
     finished = gradebook("evaluate", outputs, "--rubric", rubric)
     assert finished.code == 2
@@ -76,14 +129,12 @@ def test_a_used_version_with_another_text_is_refused(evaluate, gradebook, output
     assert len(query(gradebook, "from runs")) == 1
 
 
-def test_without_a_judge_judged_criteria_stay_unscored_and_say_why(evaluate, gradebook, outputs, rubric):
-    evaluate(outputs, "--rubric", rubric)
+def test_without_a_judge_judged_criteria_stay_unscored_and_say_why(unjudged, gradebook):
     rows = query(gradebook, "select distinct status, reason, score from verdicts where criterion_id = 'clarity'")
     assert rows == [{"status": "unscored", "reason": "no_judge: the run had no --judge", "score": None}]
 
 
-def test_an_unscored_verdict_bounds_the_score_instead_of_lowering_it(evaluate, gradebook, outputs, rubric):
-    evaluate(outputs, "--rubric", rubric)
+def test_an_unscored_verdict_bounds_the_score_instead_of_lowering_it(unjudged, gradebook):
     rows = query(gradebook, "select distinct score, score_low, score_high from output_scores")
     # length passes (1 x 1), clarity is open: (0 + 1) / 2 to (1 + 1) / 2
     assert rows == [{"score": None, "score_low": 0.5, "score_high": 1.0}]
@@ -166,12 +217,11 @@ def test_an_endpoint_that_is_not_there_is_named(evaluate, outputs, rubric, monke
     assert "http://127.0.0.1:9/v1" in finished.err
 
 
-def test_the_key_is_in_nothing_that_a_run_writes(evaluate, judge, outputs, rubric, tmp_path):
-    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+def test_the_key_is_in_nothing_that_a_run_writes(judged, tmp_path):
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert written
     assert not [path for path in written if b"sk-canary" in path.read_bytes()]
-    assert "sk-canary" not in finished.out + finished.err
+    assert "sk-canary" not in judged.out + judged.err
 
 
 def test_a_broken_verdict_stops_the_publication(evaluate, gradebook, judge, outputs, rubric, tmp_path):
@@ -193,21 +243,19 @@ def test_a_broken_verdict_stops_the_publication(evaluate, gradebook, judge, outp
     assert broken[0] == {"stage": "ingest"}
 
 
-def test_an_old_version_reads_as_it_was(evaluate, gradebook, outputs, rubric):
-    first = evaluate(outputs, "--rubric", rubric).json["version"]
+def test_an_old_version_reads_as_it_was(unjudged, evaluate, gradebook, outputs, rubric):
+    first = json.loads(unjudged.out)["version"]
     evaluate(outputs, "--rubric", rubric)
     assert len(query(gradebook, "select distinct run_id from output_scores")) == 2
     assert len(query(gradebook, "select distinct run_id from output_scores", "--at", str(first))) == 1
 
 
-def test_outputs_are_stored_once_for_all_runs(evaluate, gradebook, outputs, rubric):
-    evaluate(outputs, "--rubric", rubric)
+def test_outputs_are_stored_once_for_all_runs(unjudged, evaluate, gradebook, outputs, rubric):
     evaluate(outputs, "--rubric", rubric)
     assert query(gradebook, "select count(*) n, count(distinct output_id) d from outputs") == [{"n": 12, "d": 12}]
 
 
-def test_every_stage_leaves_quality_results_and_costs(evaluate, gradebook, judge, outputs, rubric):
-    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+def test_every_stage_leaves_quality_results_and_costs(judged, gradebook):
     stages = query(
         gradebook, "select stage, bool_and(is_met) met from quality_results where severity = 'error' group by stage"
     )

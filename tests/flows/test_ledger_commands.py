@@ -71,6 +71,7 @@ def test_what_was_judged_just_now_agrees(reviewed):
             "recomputed_count": 1,
             "reread_count": 1,
             "verdict_count": 1,
+            "not_checked_count": 0,
             "not_recomputed": {},
             "finding_count": 0,
             "findings": [],
@@ -111,6 +112,20 @@ def test_a_run_that_was_never_published_may_lack_its_outputs(reviewed, tmp_path)
     assert reviewed("ledger", "verify", "--json").json["not_recomputed"] == {
         "judgments of runs that were never published": 1
     }
+
+
+def test_a_run_that_was_never_published_may_have_had_another_text(reviewed, tmp_path):
+    tamper(tmp_path, TAMPERED["another question"][0], "delete from verdicts", "update runs set status = 'failed'")
+    finished = reviewed("ledger", "verify", "--json")
+    assert (finished.code, finished.json["not_checked_count"]) == (0, 1)
+    assert finished.json["not_recomputed"] == {"judgments of runs that were never published": 1}
+
+
+def test_replies_with_log_probabilities_are_not_read_again(reviewed, tmp_path):
+    (tmp_path / "judge.yaml").write_text("{model: m, mode: logprobs}", encoding="utf-8")
+    reviewed("review", "reply.txt", "--rubrics", "rubric.yaml", "--judge", "judge.yaml")
+    found = reviewed("ledger", "verify", "--json").json
+    assert (found["recomputed_count"], found["reread_count"], found["not_checked_count"]) == (2, 1, 1)
 
 
 def test_feedback_texts_are_counted_apart(reviewed):

@@ -14,6 +14,7 @@ from rubrics.outputs import SHARD_SCHEMA
 from rubrics.verdicts import VERDICT_SCHEMA
 from rubrics.weights import category_weights, effective_weights, tree_steps
 from tasks.aggregate import build_marts
+from tasks.agreement import AGREEMENT_SCHEMA
 
 Row = dict[str, Any]
 Build = Callable[..., duckdb.DuckDBPyConnection]
@@ -77,6 +78,7 @@ VERDICT: Row = {"run_id": "run", "method": "judge", "is_replayed": False}
 TIMING: Row = {"wall_s": 0.0, "cpu_s": 0.0, "row_count": 0, "replayed_count": 0}
 TOKENS: Row = {"prompt_tokens": 100, "cached_tokens": 40, "completion_tokens": 7, "cost_usd": 0.25}
 OPINION: Row = {"run_id": "run", "replicate": 0, "is_swapped": False, "request_key": "key", "criterion_id": "tone"}
+AGREEMENT: Row = {"criterion_id": "tone", "kind": "raters", "n": 2, "pair_count": 2, "value": 0.5}
 JUDGMENT: Row = {**TOKENS, "run_id": "run", "status": "scored", "attempts": 1}
 
 
@@ -109,6 +111,7 @@ def load_sources(
     judgments: tuple[Row, ...] = (),
     opinions: tuple[Row, ...] = (),
     timings: tuple[Row, ...] = (),
+    agreement: tuple[Row, ...] = (),
     **settings: Any,
 ) -> None:
     """Make the sources; `settings` are those of the rubric: missing, pass_threshold, require_thresholds."""
@@ -122,6 +125,7 @@ def load_sources(
         "judgments": (JUDGMENT_SCHEMA, [JUDGMENT | row for row in judgments]),
         "opinions": (OPINION_SCHEMA, [OPINION | opinion_status(row) | row for row in opinions]),
         "timings": (TIMING_SCHEMA, [TIMING | row for row in timings]),
+        "agreement": (AGREEMENT_SCHEMA, [AGREEMENT | row for row in agreement]),
     }
     for name, (schema, rows) in rows_of.items():
         connection.register("given", pa.Table.from_pylist(rows, schema=schema))

@@ -20,8 +20,11 @@ OPINIONS = tuple(
     for replicate, score in enumerate((0.8, 0.7))
 )
 TIMINGS = ({"stage": "ingest", "row_count": 2}, {"stage": "score", "criterion_id": "tone", "row_count": 2})
+AGREEMENT = ({"statistic": "gwet_ac1"}, {"statistic": "pearson", "value": None, "reason": "equal"})
 # What breaks each check, done to the built marts or to the sources.
 BREAKS = {
+    "agreement_grain": "insert into agreement from agreement",
+    "agreement_in_range": "update agreement set value = 'nan'",
     "case_criteria_grain": "insert into source_case_criteria from source_case_criteria",
     "case_criteria_have_outputs": "update source_case_criteria set output_id = 'elsewhere'",
     "case_criteria_have_own_ids": "update source_case_criteria set criterion_id = 'tone'",
@@ -65,6 +68,7 @@ def broken(connection):
 @pytest.fixture
 def sound(build):
     sources = {"outputs": OUTPUTS, "judgments": JUDGMENTS, "timings": TIMINGS, "own": OWN, "opinions": OPINIONS}
+    sources["agreement"] = AGREEMENT
     return build(CRITERIA, SCORES, **sources, pass_threshold=0.6)
 
 

@@ -41,6 +41,10 @@ create table source_opinions (
     output_id varchar, criterion_id varchar, judge varchar, replicate int, is_swapped boolean, status varchar,
     level_id varchar, score double
 );
+create table source_agreement (
+    criterion_id varchar, kind varchar, judge varchar, rater varchar, n bigint, pair_count bigint, statistic varchar,
+    value double, ci_low double, ci_high double, reason varchar
+);
 create table source_run as
     select 'run' as run_id, null::double as pass_threshold, false as require_thresholds, 'null' as missing;
 create table source_timings (

@@ -1,10 +1,12 @@
 """Lakes of earlier gradebooks get the tables, columns and views that they miss, and what belongs there."""
 
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rubrics.library import read_rubric
 from rubrics.model import Rubric
@@ -16,6 +18,8 @@ from tasks.rubric_versions import delete_pointer, keep_rubric
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 GENERAL = read_rubric("general_answer")
 CRITERIA_COLUMNS = "criterion_id, category, weight, is_gate, digest, name, rationale, effective_weight, position"
+WORDS = yaml.safe_load(files("sql").joinpath("columns.yml").read_text(encoding="utf-8")).values()
+MEANINGS = {text for words in WORDS for text in (words["description"], *words["columns"].values())}
 COLUMNS = {"criteria": CRITERIA_COLUMNS, "levels": ", ".join(LEVELS_SCHEMA.names)}
 
 
@@ -29,6 +33,16 @@ def lake(tmp_path: Path) -> Lake:
 def test_a_new_lake_is_up_to_date(lake: Lake):
     with connect(lake) as connection:
         assert is_up_to_date(connection)
+
+
+def test_what_tables_views_and_columns_mean_stands_beside_them(lake: Lake):
+    places = {"runs": "duckdb_tables()", "score_history": "duckdb_views()", "cost_usd": "duckdb_columns()"}
+    with connect(lake, read_only=True) as connection:
+        for name, place in places.items():
+            found = f"select comment from {place} where database_name = 'lake' and {place[7:-3]}_name = '{name}'"
+            comments = [comment for (comment,) in connection.execute(found).fetchall() if comment]
+            assert comments, name
+            assert set(comments) <= MEANINGS
 
 
 def test_preparing_a_lake_that_is_up_to_date_commits_nothing(lake: Lake):

@@ -17,6 +17,28 @@ def test_a_new_run_is_named_by_its_time(tmp_path):
         assert created_at(claim.folder) == NOW
 
 
+def test_a_published_run_keeps_what_it_spent_and_sent_but_nothing_that_it_worked_with(tmp_path):
+    kept = ("budget.jsonl", "batches/record.jsonl", "report.html")
+    working = (
+        "media/shard-00000.parquet",
+        "plan/a/shard-00000.parquet",
+        "batches/0a.requests.jsonl",
+        "batches/0a.keys",
+    )
+    for name in (*kept, *working):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    RunFolder(tmp_path).tidy()
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == set(kept)
+
+
+def test_notes_are_kept_over_commands_each_once(tmp_path):
+    RunFolder(tmp_path).keep_notes([None, "one"])
+    RunFolder(tmp_path).keep_notes(["two", "one"])
+    assert RunFolder(tmp_path).notes == ("one", "two")
+
+
 def test_the_same_evaluation_goes_on_in_its_unfinished_folder(tmp_path):
     with claim_run(tmp_path, "print", None, NOW) as first:
         pass

@@ -1,0 +1,41 @@
+-- criterion_history: one row per run_id, model, checkpoint, criterion_id of the published runs; the previous mean is of
+-- the run that score_history names.
+with published as (
+    select
+        history.rubric_id, history.version, history.finished_at, history.rubric_version, history.previous_run_id,
+        history.previous_checkpoint, scores.*,
+    from criterion_scores as scores
+    inner join score_history as history
+        on scores.run_id = history.run_id
+        and scores.model = history.model
+        and scores.checkpoint is not distinct from history.checkpoint
+),
+
+final as (
+    select
+        now.model,
+        now.checkpoint,
+        now.criterion_id,
+        now.rubric_id,
+        now.version,
+        now.run_id,
+        now.finished_at,
+        now.rubric_version,
+        now.n,
+        now.mean,
+        now.ci_low,
+        now.ci_high,
+        now.pass_rate,
+        now.coverage_rate,
+        now.previous_run_id,
+        earlier.mean as previous_mean,
+        now.mean - earlier.mean as change,
+    from published as now
+    left join criterion_scores as earlier
+        on now.previous_run_id = earlier.run_id
+        and now.model = earlier.model
+        and now.previous_checkpoint is not distinct from earlier.checkpoint
+        and now.criterion_id = earlier.criterion_id
+)
+
+select * from final

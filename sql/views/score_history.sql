@@ -1,0 +1,58 @@
+-- score_history: one row per run_id, model, checkpoint of the published runs, the mean beside the one before it: of the
+-- newest earlier run of the rubric_id with that model and checkpoint, or else with another checkpoint of it.
+with published as (
+    select
+        runs.version, runs.finished_at, runs.rubric_id, runs.rubric_version, runs.rubric_digest, runs.dataset,
+        runs.dataset_digest, runs.judge, scores.*,
+    from run_scores as scores
+    inner join runs on scores.run_id = runs.run_id
+    where runs.status = 'published'
+),
+
+followed as (
+    select
+        *,
+        struct_pack(run_id, checkpoint, mean, rubric_digest, dataset_digest) as this,
+        coalesce(
+            max_by(this, version) over same_checkpoint,
+            max_by(this, struct_pack(version, step := try_cast(checkpoint as bigint), checkpoint)) over same_model
+        ) as before,
+    from published
+    window
+        same_checkpoint as (
+            partition by rubric_id, model, checkpoint order by version range between unbounded preceding and 1 preceding
+        ),
+        same_model as (
+            partition by rubric_id, model order by version range between unbounded preceding and 1 preceding
+        )
+),
+
+final as (
+    select
+        model,
+        checkpoint,
+        rubric_id,
+        version,
+        run_id,
+        finished_at,
+        rubric_version,
+        dataset,
+        judge,
+        output_count,
+        n,
+        mean,
+        ci_low,
+        ci_high,
+        pass_rate,
+        coverage_rate,
+        cost_usd,
+        before.run_id as previous_run_id,
+        before.checkpoint as previous_checkpoint,
+        before.mean as previous_mean,
+        mean - before.mean as change,
+        before.rubric_digest = rubric_digest as is_same_rubric,
+        before.dataset_digest = dataset_digest as is_same_dataset,
+    from followed
+)
+
+select * from final

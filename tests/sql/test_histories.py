@@ -1,0 +1,134 @@
+"""The views over runs: what a model scored before, which run is its latest, what was paid, which outputs are worst."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tasks.lake_tables import make_tables, make_views
+
+Row = dict[str, Any]
+Ask = Callable[[str], list[Row]]
+FINISHED = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def run(version: int, **changes: Any) -> Row:
+    """The row of a published run, named by its version."""
+    row = {"run_id": f"r{version}", "version": version, "status": "published", "finished_at": FINISHED}
+    row |= {"rubric_id": "reply", "rubric_digest": "d", "dataset_digest": "s", "output_count": 10, "cost_usd": 1.0}
+    return row | changes
+
+
+def mean(version: int, mean: float | None, checkpoint: str | None = None, **changes: Any) -> Row:
+    return {"run_id": f"r{version}", "model": "m", "checkpoint": checkpoint, "mean": mean} | changes
+
+
+@pytest.fixture
+def tables() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        make_tables(connection)
+        make_views(connection)
+        yield connection
+
+
+@pytest.fixture
+def insert(tables: duckdb.DuckDBPyConnection) -> Callable[..., None]:
+    def call(table: str, *rows: Row) -> None:
+        tables.register("given", pa.Table.from_pylist(list(rows)))
+        tables.execute(f"insert into {table} by name from given")
+        tables.unregister("given")
+
+    return call
+
+
+@pytest.fixture
+def ask(tables: duckdb.DuckDBPyConnection) -> Ask:
+    return lambda query: tables.execute(query).to_arrow_table().to_pylist()
+
+
+def test_a_mean_stands_beside_the_one_of_the_run_before(insert, ask):
+    insert("runs", run(3), run(5), run(9))
+    insert("run_scores", mean(3, 0.5), mean(5, 0.75), mean(9, 0.25))
+    assert ask("select run_id, previous_run_id, previous_mean, change from score_history order by version") == [
+        {"run_id": "r3", "previous_run_id": None, "previous_mean": None, "change": None},
+        {"run_id": "r5", "previous_run_id": "r3", "previous_mean": 0.5, "change": 0.25},
+        {"run_id": "r9", "previous_run_id": "r5", "previous_mean": 0.75, "change": -0.5},
+    ]
+
+
+def test_the_same_checkpoint_comes_before_another_one(insert, ask):
+    insert("runs", run(1), run(2), run(3))
+    insert("run_scores", mean(1, 0.1, "100"), mean(2, 0.2, "200"), mean(3, 0.3, "100"), mean(3, 0.4, "300"))
+    rows = ask(
+        "select checkpoint, previous_run_id, previous_checkpoint from score_history where run_id = 'r3' order by 1"
+    )
+    assert [tuple(row.values()) for row in rows] == [("100", "r1", "100"), ("300", "r2", "200")]
+
+
+def test_of_several_earlier_checkpoints_the_highest_step_is_the_one_before(insert, ask):
+    insert("runs", run(1), run(2))
+    insert("run_scores", mean(1, 0.1, "900"), mean(1, 0.2, "1000"), mean(2, 0.3, "1100"))
+    assert ask("select previous_checkpoint from score_history where run_id = 'r2'") == [{"previous_checkpoint": "1000"}]
+
+
+def test_checkpoints_of_one_run_do_not_come_before_each_other(insert, ask):
+    insert("runs", run(1))
+    insert("run_scores", mean(1, 0.1, "100"), mean(1, 0.2, "200"))
+    assert ask("select previous_run_id from score_history") == [{"previous_run_id": None}] * 2
+
+
+def test_runs_of_other_rubrics_and_unpublished_ones_come_before_none(insert, ask):
+    insert("runs", run(1, rubric_id="other"), run(2, status="running"), run(3))
+    insert("run_scores", mean(1, 0.1), mean(2, 0.2), mean(3, 0.3))
+    assert ask("select run_id, previous_run_id from score_history where rubric_id = 'reply'") == [
+        {"run_id": "r3", "previous_run_id": None}
+    ]
+
+
+def test_a_history_says_whether_rubric_and_outputs_are_the_same(insert, ask):
+    insert("runs", run(1), run(2, rubric_digest="e"), run(3, rubric_digest="e", dataset_digest="t"))
+    insert("run_scores", mean(1, 0.1), mean(2, 0.2), mean(3, 0.3))
+    rows = ask("select is_same_rubric, is_same_dataset from score_history order by version")
+    assert [tuple(row.values()) for row in rows] == [(None, None), (False, True), (True, False)]
+
+
+def test_a_criterion_stands_beside_its_mean_in_the_same_run_before(insert, ask):
+    insert("runs", run(1), run(2))
+    insert("run_scores", mean(1, 0.1), mean(2, 0.2))
+    insert(
+        "criterion_scores", *(mean(v, 0.25 * v, criterion_id="tone") for v in (1, 2)), mean(2, 1.0, criterion_id="new")
+    )
+    rows = ask("select criterion_id, previous_mean, change from criterion_history where run_id = 'r2' order by 1")
+    assert [tuple(row.values()) for row in rows] == [("new", None, None), ("tone", 0.25, 0.25)]
+
+
+def test_the_latest_run_is_one_for_each_model_and_checkpoint(insert, ask):
+    insert("runs", run(1), run(2), run(3))
+    insert("run_scores", mean(1, 0.1), mean(2, 0.2), mean(2, 0.2, "7"), mean(3, 0.3, model="other"))
+    rows = ask("select model, checkpoint, run_id from latest_runs order by all")
+    assert [tuple(row.values()) for row in rows] == [("m", "7", "r2"), ("m", None, "r2"), ("other", None, "r3")]
+
+
+def test_costs_of_a_run_are_summed_over_its_stages(insert, ask):
+    insert("runs", run(1), run(2, status="failed"))
+    stage = {"run_id": "r1", "stage": "score", "request_count": 3, "replayed_count": 4, "saved_usd": 0.5}
+    insert("stage_costs", stage, stage | {"criterion_id": "tone"})
+    names = "run_id, request_count, replayed_count, cost_usd, saved_usd, usd_per_output"
+    assert [tuple(row.values()) for row in ask(f"select {names} from cost_history")] == [("r1", 6, 8, 1.0, 1.0, 0.1)]
+
+
+def test_what_was_saved_at_an_unknown_price_is_unknown(insert, ask):
+    insert("runs", run(1))
+    insert("stage_costs", {"run_id": "r1", "saved_usd": 0.5}, {"run_id": "r1", "saved_usd": None})
+    assert ask("select saved_usd from cost_history") == [{"saved_usd": None}]
+
+
+def test_the_worst_outputs_fail_gates_then_score_low_and_the_unscored_come_last(insert, ask):
+    scores = {"a": (0.9, ["safe"]), "b": (0.1, []), "c": (None, []), "d": (0.0, []), "e": (0.0, [])}
+    rows = [mean(1, None) | {"output_id": name, "score": s, "failed_gates": g} for name, (s, g) in scores.items()]
+    insert("output_scores", *({k: v for k, v in row.items() if k != "mean"} for row in rows))
+    found = ask("select output_id, place from worst_outputs where run_id = 'r1' order by place")
+    assert [(row["output_id"], row["place"]) for row in found] == [("a", 1), ("d", 2), ("e", 3), ("b", 4), ("c", 5)]
