@@ -33,12 +33,16 @@ Draw = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What ratings and scores are drawn from. true_mean: of the ratings. has_two_levels: 0 and 1 alone."""
+    """What ratings and scores are drawn from. true_mean: of the ratings. has_two_levels: 0 and 1 alone.
+
+    sample_count: outputs a case; of several the first is rated, and nothing is unrated but the others.
+    """
 
     name: str
     true_mean: float
     draw: Draw
     has_two_levels: bool = False
+    sample_count: int = 1
 
 
 def binary(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
@@ -68,11 +72,20 @@ def useless(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
     return ratings, rng.integers(0, 5, count) / 4.0
 
 
+def alike(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
+    """Five outputs a case, mean 0.5: cases differ more than their outputs, the judge is noisy."""
+    cases = rng.normal(0.0, 0.12, (count // 5, 1))
+    ratings = cases + rng.normal(0.0, 0.05, (count // 5, 5))
+    scores = 0.6 * cases + rng.normal(0.0, 0.12, (count // 5, 5))
+    return np.clip(0.5 + ratings, 0, 1).ravel(), np.clip(0.5 + scores, 0, 1).ravel()
+
+
 WORLDS = (
     World("two levels, true rate 0.70", 0.7, binary, has_two_levels=True),
     World("two levels, true rate 0.95", 0.95, rare, has_two_levels=True),
     World("five levels, judge too kind", 0.6, five_levels),
     World("five levels, useless judge", 0.6, useless),
+    World("one rated of 5 of a case", 0.5, alike, sample_count=5),
 )
 
 
@@ -85,13 +98,23 @@ def estimates_of(world: World, rated: Rated) -> dict[str, Estimate]:
     return found | {"corrected (PPI++)": corrected_mean(rated, levels)}
 
 
+def draw_rated(world: World, rng: np.random.Generator, n: int, unrated: int) -> Rated:
+    """One draw with n outputs rated: of a world of cases one each."""
+    if world.sample_count == 1:
+        ratings, scores = world.draw(rng, n + unrated)
+        return Rated(ratings[:n], scores[:n], scores[n:])
+    places = np.arange(n * world.sample_count)
+    is_rated, cases = places % world.sample_count == 0, places // world.sample_count
+    ratings, scores = world.draw(rng, places.size)
+    return Rated(ratings[is_rated], scores[is_rated], scores[~is_rated], cases[is_rated], cases[~is_rated])
+
+
 def simulate(world: World, n: int, unrated: int, simulations: int) -> dict[str, tuple[float, float, float]]:
     """Coverage, mean width and share of draws with an interval, by estimate."""
     rng = np.random.default_rng(n)
     rows: dict[str, list[tuple[bool, float]]] = {}
     for _ in range(simulations):
-        ratings, scores = world.draw(rng, n + unrated)
-        for name, found in estimates_of(world, Rated(ratings[:n], scores[:n], scores[n:])).items():
+        for name, found in estimates_of(world, draw_rated(world, rng, n, unrated)).items():
             kept = rows.setdefault(name, [])
             if found.ci_low is not None and found.ci_high is not None:
                 kept.append((found.ci_low <= world.true_mean <= found.ci_high, found.ci_high - found.ci_low))

@@ -31,11 +31,21 @@ SHARES = {
     "levels, skewed": (0.05, 0.15, 0.80),
     "levels, rare failures": (0.01, 0.04, 0.95),
 }
+# Outputs of each case: most have one, some have many.
+UNEQUAL = {
+    "50 cases of 1 output and 1 of 50": (1,) * 50 + (50,),
+    "40 cases of 1 output and 4 of 20": (1,) * 40 + (20,) * 4,
+}
 NAIVE = "t that ignores the cases"
 RATES = (0.02, 0.1, 0.3, 0.5, 0.9, 0.98)
 
 Floats = NDArray[np.float64]
 Draw = Callable[[int, np.random.Generator], Floats]
+CLUSTER_METHODS: dict[str, Callable[[Floats, NDArray[np.int64]], Interval]] = {
+    "cluster t": lambda found, cases: student_t(found, clusters=cases, bounds=SCORES),
+    "Wilson on what the cases are worth": lambda found, cases: rate_interval(found, clusters=cases),
+    NAIVE: lambda found, _: student_t(found, bounds=SCORES),
+}
 
 
 def main() -> None:
@@ -54,8 +64,11 @@ def main() -> None:
         print(f"\n{title:54}" + "".join(f"{size:>9}" for size in SIZES))
         for name, cells in rows.items():
             print(f"{name:54}" + "".join(f"{_cell(cell):>9}" for cell in cells))
-    rows = [cells for table in tables.values() for name, cells in table.items() if not name.startswith(NAIVE)]
-    print(f"\nwithin {LOW:.0f} to {HIGH:.0f}%, the {NAIVE} aside: {_held(rows, 50)}; {_held(rows, 300)}")
+    print(f"\n{'with very unequal cases':72}{'covered':>9}")
+    for name, cell in unequal_rows(rounds).items():
+        print(f"{name:72}{_cell(cell):>9}")
+    held = [cells for table in tables.values() for name, cells in table.items() if not name.startswith(NAIVE)]
+    print(f"\nwithin {LOW:.0f} to {HIGH:.0f}%, the {NAIVE} aside: {_held(held, 50)}; {_held(held, 300)}")
 
 
 def t_rows(rounds: int) -> dict[str, list[float]]:
@@ -98,15 +111,23 @@ def wilson_coverage(n: int, rate: float) -> float:
 
 def cluster_rows(rounds: int) -> dict[str, list[float]]:
     """Several outputs a case: a case shifts all its outputs' chance to be good (intra-class correlation 0.5)."""
-    methods: dict[str, Callable[[Floats, Floats], Interval]] = {
-        "cluster t": lambda found, cases: student_t(found, clusters=cases, bounds=SCORES),
-        "Wilson on what the cases are worth": lambda found, cases: rate_interval(found, clusters=cases),
-        NAIVE: lambda found, _: student_t(found, bounds=SCORES),
-    }
     rows: dict[str, list[float]] = {}
     for kind, sizes in {"5 outputs a case": (5, 5), "1 to 9 outputs a case": (1, 9)}.items():
-        for name, interval in methods.items():
+        for name, interval in CLUSTER_METHODS.items():
             rows[f"{name}, {kind}"] = [_cluster_coverage(rounds, size, sizes, interval) for size in SIZES]
+    return rows
+
+
+def unequal_rows(rounds: int) -> dict[str, float]:
+    """A few cases with most of the outputs: rates as in `cluster_rows`, and normal values that no case shifts."""
+    rows = {}
+    for kind, counts in UNEQUAL.items():
+        cases, rng = np.repeat(np.arange(len(counts)), counts), np.random.default_rng([SEED, len(counts)])
+        drawn = [rng.random(cases.size) < rng.beta(0.8, 0.2, len(counts))[cases] for _ in range(rounds)]
+        for name, interval in CLUSTER_METHODS.items():
+            rows[f"{name}, {kind}"] = _covered([interval(each.astype(np.float64), cases) for each in drawn], 0.8)
+        normal = [student_t(rng.normal(size=cases.size), clusters=cases) for _ in range(rounds)]
+        rows[f"cluster t, normal, {kind}"] = _covered(normal, 0.0)
     return rows
 
 
@@ -136,25 +157,27 @@ def simulate(rounds: int, truth: float, draw: Draw, interval: Callable[[Floats],
     cells = []
     for size in SIZES:
         rng = np.random.default_rng([SEED, size])
-        found = [interval(draw(size, rng)) for _ in range(rounds)]
-        cells.append(100 * sum(each.low - 1e-9 <= truth <= each.high + 1e-9 for each in found) / rounds)
+        cells.append(_covered([interval(draw(size, rng)) for _ in range(rounds)], truth))
     return cells
 
 
 def _cluster_coverage(
-    rounds: int, case_count: int, sizes: tuple[int, int], interval: Callable[[Floats, Floats], Interval]
+    rounds: int, case_count: int, sizes: tuple[int, int], interval: Callable[[Floats, NDArray[np.int64]], Interval]
 ) -> float:
     """Chances of cases are Beta(0.8, 0.2): mean 0.8, intra-class correlation 1 / (0.8 + 0.2 + 1) = 0.5."""
     rng = np.random.default_rng([SEED, case_count, *sizes])
     rounds = min(rounds, 400_000 // case_count)
-    held = 0
+    intervals = []
     for _ in range(rounds):
         counts = rng.integers(sizes[0], sizes[1] + 1, case_count)
         cases = np.repeat(np.arange(case_count), counts)
         found = (rng.random(cases.size) < rng.beta(0.8, 0.2, case_count)[cases]).astype(np.float64)
-        each = interval(found, cases)
-        held += each.low - 1e-9 <= 0.8 <= each.high + 1e-9
-    return 100 * held / rounds
+        intervals.append(interval(found, cases))
+    return _covered(intervals, 0.8)
+
+
+def _covered(found: list[Interval], truth: float) -> float:
+    return 100 * sum(each.low - 1e-9 <= truth <= each.high + 1e-9 for each in found) / len(found)
 
 
 def _held(rows: list[list[float]], least: int) -> str:

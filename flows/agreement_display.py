@@ -7,6 +7,7 @@ import typer
 from flows.display import plain, show_rows
 from rubrics.statistics.agreement import Measure
 from rubrics.statistics.calibration import Estimate
+from tasks.agreement import JUDGES
 from tasks.calibration import Calibration, RunCalibration
 from tasks.run_agreement import AgreementPart, RunAgreement
 from tasks.wording import counted
@@ -31,10 +32,10 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
         plain(f"run {run['run_id']}, {run['rubric_id']} {run['rubric_version']}, judge {run['judge'] or 'none'}")
     )
     if found.note:
-        typer.echo(f"nothing to compare: {found.note}")
+        typer.echo(f"{'note' if found.parts else 'nothing to compare'}: {plain(found.note)}")
     parts = [part for part in found.parts if _is_by(part, by)]
     if found.parts and not parts:
-        typer.echo(f"nothing to compare by {by}: {'nobody rated' if by == 'rater' else 'one judge was asked'}")
+        typer.echo(f"nothing to compare by {by}: {_why_nothing(found, by)}")
     for kind, title in TITLES.items():
         of_kind = [part for part in parts if part.kind == kind]
         if of_kind:
@@ -71,6 +72,13 @@ def show_calibration(found: RunCalibration) -> None:
         typer.echo(f"\n{counted(len(found.next_outputs), 'output')} to rate next, in this order:")
         columns = ("output_id", "case_id", "model", "checkpoint", "sample_index", "score")
         show_rows(columns, ([row[name] for name in columns] for row in found.next_outputs))
+
+
+def _why_nothing(found: RunAgreement, by: str | None) -> str:
+    if by == "judge":
+        return "one judge was asked"
+    has_ratings = any(part.kind != JUDGES for part in found.parts)
+    return "too many raters, or too few outputs of each" if has_ratings else "nobody rated"
 
 
 def _is_by(part: AgreementPart, by: str | None) -> bool:

@@ -1,5 +1,6 @@
 """The command `gradebook compare`: two runs, or two models of one, case by case."""
 
+from math import isfinite
 from typing import Annotated
 
 import typer
@@ -47,6 +48,9 @@ def compare(  # noqa: PLR0913 - each is an option
 
     if not 0 <= resamples <= MOST_RESAMPLES:
         raise InputError(f"--resamples: found {resamples:,}, expected 0 to {MOST_RESAMPLES:,}")
+    for score in share_at or ():
+        if not isfinite(score):
+            raise InputError(f"--share-at: found {score:g}, expected a finite number")
     asked = Asked((model_a, model_b), fail_if, resamples, tuple(share_at or ()))
     found = compare_runs(find_lake(lake, data), run_a, run_b, asked)
     if as_json:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -23,10 +23,12 @@ from rich.table import Table
 from rich.text import Text
 
 from tasks import progress
-from tasks.plan import RunPlan
 from tasks.requirements import model_name
 from tasks.summary import RunSummary
 from tasks.wording import rate_words, score_words, sqrt_words, usd_words
+
+if TYPE_CHECKING:
+    from tasks.plan import RunPlan
 
 STAGE_WORDS = {
     "ingest": "reading outputs",
@@ -59,7 +61,10 @@ class TerminalReporter:
         self._tasks: dict[str, TaskID] = {}
 
     def begin(self, stage: str, total: int | None) -> None:
-        """Show the stage's bar."""
+        """Show the stage's bar: one, however many begin it at once."""
+        task = self._tasks.get(stage)
+        if task is not None and not self._bars.tasks[self._bars.task_ids.index(task)].finished:
+            return
         self._tasks[stage] = self._bars.add_task(STAGE_WORDS.get(stage, stage), total=total)
 
     def advance(self, stage: str, count: int) -> None:
@@ -120,7 +125,7 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
         people.print(f"report {report}", highlight=False, soft_wrap=True)
 
 
-def show_plan(plan: RunPlan, output_count: int, budget_usd: float | None) -> None:
+def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> None:
     """Print what a run would ask and cost."""
     table = table_titled(f"plan over {output_count:,} outputs", "criterion", "method")
     for heading in ("rows", "replayed", "to ask", "tokens in", "tokens out", "estimated"):

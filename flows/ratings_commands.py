@@ -134,6 +134,8 @@ def _show_import(imported: "RatingImport", *, is_dry: bool) -> None:
     whose = f"by {_counted(imported.rater_count, 'rater')} of {_counted(imported.output_count, 'output')}"
     new = f"{imported.new_count:,} new"
     missing = f"{_counted(imported.missing_count, 'mark')} not applicable"
+    if imported.taken_back_count:
+        missing += f"; {_counted(imported.taken_back_count, 'rating')} taken back"
     lines = [
         f"{imported.file}: format {imported.form}{guessed}; {rows}",
         f"{_counted(imported.rating_count, 'rating')} {whose}: {new}; {missing}",

@@ -69,7 +69,7 @@ class JudgeMethod(Frozen):
     can_abstain: bool = False
     """`true`: the judge may say that it can't tell; the verdict is then unscored, with the reason `abstained`"""
     prefer: Literal["human", "judge"] = "judge"
-    """`human`: an output that people rated on this criterion is scored by them, and the judge is not asked"""
+    """`human`: an output that people rated is scored by them; the judge sees it only in a pack with unrated criteria"""
 
 
 class RatingsMethod(Frozen):

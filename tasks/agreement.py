@@ -39,6 +39,7 @@ AGREEMENT_SCHEMA = pa.schema(
     ]
 )
 LEAST_OUTPUTS = 2  # of one output nothing can be said
+MOST_ONE_BY_ONE = 50  # raters; a row for each of more says little, and takes time by the square of their number
 ONE_RESAMPLE_COUNT = 400  # for one against the others: there may be dozens of them a criterion
 
 Floats = NDArray[np.float64]
@@ -54,10 +55,22 @@ _OF_CRITERION = "select output_id, side, who, level_score, score from said where
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Who is held against whom. judge, rater: None for all of them, and for the run's verdict as the judge."""
+
+    kind: str
+    judge: str | None
+    rater: str | None
+    first: tuple[int, ...]  # of `Voices`; none: all others among themselves
+    others: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Voices:
     """What was said on one criterion. names: side and name of each voice. levels, scores: (voice, output), NaN unsaid.
 
-    scale: (level,), the scores of the criterion's levels, ascending; empty where they are not known.
+    Where every score is that of its level both are the same array; the voices of a side stand together. scale:
+    (level,), the scores of the criterion's levels, ascending; empty where they are not known.
     """
 
     criterion_id: str
@@ -70,20 +83,16 @@ class Voices:
         """The places of the voices of these sides, by name."""
         return [place for place, (side, _) in enumerate(self.names) if side in sides]
 
-    def said(self, places: list[int]) -> tuple[Floats, Floats, Floats]:
-        """The arguments of `measure_raters` and `measure_sides`."""
-        return self.levels[places], self.scores[places], self.scale
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Who is held against whom. judge, rater: None for all of them, and for the run's verdict as the judge."""
-
-    kind: str
-    judge: str | None
-    rater: str | None
-    first: tuple[int, ...]  # of `Voices`; none: all others among themselves
-    others: tuple[int, ...]
+    def said(self, group: Group) -> tuple[Floats, Floats, Floats]:
+        """The arguments of `measure_raters` and `measure_sides`; of one against others only what makes a pair."""
+        if not group.first:
+            side = slice(group.others[0], group.others[-1] + 1)
+            return self.levels[side], self.scores[side], self.scale
+        others, outputs = np.array(group.others), np.flatnonzero(~np.isnan(self.scores[group.first[0]]))
+        has_pair = ~np.isnan(self.scores[np.ix_(others, outputs)]).all(axis=1)
+        paired = np.ix_(np.append(group.first, others[has_pair]), outputs)
+        scores = self.scores[paired]
+        return scores if self.levels is self.scores else self.levels[paired], scores, self.scale
 
 
 def add_agreement_source(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: RunFolder, rubric: Rubric) -> None:
@@ -113,21 +122,28 @@ def read_voices(connection: duckdb.DuckDBPyConnection, criterion_id: str | None 
 
 
 def groups_of(voices: Voices) -> Iterator[Group]:
-    """Who is held against whom on a criterion: all together, then each rater, then each judge."""
+    """Who is held against whom on a criterion: all together, then each rater, unless crowded, then each judge."""
     raters, members, judge = voices.chosen(RATER), voices.chosen(MEMBER), voices.chosen(JUDGE)
     yield from _among(voices, RATERS, raters)
     if judge and raters:
         yield Group(JUDGE_RATERS, None, None, (judge[0],), tuple(raters))
-        for rater in raters if len(raters) > 1 else ():
+        for rater in _one_by_one(raters):
             yield Group(JUDGE_RATERS, None, voices.names[rater][1], (judge[0],), (rater,))
     for member in members if raters else ():
         yield Group(JUDGE_RATERS, voices.names[member][1], None, (member,), tuple(raters))
     yield from _among(voices, JUDGES, members)
 
 
+def is_crowded(voices: Voices) -> bool:
+    """Whether there are too many raters for a row each."""
+    return len(voices.chosen(RATER)) > MOST_ONE_BY_ONE
+
+
 def measure_group(voices: Voices, group: Group) -> Agreement | None:
     """The statistics of a group; None where fewer than two outputs have a pair."""
-    said = voices.said([*group.first, *group.others])
+    said = voices.said(group)
+    if len(said[0]) < 2:
+        return None
     count = RESAMPLE_COUNT if group.judge is None and group.rater is None else ONE_RESAMPLE_COUNT
     measure = measure_sides if group.first else measure_raters
     found = measure(*said, resample_count=count)
@@ -136,7 +152,7 @@ def measure_group(voices: Voices, group: Group) -> Agreement | None:
 
 def level_table(voices: Voices, group: Group) -> tuple[Floats, NDArray[np.int64]]:
     """The levels, and how often the first side's met each of the others'; empty where scores are no levels."""
-    levels, _, scale = voices.said([*group.first, *group.others])
+    levels, _, scale = voices.said(group)
     every = scale_of(levels, scale)
     if every is None:
         return np.empty(0), np.empty((0, 0), dtype=np.int64)
@@ -148,10 +164,14 @@ def _among(voices: Voices, kind: str, places: list[int]) -> Iterator[Group]:
     if len(places) < 2:
         return
     yield Group(kind, None, None, (), tuple(places))
-    for place in places:
+    for place in _one_by_one(places):
         name = voices.names[place][1]
         others = tuple(other for other in places if other != place)
         yield Group(kind, name if kind == JUDGES else None, name if kind == RATERS else None, (place,), others)
+
+
+def _one_by_one(places: list[int]) -> list[int]:
+    return places if len(places) <= MOST_ONE_BY_ONE else []
 
 
 def _rows(voices: Voices, group: Group) -> Iterator[dict[str, object]]:
@@ -169,9 +189,11 @@ def _voices(criterion_id: str, said: pa.Table, scale: Floats) -> Voices:
     names = sorted(pc.unique(keys).to_pylist())
     rows = pc.index_in(keys, pa.array(names)).to_numpy()
     shape = (len(names), len(outputs.dictionary))
-    levels, scores = np.full(shape, np.nan), np.full(shape, np.nan)
-    places = outputs.indices.to_numpy()
-    levels[rows, places] = said.column("level_score").to_numpy()
+    places, scores = outputs.indices.to_numpy(), np.full(shape, np.nan)
     scores[rows, places] = said.column("score").to_numpy()
+    levels = scores
+    if not said.column("level_score").equals(said.column("score")):
+        levels = np.full(shape, np.nan)
+        levels[rows, places] = said.column("level_score").to_numpy()
     pairs = [name.split("\n", 1) for name in names]
     return Voices(criterion_id, tuple((side, who) for side, who in pairs), levels, scores, scale)

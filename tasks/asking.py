@@ -32,10 +32,12 @@ def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
         with opened_sessions(run.judge, money, run.lake.journal_folder, run.run_id, deadline) as sessions:
             _claim(run, sessions)
             reporter().begin("judge", plan.open_count or None)  # a request may answer several
-            yield sessions
+            try:
+                yield sessions
+            finally:  # the command that goes on does not know them
+                run.folder.keep_notes([session.note for session in sessions if isinstance(session, JudgingSession)])
             reporter().end("judge")
             cpu_s = max(session.cpu_s for session in sessions)  # those that are asked share one thread
-            run.folder.keep_notes([session.note for session in sessions if isinstance(session, JudgingSession)])
         # One thread asks for all criteria, so what it took is no single one's.
         keep_timing(run.folder, Timing("score", cpu_s=cpu_s))
     finally:
@@ -46,10 +48,15 @@ def _claim(run: Run, sessions: tuple[Session, ...]) -> None:
     """Say what is going to be asked, so that runs beside this one wait for its replies instead of paying for their own.
 
     What a cascade may ask later is claimed when it is known: who waits for it before could wait in vain. Judges under a
-    limit of Prefect's are left out: who holds a place there must not wait for who needs it.
+    limit of Prefect's are left out: who holds a place there must not wait for who needs it. All others claim in one go:
+    of two runs at once, which share members, neither is to wait for the other.
     """
+    held = partial(held_judgments, run.lake)
+    wanted = []
     for index, session in enumerate(sessions):
         is_later = isinstance(run.judge, CascadeSettings) and index != FIRST
         if isinstance(session, JudgingSession) and session.settings.concurrency_limit is None:
-            keys = () if is_later else open_keys(run.folder, index)
-            session.claim(keys, partial(held_judgments, run.lake))
+            keys = () if is_later else open_keys(run.folder, run.rubric, index, session.settings.packing)
+            wanted.append((session.open_claims(held), list(keys)))
+    if wanted:
+        wanted[0][0].claim_beside(wanted)

@@ -128,13 +128,15 @@ def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked 
         row.scope_id for pair in models for row in pair.criteria if row.figures.n + row.counts.unscored_count
     }
     named = [(pair.name, pair.rows) for pair in models]
+    if asked.shares_at and not comparer.is_one_version:
+        left_out = (*left_out, "--share-at: the rubrics differ, so there are no overall scores")
     return Comparison(
         run_a=a.run,
         run_b=b.run,
         banner=None if comparer.is_one_version else describe_difference(a, b, len(compared_ids)),
         models=models,
         not_compared=(*comparer.other_criteria, *alone, *left_out),
-        gate=None if rule is None else hold_rule(asked.rule or "", rule, named),
+        gate=None if rule is None else hold_rule(asked.rule or "", rule, named, alone),
     )
 
 

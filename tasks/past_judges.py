@@ -1,6 +1,7 @@
 """The judge of a past run, as the run recorded it: what bears on a reply, and how many opinions it gave."""
 
 import json
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from tasks.requirements import Row
 
 SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", "reply_order", "level_order")
 OPINIONS = ("replicates", "replicate_share", "swap_share")
+DEVIATIONS = 4  # so far a drawn share may lie from the one that was asked for
 _ASKING = ("base_url", "key", "prices", "service_tier", "mode")  # what bears on the price alone
 _OPINIONS = """
 select
+    count(distinct output_id),
     max(replicate) + 1,
     count(distinct output_id) filter (replicate > 0) / count(distinct output_id),
     count(distinct output_id) filter (is_swapped) / count(distinct output_id),
@@ -31,6 +34,7 @@ class PastJudge:
     name: str
     identity: Row | None
     opinions: Row  # of a single judge: its replicates and shares, as the run's opinions show them
+    output_count: int | None = None  # that the shares are of; None: they are exact
 
     def is_same(self, judge: Judge) -> bool:
         """Whether a judge would give this run's verdicts again."""
@@ -45,10 +49,16 @@ class PastJudge:
         if not isinstance(judge, JudgeSettings):
             return () if self.identity == judge.identity else ("judge",)
         found = [name for name, value in judge.identity.items() if self.identity.get(name) != value]
-        found += [name for name in OPINIONS[:1] if getattr(judge, name) != self.opinions[name]]
-        if bool(judge.swap_share) != bool(self.opinions["swap_share"]):
-            found.append("swap_share")
+        found += [name for name in OPINIONS if self._differs(name, judge)]
         return tuple("prompt" if name.startswith("prompt_") else name for name in found)
+
+    def _differs(self, name: str, judge: JudgeSettings) -> bool:
+        """Whether a judge gives other opinions: a share is another where the draw of the outputs can't explain it."""
+        given = 1.0 if name == "replicate_share" and judge.replicates == 1 else getattr(judge, name)
+        if name == "replicates" or self.output_count is None:
+            return bool(given != self.opinions[name])
+        deviation = math.sqrt(given * (1 - given) / self.output_count)  # of a share among so many outputs
+        return bool(abs(given - self.opinions[name]) > DEVIATIONS * deviation)
 
     def restore(self, like: Judge | None, base_url: str | None) -> Judge | None:
         """The judge to price; None where it can't be made again. like: whose prices count where models are the same."""
@@ -69,10 +79,10 @@ def read_past_judge(connection: duckdb.DuckDBPyConnection, run: Row) -> PastJudg
         return None
     settings = run["settings"]
     recorded = (json.loads(settings) if isinstance(settings, str) else settings or {}).get("judge")
-    opinions = connection.execute(_OPINIONS, [run["run_id"]]).fetchone() or (1, 1.0, 0.0)
-    replicates, replicate_share, swap_share = opinions
+    opinions = connection.execute(_OPINIONS, [run["run_id"]]).fetchone() or (None, 1, 1.0, 0.0)
+    output_count, replicates, replicate_share, swap_share = opinions
     shares = {"replicate_share": replicate_share if replicates > 1 else 1.0, "swap_share": swap_share}
-    return PastJudge(str(run["judge"]), recorded, {"replicates": replicates} | shares)
+    return PastJudge(str(run["judge"]), recorded, {"replicates": replicates} | shares, output_count)
 
 
 def _restore(identity: Row, base_url: str | None) -> Judge:
@@ -92,7 +102,7 @@ def _member(identity: Row, base_url: str | None) -> PlainJudge:
     address = base_url or DEFAULT_BASE_URL
     opinions = identity.get("opinions", {})
     member = JudgeSettings.model_validate(recorded | opinions | {"mode": mode, "base_url": address})
-    # Checked, and then as it was recorded: 0 and 0.0 are one temperature and two digests.
+    # Checked, and then as it was recorded: 0 and 0.0 are one number and two digests.
     return member.model_copy(update=opinions | {"temperature": identity.get("temperature", member.temperature)})
 
 

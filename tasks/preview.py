@@ -23,9 +23,9 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
         run_folder = RunFolder(Path(folder) / "preview")
         ingested = ingest_request(request, checked.rubric, checked.files, run_folder)
         refuse_no_criteria(checked.rubric, write_case_criteria(run_folder, ingested.shards))
-        if has_preferred(checked.rubric) and checked.lake.exists:
+        if has_preferred(checked.rubric):
             ratings = read_request_ratings(request, checked.rubric, checked.files)
-            match_ratings(checked.lake, run_folder, ingested.shards, ratings)
+            match_ratings(checked.lake if checked.lake.exists else None, run_folder, ingested.shards, ratings)
         planned = plan_run(
             checked.lake,
             run_folder,

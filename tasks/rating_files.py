@@ -21,7 +21,7 @@ RATING_SCHEMA = pa.schema(
         pa.field("criterion_id", pa.string(), nullable=False),
         pa.field("rater", pa.string(), nullable=False),
         pa.field("level_id", pa.string()),
-        pa.field("score", pa.float64(), nullable=False),
+        pa.field("score", pa.float64()),  # null, and no level: what the rater said before is taken back
         pa.field("notes", pa.string()),
         pa.field("rated_at", pa.timestamp("us", tz="UTC")),
         pa.field("source", pa.string(), nullable=False),

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rubrics.errors import MOST_FAULTS_SHOWN, Fault, InputError, RatingsError
 from rubrics.importers.ratings.columns import map_fault
@@ -18,16 +19,17 @@ from tasks.lake import Lake, commit, connect, prepare_lake
 from tasks.lake_tables import is_up_to_date
 from tasks.rating_matching import match_slots
 from tasks.rating_sheets import REFUSED_SCHEMA, RatingFile, SheetReading, grade_sheets, read_sheets, table_of
-from tasks.rating_store import count_new_ratings, count_new_refused, insert_ratings, insert_refused
+from tasks.rating_store import count_new_ratings, count_new_refused, drop_taken_back, insert_ratings, insert_refused
 
 
 @dataclass(frozen=True, slots=True)
 class RatingImport:
     """What came of a file. A sheet is what one person says of one output; it is taken whole or refused.
 
-    rating_count: ratings of the good sheets; new_count: those of them that the lake did not hold. missing_count: marks
-    that say "not applicable". numbers: what the numbers of a criterion were taken for. version: of the lake, None
-    where nothing was written.
+    rating_count: ratings of the good sheets, without those that a later mark of the file takes back; new_count: those
+    that the lake did not hold, or not as the last ones. missing_count: marks that say "not applicable";
+    taken_back_count: those of them that take back what the lake held. numbers: what the numbers of a criterion were
+    taken for. version: of the lake, None where nothing was written.
     """
 
     file: str
@@ -39,6 +41,7 @@ class RatingImport:
     rating_count: int
     new_count: int
     missing_count: int
+    taken_back_count: int
     rater_count: int
     output_count: int
     criteria: Mapping[str, int]
@@ -67,16 +70,18 @@ def import_ratings(lake: Lake, rubric: Rubric, file: RatingFile, *, is_dry: bool
     grader = Grader(file.numbers, file.missing)
     with connect(lake, read_only=True) as connection:
         matches = match_slots(connection, [placed.sheet.slot for placed in reading.placed], file.run_id)
-        given, missing_count = grade_sheets(reading, matches, scales, grader)
+        marks, missing_count = grade_sheets(reading, matches, scales, grader)
+        given = drop_taken_back(marks)
+        ratings = given.filter(pc.is_valid(given.column("score")))
         refused = table_of(reading.refused, REFUSED_SCHEMA)
-        _raise_if_too_many(file, reading, given.num_rows + missing_count)
-        new_count, new_refused_count = _count_new(connection, given, refused)
+        _raise_if_too_many(file, reading, marks.num_rows)
+        new_count, taken_back_count, new_refused_count = _count_new(connection, given, refused)
         is_old_lake = not is_up_to_date(connection)
     version = None
-    if not is_dry and new_count + new_refused_count:
+    if not is_dry and new_count + taken_back_count + new_refused_count:
         if is_old_lake:
             prepare_lake(lake)
-        new_count, version = _publish(lake, file, given, refused)
+        new_count, taken_back_count, version = _publish(lake, file, given, refused)
     return RatingImport(
         file=str(file.path),
         form=str(reading.form),
@@ -84,12 +89,13 @@ def import_ratings(lake: Lake, rubric: Rubric, file: RatingFile, *, is_dry: bool
         row_count=reading.row_count,
         sheet_count=reading.sheet_count,
         bad_count=refused.num_rows,
-        rating_count=given.num_rows,
+        rating_count=ratings.num_rows,
         new_count=new_count,
         missing_count=missing_count,
-        rater_count=len(given.column("rater").unique()),
-        output_count=len(given.column("output_id").unique()),
-        criteria=dict(Counter(given.column("criterion_id").to_pylist())),
+        taken_back_count=taken_back_count,
+        rater_count=len(ratings.column("rater").unique()),
+        output_count=len(ratings.column("output_id").unique()),
+        criteria=dict(Counter(ratings.column("criterion_id").to_pylist())),
         numbers=grader.meanings,
         left_out=reading.left_out.words(),
         faults=tuple(f"{source}:{line}: {reason}" for source, line, reason, _ in reading.refused[:MOST_FAULTS_SHOWN]),
@@ -127,23 +133,24 @@ def _raise_if_too_many(file: RatingFile, reading: SheetReading, mark_count: int)
         raise RatingsError((Fault(str(file.path), None, message), *faults))
 
 
-def _count_new(connection: duckdb.DuckDBPyConnection, given: pa.Table, refused: pa.Table) -> tuple[int, int]:
-    """How many ratings and refused rows the lake does not hold yet."""
+def _count_new(connection: duckdb.DuckDBPyConnection, given: pa.Table, refused: pa.Table) -> tuple[int, int, int]:
+    """How many ratings the lake does not hold yet, how many are to be taken back, and how many refused rows are new."""
     connection.register("given_ratings", given)
     connection.register("refused_rows", refused)
-    return count_new_ratings(connection, "given_ratings"), count_new_refused(connection, "refused_rows")
+    return *count_new_ratings(connection, "given_ratings"), count_new_refused(connection, "refused_rows")
 
 
-def _publish(lake: Lake, file: RatingFile, given: pa.Table, refused: pa.Table) -> tuple[int, int]:
-    """Add what is new in one transaction; returns the count of new ratings, and the lake's version."""
-    new_count = 0
+def _publish(lake: Lake, file: RatingFile, given: pa.Table, refused: pa.Table) -> tuple[int, int, int]:
+    """Add what is new in one transaction; returns the counts of new and taken back ratings, and the lake's version."""
+    new_count, taken_back_count = 0, 0
 
     def insert_new(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
-        nonlocal new_count
+        nonlocal new_count, taken_back_count
         connection.register("given_ratings", given)
         connection.register("refused_rows", refused)
-        new_count = insert_ratings(connection, "given_ratings")
+        new_count, taken_back_count = count_new_ratings(connection, "given_ratings")
+        insert_ratings(connection, "given_ratings")
         insert_refused(connection, "refused_rows")
 
     version = commit(lake, f"import ratings of {file.path.name}", insert_new)
-    return new_count, version
+    return new_count, taken_back_count, version

@@ -22,6 +22,7 @@ from tasks.rating_sources import read_rating_rows
 
 MOST_SHEETS = 2_000_000  # they are held in memory, about a kilobyte each
 MOST_ROW_CHARACTERS = 2_000  # of a refused row
+MOST_REFUSED_TEXTS = 20_000  # the rows of which so much is kept; of the others the line and the reason
 GIVEN_SCHEMA = pa.schema([*RATING_SCHEMA, pa.field("line", pa.int64(), nullable=False)])
 REFUSED_SCHEMA = pa.schema(
     [
@@ -74,11 +75,14 @@ class SheetReading:
     def refuse_row(self, raw: RawRow, reason: str, text: str) -> None:
         """Refuse a row that no sheet was made of."""
         self.unread_count += 1
-        self.refused.append((raw.source, raw.line, reason, text))
+        self._hold(raw.source, raw.line, reason, text)
 
     def refuse(self, placed: Placed, reason: str) -> None:
         """Refuse one sheet."""
-        self.refused.append((placed.source, placed.line, reason, placed.text))
+        self._hold(placed.source, placed.line, reason, placed.text)
+
+    def _hold(self, source: str, line: int, reason: str, text: str) -> None:
+        self.refused.append((source, line, reason, text if len(self.refused) < MOST_REFUSED_TEXTS else ""))
 
     @property
     def sheet_count(self) -> int:
@@ -96,6 +100,9 @@ def read_sheets(file: RatingFile, naming: Naming) -> SheetReading:
     for raw in rows:
         reading.row_count += 1
         _read_row(raw, naming, reading)
+        if reading.sheet_count > MOST_SHEETS:
+            message = f"found more than {MOST_SHEETS:,} sheets of ratings, expected fewer: split the file"
+            raise RatingsError((Fault(raw.source, raw.line, message),))
     if not reading.row_count:
         raise RatingsError((Fault(str(file.path), None, "found no ratings, expected at least one"),))
     return reading
@@ -115,9 +122,6 @@ def _read_row(raw: RawRow, naming: Naming, reading: SheetReading) -> None:
         reading.refuse_row(raw, str(misfit), row_text)
         return
     reading.placed += [Placed(sheet, raw.source, raw.line, row_text) for sheet in sheets]
-    if len(reading.placed) > MOST_SHEETS:
-        message = f"found more than {MOST_SHEETS:,} sheets of ratings, expected fewer: split the file"
-        raise RatingsError((Fault(raw.source, raw.line, message),))
 
 
 @lru_cache(maxsize=10_000)  # several models answer a case
@@ -127,7 +131,10 @@ def _own_scales(criteria: str) -> Scales:
 
 
 def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader: Grader) -> tuple[pa.Table, int]:
-    """The ratings of the good sheets as `GIVEN_SCHEMA`, and how many marks do not apply; the others are refused."""
+    """The marks of the good sheets as `GIVEN_SCHEMA`, and how many do not apply; the other sheets are refused.
+
+    A mark that does not apply has no level and no score: it may take back what the person said before.
+    """
     found: list[tuple[Placed, str, list[tuple[Mark, Ladder]]]] = []
     for placed, output_id, fit_count in zip(reading.placed, matches.output_ids, matches.fit_counts, strict=True):
         fault = slot_fault(placed.sheet.slot, fit_count)
@@ -154,6 +161,8 @@ def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader
             continue
         missing_count += rated.count(None)
         rows += _rating_rows(placed, output_id, [each for each in rated if each is not None])
+        open_ids = [ladder.name for (_, ladder), each in zip(ladders, rated, strict=True) if each is None]
+        rows += _missing_rows(placed, output_id, open_ids)
     reading.refused.sort(key=lambda refused: refused[1])
     return table_of(rows, GIVEN_SCHEMA), missing_count
 
@@ -182,6 +191,13 @@ def _rating_rows(placed: Placed, output_id: str, rated: Sequence[Rated]) -> Iter
         notes = each.notes or (sheet.notes if is_noted else None)
         row = (output_id, each.criterion_id, sheet.rater, each.level_id, each.score, notes, sheet.rated_at)
         yield (*row, placed.source, placed.line)
+
+
+def _missing_rows(placed: Placed, output_id: str, criterion_ids: Iterable[str]) -> Iterable[tuple[Any, ...]]:
+    """What is kept of the marks of a sheet that do not apply."""
+    sheet = placed.sheet
+    for criterion_id in criterion_ids:
+        yield output_id, criterion_id, sheet.rater, None, None, None, sheet.rated_at, placed.source, placed.line
 
 
 def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:

@@ -10,8 +10,28 @@ from tasks.lake import Lake, connect, upgrade_lake
 
 # What makes two ratings the same one. The file is not among it: the same rating from another path is the same rating.
 RATING_KEY = ("output_id", "criterion_id", "rater", "level_id", "score", "notes", "rated_at")
+WHOSE = ("output_id", "criterion_id", "rater")  # of the rows that agree in these one counts
 QUARANTINE_KEY = ("source", "line", "reason", "row")
 
+_NOT_TAKEN_BACK = """
+with placed as (select *, row_number() over () as place from marks),
+
+ranked as (
+    select
+        *,
+        row_number() over latest_first as rank,
+        first_value(score is null) over latest_first as is_taken_back
+    from placed
+    window latest_first as (
+        partition by output_id, criterion_id, rater order by rated_at desc nulls last, line desc, place desc
+    )
+)
+
+select * exclude (place, rank, is_taken_back)
+from ranked
+where if(is_taken_back, rank = 1, score is not null)
+order by place
+"""
 _COUNTS = """
 select
     rater,
@@ -21,6 +41,7 @@ select
     avg(score) as mean_score,
     max(rated_at) as last_rated_at
 from ratings
+where score is not null
 group by rater, criterion_id
 order by rater, criterion_id
 """
@@ -32,35 +53,72 @@ order by o.case_id, o.model, o.checkpoint, o.sample_index, r.output_id, r.criter
 """
 
 
+def drop_taken_back(marks: pa.Table) -> pa.Table:
+    """The marks of one file without those that a later one takes back.
+
+    marks: `RATING_SCHEMA` and `line`; score is null where a mark does not apply. Returns the same columns: where the
+    latest mark of a rater, output and criterion does not apply that one alone, else the ratings alone.
+    """
+    if not marks.column("score").null_count:
+        return marks
+    with duckdb.connect() as connection:
+        connection.register("marks", marks)
+        return connection.execute(_NOT_TAKEN_BACK).to_arrow_table().cast(marks.schema)
+
+
 def insert_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> int:
-    """Add the ratings of a relation that the table does not hold yet, each once; returns how many those are.
+    """Add the rows of a relation that the table does not hold yet, each once; returns how many those are.
 
     given: a relation with the columns of `RATING_SCHEMA` and `line`, by which the rows are stored: of a rater's
-    ratings the one stored later counts.
+    ratings the one stored later counts. So one without a date is added again where another one came after it. A row
+    without a score is added where the table holds a rating that it takes back.
     """
-    is_same = " and ".join(f"kept.{name} is not distinct from given.{name}" for name in RATING_KEY)
-    given_key = ", ".join(f"given.{name}" for name in RATING_KEY)
     connection.execute("set threads = 1")  # more would mix up the lines
     row = connection.execute(
-        f"""
-        insert into ratings by name
-        select given.* exclude (line)
-        from (from {given}) as given anti join ratings as kept on {is_same}
-        qualify row_number() over (partition by {given_key} order by given.line desc) = 1
-        order by given.line
-        """
+        f"insert into ratings by name select * exclude (line) from ({_new_rows(given)}) order by line"
     ).fetchone()
     connection.execute("reset threads")
     return int(row[0]) if row else 0
 
 
-def count_new_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> int:
-    """How many ratings of a relation `insert_ratings` would add."""
-    keys = ", ".join(RATING_KEY)
-    row = connection.execute(
-        f"select count(*) from (select distinct {keys} from {given} except select {keys} from ratings)"
-    ).fetchone()
-    return int(row[0]) if row else 0
+def count_new_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> tuple[int, int]:
+    """How many ratings of a relation `insert_ratings` would add, and how many rows that take one back."""
+    query = f"select count(score), count(*) - count(score) from ({_new_rows(given)})"
+    ((new_count, taken_back_count),) = connection.execute(query).fetchall()
+    return int(new_count), int(taken_back_count)
+
+
+def _new_rows(given: str) -> str:
+    """The query of the rows of a relation that are to be added."""
+    key, whose = ", ".join(RATING_KEY), ", ".join(WHOSE)
+    is_same = " and ".join(f"kept.{name} is not distinct from given.{name}" for name in RATING_KEY)
+    return f"""
+with given as (
+    from (from {given})
+    where score is not null or ({whose}) in (select ({whose}) from ratings where score is not null)
+    qualify row_number() over (partition by {key} order by line desc) = 1
+),
+
+unknown as (select given.* from given anti join ratings as kept on {is_same}),
+
+last_kept as (
+    from ratings where rated_at is null qualify row_number() over (partition by {whose} order by rowid desc) = 1
+),
+
+last_given as (
+    from given where rated_at is null qualify row_number() over (partition by {whose} order by line desc) = 1
+),
+
+-- What was said last has to stand last, though the same was said before.
+said_again as (
+    select given.*
+    from last_given as given
+    where not exists (from last_kept as kept where {is_same})
+        or ({whose}) in (select ({whose}) from unknown where rated_at is null)
+)
+
+from unknown union from said_again
+"""
 
 
 def count_new_refused(connection: duckdb.DuckDBPyConnection, given: str) -> int:

@@ -8,21 +8,26 @@ import duckdb
 
 from rubrics.errors import InputError
 from rubrics.statistics.agreement import Measure
-from tasks.agreement import LEAST_OUTPUTS, Group, Voices, groups_of, level_table, measure_group, read_voices
+from tasks.agreement import (
+    LEAST_OUTPUTS,
+    MOST_ONE_BY_ONE,
+    Group,
+    Voices,
+    groups_of,
+    is_crowded,
+    level_table,
+    measure_group,
+    read_voices,
+)
 from tasks.lake import Lake, connect, upgrade_lake
 from tasks.requirements import Row, read_rows
-from tasks.said import add_said_of_run
+from tasks.said import add_criteria_of_run, add_said_of_run
 
 _RUN = "select run_id, status, rubric_id, rubric_version, judge from runs where run_id = ?"
 _LATEST = """
 select run_id from runs where status = 'published' and ($1 is null or rubric_id = $1) order by version desc limit 1
 """
-_CRITERIA = """
-select criterion_id from criteria semi join (from runs where run_id = $1) as run using (rubric_id, rubric_version)
-union
-select criterion_id from case_criteria where run_id = $1
-order by criterion_id
-"""
+_CRITERIA = "select distinct criterion_id from agreed_criteria order by criterion_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class AgreementPart:
 
 @dataclass(frozen=True, slots=True)
 class RunAgreement:
-    """The agreement of a run's raters and judges. note: why there is nothing, where there is nothing."""
+    """The agreement of a run's raters and judges. note: why there is nothing, or what is left out, if so."""
 
     run: Row
     parts: tuple[AgreementPart, ...]
@@ -80,9 +85,12 @@ def measure_run(
         refuse_unknown(criterion_id, known_criteria(connection, run["run_id"]))
         if not add_said_of_run(connection, run["run_id"]):
             return RunAgreement(run, (), "nobody rated its outputs, and it asked one judge or none")
-        parts = tuple(_parts(connection, criterion_id))
-    note = None if parts else f"no {LEAST_OUTPUTS} outputs have two ratings, or a rating and a verdict, on a criterion"
-    return RunAgreement(run, parts, note)
+        parts: list[AgreementPart] = []
+        crowded: list[str] = []
+        for voices in read_voices(connection, criterion_id):
+            parts.extend(_parts(voices))
+            crowded.extend([voices.criterion_id] if is_crowded(voices) else [])
+    return RunAgreement(run, tuple(parts), _note(parts, crowded))
 
 
 def find_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str | None, rubric_id: str | None) -> Row:
@@ -103,8 +111,9 @@ def find_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str | No
 
 
 def known_criteria(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
-    """The ids of the run's criteria, those that its rows brought along among them."""
-    return [str(row["criterion_id"]) for row in read_rows(connection, _CRITERIA, run_id)]
+    """The ids of what may be rated of the run: its criteria, those that its rows brought along, its overall row."""
+    add_criteria_of_run(connection, run_id)
+    return [str(row["criterion_id"]) for row in read_rows(connection, _CRITERIA)]
 
 
 def refuse_unknown(criterion_id: str | None, known: list[str]) -> None:
@@ -113,14 +122,21 @@ def refuse_unknown(criterion_id: str | None, known: list[str]) -> None:
         raise InputError(f"--criterion: found {criterion_id!r}, expected one of {', '.join(known[:30])}")
 
 
-def _parts(connection: duckdb.DuckDBPyConnection, criterion_id: str | None) -> Iterator[AgreementPart]:
-    for voices in read_voices(connection, criterion_id):
-        for group in groups_of(voices):
-            found = measure_group(voices, group)
-            if found is not None:
-                levels, confusion = _confusion(voices, group)
-                names = (voices.criterion_id, group.kind, group.judge, group.rater)
-                yield AgreementPart(*names, found.n, found.pair_count, found.measures, levels, confusion)
+def _parts(voices: Voices) -> Iterator[AgreementPart]:
+    for group in groups_of(voices):
+        found = measure_group(voices, group)
+        if found is not None:
+            levels, confusion = _confusion(voices, group)
+            names = (voices.criterion_id, group.kind, group.judge, group.rater)
+            yield AgreementPart(*names, found.n, found.pair_count, found.measures, levels, confusion)
+
+
+def _note(parts: list[AgreementPart], crowded: list[str]) -> str | None:
+    if not parts:
+        return f"no {LEAST_OUTPUTS} outputs have two ratings, or a rating and a verdict, on a criterion"
+    if not crowded:
+        return None
+    return f"{', '.join(crowded)}: more than {MOST_ONE_BY_ONE} raters, who are measured together and not one by one"
 
 
 def _without_name(measure: Measure) -> dict[str, Any]:

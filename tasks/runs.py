@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -60,10 +60,13 @@ class Run:
 def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
     """Read and check everything the request names, then hold the run's folder while the block runs.
 
-    A repeated request goes on with the run that it began before and did not finish. What a published run worked with is
-    removed. Raises `InputError` for whatever is wrong with the request; nothing is written then.
+    A repeated request goes on with the run that it began before and did not finish; a deadline that had passed by now
+    is none, so that the same command may go on after it. What a published run worked with is removed. Raises
+    `InputError` for whatever is wrong with the request; nothing is written then.
     """
     checked = check_request(request)
+    if request.deadline is not None and request.deadline <= now:
+        request = replace(request, deadline=None)
     dataset_digest = digest_files(checked.files)
     prepare_lake(checked.lake)
     fingerprint = _fingerprint(request, checked, dataset_digest)

@@ -1,6 +1,6 @@
 """The plan of a shard: the judgments that it wants, joined with the ledger, written to files and counted."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ from wanted_keys as w left join held as h using (request_key)
 """
 
 Pack = tuple[Criterion, ...]
+Rated = Mapping[str, frozenset[str]]  # the outputs that people score, by criterion
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +119,10 @@ class ShardPlanner:
     def plan(self, judged: Sequence[Criterion], cases: ShardCases, shard_index: int) -> None:
         """Plan the rubric's judged criteria."""
         planned: dict[Opinion, dict[str, pa.Table]] = {}
+        rated = {each.id: rated_outputs(each, cases.output_ids, self._folder.ratings_file) for each in judged}
         for criterion in judged:
             wanted = _Wanted()
-            self._want(wanted, criterion, judged, cases, self._unrated_rows(criterion, cases))
+            self._want(wanted, criterion, judged, cases, range(len(cases.output_ids)), rated)
             counted = self._write(wanted, criterion.id, shard_index)
             for opinion in wanted.opinions:
                 planned.setdefault(opinion, {})[criterion.id] = rows_of(counted, opinion)
@@ -128,13 +130,6 @@ class ShardPlanner:
             beside = [criterion for criterion in judged if criterion.id in tables]
             for pack in packs_of(beside, self._packings[opinion]):
                 self._count(opinion, [(criterion.id, tables[criterion.id]) for criterion in pack])
-
-    def _unrated_rows(self, criterion: Criterion, cases: ShardCases) -> Sequence[int]:
-        """The rows that a judge is wanted for: not those that people score. A pack is asked whole, whoever rated."""
-        rated = rated_outputs(criterion, cases.output_ids, self._folder.ratings_file)
-        if not rated or max(self._packings.values()) > 1:
-            return range(len(cases.output_ids))
-        return [row for row, output_id in enumerate(cases.output_ids) if output_id not in rated]
 
     def plan_own(self, cases: ShardCases, shard_index: int) -> None:
         """Plan the judged ones among the criteria that the rows bring along."""
@@ -153,13 +148,15 @@ class ShardPlanner:
         judged: Sequence[Criterion],
         cases: ShardCases,
         rows: Sequence[int],
+        rated: Rated | None = None,
     ) -> None:
-        """judged: the criteria that it may share a request with, itself included."""
+        """judged: the criteria that it may share a request with, itself included. rated: what people score."""
         overheads: dict[tuple[int, PromptStyle], int] = {}
         for opinion in wanted_opinions(self._judge, criterion.id):
-            drawn = drawn_rows(self._judge, opinion, cases.output_ids, rows)
-            packing = self._packings[opinion]
-            beside = [each for each in judged if opinion in wanted_opinions(self._judge, each.id)]
+            left_out = self._left_out(criterion, opinion, judged, rated) if rated else frozenset()
+            unrated = [row for row in rows if cases.output_ids[row] not in left_out] if left_out else rows
+            drawn = drawn_rows(self._judge, opinion, cases.output_ids, unrated)
+            packing, beside = self._packings[opinion], self._beside(opinion, judged)
             digest, asked = self._digests[opinion], asked_digest(criterion, beside, packing)
             keys = [request_key(digest, asked, cases.digests[row], opinion.replicate) for row in drawn]
             output_ids = [cases.output_ids[row] for row in drawn]
@@ -169,6 +166,26 @@ class ShardPlanner:
                 overheads[shape] = _prompt_overhead(pack, self._styles[opinion], is_packed=packing > 1)
             byte_counts = [cases.byte_counts[row] + overheads[shape] for row in drawn]
             wanted.add(criterion.id, opinion, output_ids, keys, byte_counts)
+
+    def _beside(self, opinion: Opinion, judged: Sequence[Criterion]) -> list[Criterion]:
+        return [each for each in judged if opinion in wanted_opinions(self._judge, each.id)]
+
+    def _left_out(
+        self, criterion: Criterion, opinion: Opinion, judged: Sequence[Criterion], rated: Rated
+    ) -> frozenset[str]:
+        """The outputs that nobody is asked about for an opinion: those that people score on all that it is asked with.
+
+        The judges of a cascade are asked about the same ones: the second takes the silence of the first for doubt. So
+        where one of them packs it is those that people score on everything: their packs need not be the same.
+        """
+        if isinstance(self._judge, CascadeSettings) and max(self._packings.values()) > 1:
+            return frozenset.intersection(*(rated[each.id] for each in judged))
+        packing = self._packings[opinion]
+        packs = packs_of(self._beside(opinion, judged), packing)
+        if any(len(pack) < packing for pack in packs[:-1]):
+            return frozenset()  # what is left of an output's criteria would be packed otherwise than is planned
+        (own,) = (pack for pack in packs if criterion in pack)
+        return frozenset.intersection(*(rated[each.id] for each in own))
 
     def _write(self, wanted: _Wanted, name: str, shard_index: int) -> pa.Table:
         """Write a plan file; returns the columns that are counted."""

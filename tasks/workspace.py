@@ -117,6 +117,11 @@ class RunFolder:
     def _notes_file(self) -> Path:
         return self.path / "notes.json"
 
+    @property
+    def is_untidy(self) -> bool:
+        """Whether anything is left that the run works with."""
+        return any((self.path / name).exists() for name in _WORKING_FOLDERS)
+
     def tidy(self) -> None:
         """Remove what a run works with, once it is published; what it sent in batches and spent stays on record."""
         for name in _WORKING_FOLDERS:
@@ -149,8 +154,10 @@ class RunClaim:
 def claim_run(runs: Path, fingerprint: str, run_id: str | None, now: datetime) -> RunClaim:
     """Hold the folder of a new run, or of the unfinished run that evaluated the same in the same way.
 
-    Raises `InputError` where `run_id` is at work in another process or evaluated something else.
+    What published runs of the same left, killed before they had tidied up, is removed. Raises `InputError` where
+    `run_id` is at work in another process or evaluated something else.
     """
+    _tidy_published(runs, fingerprint)
     if run_id is not None:
         return _claim_named(runs, fingerprint, run_id, now)
     for folder in _unfinished(runs, fingerprint):
@@ -193,6 +200,16 @@ def _unfinished(runs: Path, fingerprint: str) -> list[RunFolder]:
     return [
         folder for folder in folders if not folder.published_file.exists() and _fingerprint_of(folder) == fingerprint
     ]
+
+
+def _tidy_published(runs: Path, fingerprint: str) -> None:
+    for folder in map(RunFolder, runs.glob("*")):
+        if not (folder.published_file.exists() and folder.is_untidy and _fingerprint_of(folder) == fingerprint):
+            continue
+        claim = _try_claim(folder)
+        if claim is not None:  # else its process is at it
+            with claim:
+                folder.tidy()
 
 
 def _fingerprint_of(folder: RunFolder) -> str | None:

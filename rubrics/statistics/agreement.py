@@ -6,7 +6,7 @@ are given as scores in 0..1: of a judge that was asked for probabilities the sco
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,9 @@ from rubrics.statistics import agreement_sums as sums_of
 from rubrics.statistics import correlation
 from rubrics.statistics.agreement_sums import Kinds, LevelSums
 from rubrics.statistics.alpha import METRICS, interval_alpha, krippendorff_alpha
-from rubrics.statistics.bootstrap import percentile_interval, resample_counts
+from rubrics.statistics.bootstrap import LEAST_DEFINED, percentile_interval, resample_counts
 from rubrics.statistics.icc import one_way_correlations, two_way_correlations
-from rubrics.statistics.intervals import LEVEL
+from rubrics.statistics.intervals import DIFFERENCES, LEVEL, SCORES, Interval
 from rubrics.statistics.kappa import cohen_kappa, distance_weights, fleiss_kappa, gwet_ac1
 
 Floats = NDArray[np.float64]
@@ -32,6 +32,18 @@ _COMPLETE = ("icc_2_1", "icc_2_k", "icc_3_1", "icc_3_k")
 _CORRELATIONS = ("pearson", "spearman", "kendall_tau_b")
 _SIDES = (*_CORRELATIONS, "rmse", "bias", "spread")
 _OF_ONE = "it is of one rater against the others"
+_UNDEFINED = {
+    **dict.fromkeys(_CORRELATIONS, "the ratings of one side are all equal"),
+    "spread": "the other side's ratings are all equal",
+    **dict.fromkeys(("icc_1_k", "icc_3_k"), "the outputs' mean ratings are all equal, or too few"),
+    "icc_2_k": "the outputs' mean ratings differ too little beside the raters' errors, or are too few",
+}
+_AT_MOST_ONE = Interval(-inf, 1.0)
+_RANGES = {
+    **dict.fromkeys(("percent_agreement", "rmse"), SCORES),
+    **dict.fromkeys((*_CORRELATIONS, "bias"), DIFFERENCES),
+    "spread": Interval(0.0, inf),
+}
 STATISTICS = (
     *("percent_agreement", *_KAPPAS, "fleiss_kappa", "gwet_ac1"),
     *("alpha_nominal", "alpha_ordinal", "alpha_interval", "alpha_ratio"),
@@ -217,18 +229,18 @@ def _sampled(kinds: Kinds, seed: int) -> Kinds:
 def _told(name: str, points: Measured, draws: Measured, shrinkage: float, reasons: Mapping[str, str]) -> Measure:
     value = float(points[name][0]) if name in points else float("nan")
     if np.isnan(value):
-        return Measure(name, None, None, None, reasons.get(name) or _undefined(name))
+        unknown = _UNDEFINED.get(name, "the ratings are all equal, or too few")
+        return Measure(name, None, None, None, reasons.get(name, unknown))
     if name not in draws:
         return Measure(name, value, None, None, "one output has no interval")
     interval = percentile_interval(draws[name], LEVEL)
     if not interval.is_known:
-        return Measure(name, value, None, None, "more than 1 resample in 20 has none: too few or too equal ratings")
+        return Measure(name, value, None, None, _no_interval(draws[name]))
+    interval = interval.clipped(_RANGES.get(name, _AT_MOST_ONE))  # a shrunk one can be beyond
     return Measure(name, value, interval.low, interval.high, None)
 
 
-def _undefined(name: str) -> str:
-    if name in _CORRELATIONS:
-        return "the ratings of one side are all equal"
-    if name == "spread":
-        return "the other side's ratings are all equal"
-    return "the ratings are all equal, or too few"
+def _no_interval(draws: Floats) -> str:
+    if np.count_nonzero(~np.isnan(draws)) < LEAST_DEFINED * draws.size:
+        return "more than 1 resample in 20 has none: too few or too equal ratings"
+    return "all resamples are equal, which tells no width"

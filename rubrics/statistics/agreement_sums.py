@@ -75,7 +75,7 @@ def level_sums(kinds: Kinds, scale: Floats, weights: Floats) -> LevelSums:
 def one_way_sums(kinds: Kinds, weights: Floats) -> OneWaySums:
     """Sums over the units of two and more ratings."""
     chosen = (~np.isnan(kinds.scores)).sum(axis=0) > 1
-    scores, drawn = kinds.scores[:, chosen], weights[:, chosen]
+    scores, drawn = _centred(kinds.scores)[:, chosen], weights[:, chosen]
     sizes = (~np.isnan(scores)).sum(axis=0).astype(np.float64)
     totals, squares = np.nansum(scores, axis=0), np.nansum(np.square(scores), axis=0)
     parts = (np.ones_like(sizes), sizes, np.square(sizes), totals, squares, np.square(totals) / np.maximum(sizes, 1.0))
@@ -85,7 +85,7 @@ def one_way_sums(kinds: Kinds, weights: Floats) -> OneWaySums:
 def two_way_sums(kinds: Kinds, weights: Floats) -> TwoWaySums:
     """Sums over the units that every rater rated."""
     chosen = ~np.isnan(kinds.scores).any(axis=0)
-    scores, drawn = kinds.scores[:, chosen], weights[:, chosen]
+    scores, drawn = _centred(kinds.scores)[:, chosen], weights[:, chosen]
     between = np.square(scores.sum(axis=0)) / len(scores)
     squares = np.square(scores).sum(axis=0)
     return TwoWaySums(drawn.sum(axis=1), drawn @ scores.T, drawn @ squares, drawn @ between)
@@ -95,11 +95,18 @@ def interval_sums(kinds: Kinds, weights: Floats) -> tuple[Floats, Floats, Floats
     """The arguments of `interval_alpha`."""
     sums = one_way_sums(kinds, weights)
     chosen = (~np.isnan(kinds.scores)).sum(axis=0) > 1
-    scores = kinds.scores[:, chosen]
+    scores = _centred(kinds.scores)[:, chosen]
     sizes = (~np.isnan(scores)).sum(axis=0)
     totals, squares = np.nansum(scores, axis=0), np.nansum(np.square(scores), axis=0)
     disagreement = 2.0 * (sizes * squares - np.square(totals)) / np.maximum(sizes - 1, 1)
     return weights[:, chosen] @ disagreement, sums.ratings, sums.total, sums.squares
+
+
+def _centred(scores: Floats) -> Floats:
+    """The scores less their mean: sums of squares of equal scores are then equal, and not off by rounding."""
+    known_count = int(np.count_nonzero(~np.isnan(scores)))
+    centred: Floats = scores - float(np.nansum(scores)) / max(1, known_count)
+    return centred
 
 
 # -------- one side against the other
@@ -153,9 +160,10 @@ def side_pairs(sides: Sides, weights: Floats) -> Pairs:
 def pair_two_way_sums(pairs: Pairs) -> TwoWaySums:
     """The sums of `two_way_sums`, each pair a unit of two raters."""
     units = pairs.weights.sum(axis=1)
-    of_raters = np.stack([pairs.sums(pairs.own), pairs.sums(pairs.others)], axis=1)
-    squares = pairs.sums(np.square(pairs.own) + np.square(pairs.others))
-    return TwoWaySums(units, of_raters, squares, pairs.sums(np.square(pairs.own + pairs.others) / 2.0))
+    own, others = _centred(np.stack([pairs.own, pairs.others]))
+    of_raters = np.stack([pairs.sums(own), pairs.sums(others)], axis=1)
+    squares = pairs.sums(np.square(own) + np.square(others))
+    return TwoWaySums(units, of_raters, squares, pairs.sums(np.square(own + others) / 2.0))
 
 
 def pair_one_way_sums(sums: TwoWaySums) -> OneWaySums:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rubrics.statistics.kappa import ratio
 
 Floats = NDArray[np.float64]
+RELATIVE_TOLERANCE = 1e-12  # of a difference of two sums of squares: by what a float sum can be off
 METRICS = ("nominal", "ordinal", "interval", "ratio")
 
 
@@ -31,9 +32,12 @@ def interval_alpha(observed: Floats, counts: Floats, sums: Floats, squares: Floa
     """Alpha by the interval metric from sums, for scores of any number of values.
 
     All arrays: (table,). observed: the sum over units of the squared differences of their ordered pairs over m - 1.
-    counts, sums, squares: of the ratings in units of two and more. Returns (table,).
+    counts, sums, squares: of the ratings in units of two and more, best of ratings less their mean: the difference of
+    large squares is lost in rounding. Returns (table,), at most 1, NaN where all ratings are equal.
     """
-    expected = 2.0 * (counts * squares - np.square(sums))
+    total = counts * squares
+    difference = total - np.square(sums)
+    expected = np.where(difference <= RELATIVE_TOLERANCE * total, 0.0, 2.0 * difference)
     return 1.0 - ratio(observed * (counts - 1.0), expected)
 
 

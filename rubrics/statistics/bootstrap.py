@@ -1,15 +1,15 @@
-"""The bootstrap, seeded: resampled means at any size, resampled counts of a table, and any other statistic.
+"""The bootstrap, seeded: resampled means at any size, and resampled counts of a table.
 
 Efron (1979), with the percentile interval of Efron and Tibshirani (1993), chapter 13. With clusters whole clusters are
 drawn, each with all its values (Field and Welsh 2007, the cluster bootstrap).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rubrics.statistics.clusters import cluster_members, cluster_sums
+from rubrics.statistics.clusters import cluster_sums
 from rubrics.statistics.intervals import SPREAD_TOLERANCE, UNKNOWN, Interval
 
 MOST_GROUPS = 512  # equal values are drawn together; more distinct ones than these stand in steps of this number
@@ -50,29 +50,6 @@ def resample_counts(counts: ArrayLike, *, resample_count: int = 10_000, seed: in
     cells = np.asarray(counts, dtype=np.int64).ravel()
     rng = np.random.default_rng(seed)
     return rng.multinomial(cells.sum(), cells / max(1, cells.sum()), size=resample_count)
-
-
-def bootstrap(
-    statistic: Callable[[NDArray[np.intp]], float],
-    n: int,
-    *,
-    resample_count: int = 10_000,
-    seed: int = 0,
-    clusters: ArrayLike | None = None,
-) -> Floats:
-    """Any statistic of resamples: `statistic(places)` is called with the drawn places of 0..n-1, one call a resample.
-
-    clusters: (n,); whole clusters are drawn, so the number of places varies. Returns (resample,), NaN where there are
-    under two values or clusters, or where the statistic is NaN.
-    """
-    rng = np.random.default_rng(seed)
-    members = cluster_members(n, clusters)
-    if len(members) < 2:
-        return np.full(resample_count, np.nan)
-    is_plain = clusters is None
-    drawn = (rng.integers(0, len(members), len(members)) for _ in range(resample_count))
-    places = (units if is_plain else np.concatenate([members[unit] for unit in units]) for units in drawn)
-    return np.fromiter((statistic(each) for each in places), dtype=np.float64, count=resample_count)
 
 
 def percentile_interval(statistics: ArrayLike, level: float = 0.95) -> Interval:

@@ -11,6 +11,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rubrics.statistics.influence import Influences, measure_influences
 from rubrics.statistics.intervals import (
     LEVEL,
     SCORES,
@@ -98,9 +99,11 @@ def judge_weight(rated: Rated) -> float:
     """How far PPI++ follows the judge, 0..1: its power-tuned lambda, for a mean.
 
     The covariance of ratings and scores over (1 + n / N) times the variance of all scores; 0 where too few are rated,
-    where all are, and where the judge's scores say nothing or the contrary.
+    where all but one or all are (of cases, where there are some), and where the judge's scores say nothing or the
+    contrary.
     """
-    if rated.n < LEAST_RATED or not rated.unrated.size:
+    unrated_units = np.arange(rated.unrated.size) if rated.unrated_cases is None else np.unique(rated.unrated_cases)
+    if rated.n < LEAST_RATED or unrated_units.size < 2:
         return 0.0
     return _weight(rated.ratings, rated.judged, np.ones(rated.n), rated.unrated)
 
@@ -109,7 +112,8 @@ def corrected_mean(rated: Rated, levels: Levels | None = None, level: float = LE
     """The PPI++ mean: weight x the judge's mean of what is unrated + the mean of rating - weight x score.
 
     The interval is Student's, with the degrees of Welch and Satterthwaite: normal quantiles are too narrow under some
-    200 ratings. The residuals' variance has n - 2 below it, as the weight is fitted too. levels: the scores of a
+    200 ratings. The residuals' variance has n - 2 below it, as the weight is fitted too. Where a case has rated and
+    unrated outputs, what its residuals and its scores share counts as well. levels: the scores of a
     criterion's two levels; the interval then has one more rating, spread over the four cells of rating and score
     (Perks 1947): errors too rare to have been seen would make it too narrow. Where the judge gets no weight it is
     `rated_mean`.
@@ -140,13 +144,23 @@ def _corrected_interval(rated: Rated, levels: Levels | None, level: float) -> In
     errors = ratings - weight * judged
     centre = float(counts @ errors / n)
     variance = float(counts @ np.square(errors - centre) / (n - 2.0) / n) * _design_effect(residuals)
-    judged_variance = (weight * others.standard_error) ** 2
-    df = residuals.df - 1.0
-    total = variance + judged_variance
-    degrees = total**2 / (variance**2 / df + judged_variance**2 / others.df)
+    by_case = _influences(rated, rated.ratings - weight * rated.judged)
+    joint = np.square(by_case.own + weight * by_case.others)
+    total = variance + (weight * others.standard_error) ** 2 + 2.0 * weight * by_case.covariance
+    total = max(total, float(joint.sum()))
+    # Welch's two samples are the cases with a rating, whatever else they have, and those without one.
+    unrated, unrated_count = float(joint[~by_case.has_own].sum()), int((~by_case.has_own).sum())
+    degrees = total**2 / (
+        (total - unrated) ** 2 / max(residuals.df - 1.0, 1.0) + unrated**2 / max(1, unrated_count - 1)
+    )
     margin = float(stdtrit(degrees, (1 + level) / 2)) * sqrt(total)
     centre += weight * others.mean
     return Interval(centre - margin, centre + margin).clipped(SCORES)
+
+
+def _influences(rated: Rated, own: Floats) -> Influences:
+    """Of one value a rated output beside the scores of the unrated ones."""
+    return measure_influences(own, rated.unrated, rated.cases, rated.unrated_cases)
 
 
 def _weight(ratings: Floats, judged: Floats, counts: Floats, unrated: Floats) -> float:
@@ -226,7 +240,10 @@ def selection_shift(rated: Rated) -> float | None:
     Far from 0 the rated outputs are no random part of all, and neither `rated_mean` nor `corrected_mean` holds.
     """
     sides = [measure_mean(rated.judged, rated.cases), measure_mean(rated.unrated, rated.unrated_cases)]
-    error = sqrt(sum(side.standard_error**2 for side in sides)) if all(side.unit_count > 1 for side in sides) else 0.0
+    if any(side.unit_count < 2 for side in sides):
+        return None
+    by_case = _influences(rated, rated.judged)
+    error = float(np.linalg.norm(by_case.own - by_case.others))
     return None if error <= SPREAD_TOLERANCE else (sides[0].mean - sides[1].mean) / error
 
 

@@ -16,11 +16,3 @@ def cluster_sums(
         return found, np.ones(found.size)
     _, codes = np.unique(np.asarray(clusters), return_inverse=True)
     return np.bincount(codes, weights=found).astype(np.float64), np.bincount(codes).astype(np.float64)
-
-
-def cluster_members(n: int, clusters: ArrayLike | None = None) -> list[NDArray[np.intp]]:
-    """The places, of 0..n-1, of each cluster's values, in the order of the clusters' names."""
-    if clusters is None:
-        return [np.array([place]) for place in range(n)]
-    _, codes, counts = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
-    return np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])

@@ -1,15 +1,16 @@
 """All figures of one comparison: two scores of each pair, and what they say together."""
 
 from dataclasses import dataclass, fields
-from math import isnan
+from math import isnan, nan
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
+from rubrics.statistics.clusters import cluster_sums
 from rubrics.statistics.distributions import pair_distributions
 from rubrics.statistics.intervals import DIFFERENCES, Interval, mean_interval, measure_mean
-from rubrics.statistics.paired import count_shares, mcnemar, mean_p, standardised_effect, wilcoxon
+from rubrics.statistics.paired import TIED, count_shares, mcnemar, mean_p, standardised_effect, wilcoxon
 from rubrics.statistics.power import minimal_effect
 
 SIGNIFICANT = 0.05
@@ -24,14 +25,16 @@ Floats = NDArray[np.float64]
 class PairFigures:
     """What n pairs of scores say; differences are B - A, None is what so few pairs can't tell.
 
-    case_count: the clusters. diff_low, diff_high: the 95% t interval on mean_diff, robust to what the pairs of a case
-    share; boot_low, boot_high: the percentile bootstrap's. p: of the t test, p_wilcoxon: of signed ranks. p_adjusted:
-    p by Benjamini and Hochberg, over what stands beside it. effect_size: mean_diff over sd_diff, after Hedges.
-    detectable_diff: what this n finds with a power of 0.8. dominance: which side's scores lie nowhere behind.
+    case_count: the clusters; moved_case_count: those whose pairs together rose or fell. diff_low, diff_high: the 95% t
+    interval on mean_diff, robust to what the pairs of a case share; boot_low, boot_high: the percentile bootstrap's.
+    p: of the t test, p_wilcoxon: of signed ranks. p_adjusted: p by Benjamini and Hochberg, over what stands beside it.
+    effect_size: mean_diff over sd_diff, after Hedges. detectable_diff: what this n finds with a power of 0.8.
+    dominance: which side's scores lie nowhere behind.
     """
 
     n: int
     case_count: int
+    moved_case_count: int
     mean_a: float | None
     mean_b: float | None
     mean_diff: float | None
@@ -98,11 +101,13 @@ def measure_pairs(
     codes = _shared(clusters)
     mean = measure_mean(differences, codes)
     interval = mean_interval(mean, bounds=bounds)
+    detectable = nan if mean.is_constant else minimal_effect(mean.standard_error, mean.df)
     boot = _bootstrap(differences, codes, resample_count)
     shares = count_shares(differences, codes)
     return PairFigures(
         n=mean.n,
         case_count=mean.unit_count,
+        moved_case_count=int((np.abs(cluster_sums(differences, codes)[0]) > TIED).sum()),
         mean_a=_known(of_a.mean()) if mean.n else None,
         mean_b=_known(of_b.mean()) if mean.n else None,
         mean_diff=_known(mean.mean),
@@ -115,7 +120,7 @@ def measure_pairs(
         p_wilcoxon=_known(wilcoxon(differences, codes)),
         p_adjusted=None,
         effect_size=_known(standardised_effect(differences)),
-        detectable_diff=_known(minimal_effect(mean.standard_error, mean.df)),
+        detectable_diff=_known(detectable),
         better_count=shares.better_count,
         worse_count=shares.worse_count,
         tied_count=shares.tied_count,
@@ -155,10 +160,12 @@ def describe_conflict(figures: PairFigures) -> str | None:
     mean = (
         f"the mean {'rose' if figures.mean_diff > 0 else 'fell'} by {abs(figures.mean_diff):.3g} (p = {figures.p:.2g})"
     )
-    if is_apart:
-        few, many = ("losses", "gains") if has_more_wins else ("gains", "losses")
-        return f"{mean}, but {counts}: few large {few} outweigh many small {many}"
     ranks = figures.p_wilcoxon
+    if is_apart:
+        few = "losses" if has_more_wins else "gains"
+        is_chance = figures.p >= SIGNIFICANT and (ranks is None or ranks >= SIGNIFICANT)
+        chance = "; neither is more than chance" if is_chance else ""
+        return f"{mean}, but {counts}: the {few} are fewer but larger{chance}"
     if ranks is not None and (figures.p < SIGNIFICANT) != (ranks < SIGNIFICANT):
         tells = "the mean alone tells A from B, the ranks do not"
         if ranks < SIGNIFICANT:
@@ -169,9 +176,9 @@ def describe_conflict(figures: PairFigures) -> str | None:
 
 def describe_caution(figures: PairFigures) -> str | None:
     """Where the t interval and its p are rough, as simulated coverage shows, in words; None where they are not."""
-    moved_count = figures.better_count + figures.worse_count
-    if figures.n >= 2 and 0 < moved_count < FEW_MOVED:
-        return f"only {moved_count:,} of {figures.n:,} pairs differ, too few for t: trust the exact Wilcoxon p"
+    if figures.case_count >= 2 and 0 < figures.moved_case_count < FEW_MOVED:
+        units = f"{figures.case_count:,} {'pairs' if figures.case_count == figures.n else 'cases'}"
+        return f"only {figures.moved_case_count:,} of {units} differ, too few for t: trust the exact Wilcoxon p"
     if 2 <= figures.case_count < min(figures.n, FEW_CLUSTERS):
         return f"only {figures.case_count:,} cases with several pairs: the interval holds less often than 95%"
     return None

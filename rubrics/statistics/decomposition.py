@@ -3,9 +3,10 @@
 An output's score is a sum of weight x score over a sum of weights, so a pair's difference is, where both outputs are
 scored on the same criteria, the sum of weight x (score_b - score_a) / base: no model, no order, nothing left over.
 What comes of gaps (a criterion that one side has and the other has not) is a part of its own, the remainder.
+Where a rubric has a tree of categories and skips gaps, what a verdict counts hangs on what else of its group is scored.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,23 @@ Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
+class Groups:
+    """A tree of groups, the first of them the whole; each stands behind its parent.
+
+    parents: (group,), the place of the group around each, 0 for the whole. weights: (group,), within the parent.
+    """
+
+    parents: Places
+    weights: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class PairedScores:
     """The weighted verdicts of pairs, a row a pair and criterion, in long form.
 
     pairs, criteria: (row,), places in 0..pair_count-1 and 0..criterion_count-1, each couple once. weights: (row,),
-    below 0 for a penalty. scores_a, scores_b: (row,), in 0..1, NaN where unscored.
+    below 0 for a penalty. scores_a, scores_b: (row,), in 0..1, NaN where unscored. groups: a tree whose skipped gaps
+    count within their group; weights are then within it, and places, (row,), says which it is.
     """
 
     pairs: Places
@@ -31,6 +44,8 @@ class PairedScores:
     scores_b: Floats
     pair_count: int
     criterion_count: int
+    groups: Groups | None = None
+    places: Places | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +79,39 @@ def decompose(scores: PairedScores, differences: Floats, *, is_skipped: bool = F
 
 def weighted_changes(scores: PairedScores, *, is_skipped: bool = False) -> Floats:
     """What each row adds to its pair's difference, (row,); 0 where a side is unscored."""
-    of_a, of_b = (_inverse_bases(scores, side, is_skipped=is_skipped) for side in (scores.scores_a, scores.scores_b))
-    changes = scores.weights * (scores.scores_b - scores.scores_a) * ((of_a + of_b) / 2.0)[scores.pairs]
+    of_a, of_b = (_shares(scores, side, is_skipped=is_skipped) for side in (scores.scores_a, scores.scores_b))
+    changes = (scores.scores_b - scores.scores_a) * (of_a + of_b) / 2.0
     known: Floats = np.where(np.isnan(changes), 0.0, changes)
     return known
 
 
 def uniform(scores: PairedScores) -> PairedScores:
     """The same verdicts under weights of 1, of -1 for a penalty: what the overall scores are with nothing chosen."""
-    return PairedScores(
-        scores.pairs,
-        scores.criteria,
-        np.sign(scores.weights),
-        scores.scores_a,
-        scores.scores_b,
-        scores.pair_count,
-        scores.criterion_count,
-    )
+    return replace(scores, weights=np.sign(scores.weights), groups=None, places=None)
+
+
+def _shares(scores: PairedScores, side: Floats, *, is_skipped: bool) -> Floats:
+    """What each verdict counts in the score of its output on one side, (row,)."""
+    if scores.groups is None or scores.places is None:
+        return scores.weights * _inverse_bases(scores, side, is_skipped=is_skipped)[scores.pairs]
+    return _grouped_shares(scores, side, scores.groups, scores.places)
+
+
+def _grouped_shares(scores: PairedScores, side: Floats, groups: Groups, places: Places) -> Floats:
+    """Over what is scored alone: a group without a scored criterion of positive weight is absent from its parent."""
+    group_count = groups.parents.size
+    counted = np.where(np.isnan(side), 0.0, np.maximum(scores.weights, 0.0))
+    cells = scores.pairs * group_count + places
+    sums = np.bincount(cells, weights=counted, minlength=scores.pair_count * group_count)
+    sums = sums.reshape(scores.pair_count, group_count).astype(np.float64)  # of no pair they are integers
+    inner = range(1, group_count)
+    for group in reversed(inner):  # what is within a group is behind it, so its sum is whole by now
+        sums[:, groups.parents[group]] += np.where(sums[:, group] > 0, groups.weights[group], 0.0)
+    inverse = np.divide(1.0, sums, out=np.full(sums.shape, np.nan), where=sums > 0)
+    for group in inner:
+        inverse[:, group] *= groups.weights[group] * inverse[:, groups.parents[group]]
+    shares: Floats = scores.weights * inverse.ravel()[cells]
+    return shares
 
 
 def _inverse_bases(scores: PairedScores, side: Floats, *, is_skipped: bool) -> Floats:

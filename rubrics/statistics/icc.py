@@ -37,7 +37,7 @@ class TwoWaySums:
 
 
 def one_way_correlations(sums: OneWaySums) -> tuple[Floats, Floats]:
-    """ICC(1,1) and ICC(1,k): each (table,), NaN where nothing varies.
+    """ICC(1,1) and ICC(1,k): each (table,), at most 1, NaN where nothing varies; (1,k) where no unit's mean does.
 
     Units may have different numbers of ratings: k is then k0 of the unbalanced one-way analysis of variance.
     """
@@ -47,11 +47,15 @@ def one_way_correlations(sums: OneWaySums) -> tuple[Floats, Floats]:
     mean_within = ratio(sums.squares - sums.between, sums.ratings - sums.units)
     size = ratio(sums.ratings - ratio(sums.squared_sizes, sums.ratings), df)
     difference = mean_between - mean_within
-    return ratio(difference, mean_between + (size - 1.0) * mean_within), ratio(difference, mean_between)
+    return _share(difference, mean_between + (size - 1.0) * mean_within), _share(difference, mean_between)
 
 
 def two_way_correlations(sums: TwoWaySums) -> tuple[Floats, Floats, Floats, Floats]:
-    """ICC(2,1), ICC(2,k), ICC(3,1), ICC(3,k): each (table,), NaN where nothing varies."""
+    """ICC(2,1), ICC(2,k), ICC(3,1), ICC(3,k): each (table,), at most 1, NaN where nothing varies.
+
+    (3,k) is NaN where the units' means are equal, (2,k) where they differ so little beside the errors that the variance
+    below it is estimated as 0 or less.
+    """
     units, raters = sums.units, sums.of_raters.shape[1]
     overall = ratio(np.square(sums.of_raters.sum(axis=1)), units * raters)
     of_units = sums.between - overall
@@ -62,8 +66,13 @@ def two_way_correlations(sums: TwoWaySums) -> tuple[Floats, Floats, Floats, Floa
     difference = mean_units - mean_errors
     severity = ratio(mean_raters - mean_errors, units)
     return (
-        ratio(difference, mean_units + (raters - 1.0) * mean_errors + raters * severity),
-        ratio(difference, mean_units + severity),
-        ratio(difference, mean_units + (raters - 1.0) * mean_errors),
-        ratio(difference, mean_units),
+        _share(difference, mean_units + (raters - 1.0) * mean_errors + raters * severity),
+        _share(difference, mean_units + severity),
+        _share(difference, mean_units + (raters - 1.0) * mean_errors),
+        _share(difference, mean_units),
     )
+
+
+def _share(parts: Floats, variances: Floats) -> Floats:
+    """Divide by an estimated variance; NaN where it is 0 or, as that of (2,k) can be, below."""
+    return ratio(parts, np.maximum(variances, 0.0))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import isnan, nan, sqrt
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rubrics.statistics.clusters import cluster_sums
 
@@ -61,8 +61,8 @@ def measure_mean(values: ArrayLike, clusters: ArrayLike | None = None) -> Mean:
     """The mean of the values with its standard error, robust to what the values of a cluster share.
 
     values: (n,), no NaN. clusters: (n,), such as the case that an output answers. With them the standard error is CR2
-    (Bell and McCaffrey 2002) over the clusters, with G - 1 degrees of freedom; of clusters of one value each it is
-    sd / sqrt(n), Student's.
+    over the clusters, with the degrees of freedom of Bell and McCaffrey (2002): G - 1 of G equal clusters, fewer where
+    some are larger than others. Of clusters of one value each it is sd / sqrt(n), Student's.
     """
     found = np.asarray(values, dtype=np.float64)
     n = found.size
@@ -75,13 +75,27 @@ def measure_mean(values: ArrayLike, clusters: ArrayLike | None = None) -> Mean:
     if unit_count < 2:
         return Mean(n, unit_count, mean, sd, nan, nan)
     variance = float(np.square(residuals / n) @ (1.0 / (1.0 - sizes / n)))
-    return Mean(n, unit_count, mean, sd, sqrt(variance), unit_count - 1.0)
+    return Mean(n, unit_count, mean, sd, sqrt(variance), _degrees(sizes))
+
+
+def _degrees(sizes: NDArray[np.float64]) -> float:
+    """Of a mean over clusters of these sizes: 2 E(V)^2 / Var(V) of the CR2 variance V of values that are alike.
+
+    The covariance of two clusters' residual sums is -size x size / n, so that no matrix is needed.
+    """
+    most = sizes.size - 1.0
+    if np.ptp(sizes) == 0:
+        return most
+    n = sizes.sum()
+    shared = sizes**2 / (1.0 - sizes / n) / n**2
+    squares = (sizes**2).sum() / n**4 + (shared.sum() ** 2 - (shared**2).sum()) / n**2
+    return min(max(1.0, float(n**-2.0 / squares)), most)
 
 
 def student_t(
     values: ArrayLike, *, clusters: ArrayLike | None = None, bounds: Interval | None = None, level: float = LEVEL
 ) -> Interval:
-    """The t interval on a mean: Student's, and with clusters the cluster-robust one with t of G - 1 degrees.
+    """The t interval on a mean: Student's, and with clusters the cluster-robust one of `measure_mean`.
 
     See `mean_interval` for bounds and for what a constant sample gives.
     """

@@ -34,21 +34,17 @@ class Shares:
     tied_rate: Interval
 
 
-def paired_t(differences: ArrayLike, clusters: ArrayLike | None = None) -> float:
-    """The two-sided p of a mean difference of 0; with clusters by the cluster-robust standard error.
-
-    differences: (n,), no NaN. NaN under two pairs or clusters, and where all differences are one and the same but 0; 1
-    where all are 0: nothing speaks against equality.
-    """
-    return mean_p(measure_mean(differences, clusters))
-
-
 def mean_p(mean: Mean) -> float:
-    """The two-sided p of a mean of 0, as `paired_t`, of a mean that was measured."""
+    """The two-sided p of a mean of 0, by t, of a mean that was measured; clustered where that is.
+
+    NaN under two units. Where all units are equal t has no standard error: p is 1 where they are 0, for nothing speaks
+    against equality, and else that of the sign-flip test, exact: 2 ** (1 - unit_count), as all signs are alike in two
+    of 2 ** unit_count.
+    """
     if mean.unit_count < 2:
         return nan
     if mean.is_constant:
-        return 1.0 if abs(mean.mean) <= TIED else nan
+        return 1.0 if abs(mean.mean) <= TIED else 2.0 ** (1 - mean.unit_count)
     from scipy.special import stdtr
 
     return float(2.0 * stdtr(mean.df, -abs(mean.mean) / mean.standard_error))

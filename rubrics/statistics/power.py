@@ -71,11 +71,11 @@ def _power(noncentrality: float, df: float, alpha: float) -> float:
     from scipy.special import nctdtr, ndtr, stdtrit
 
     critical = float(stdtrit(df, 1 - alpha / 2))
-    if noncentrality > critical + 40:  # beyond what the series can sum
-        return 1.0
     if df > 1_000_000:  # t is normal then, and the series slow
         return float(ndtr(noncentrality - critical) + ndtr(-noncentrality - critical))
-    return float(1.0 - nctdtr(df, noncentrality, critical) + nctdtr(df, noncentrality, -critical))
+    below = [float(nctdtr(df, noncentrality, bound)) for bound in (critical, -critical)]
+    upper, lower = (0.0 if isnan(share) else share for share in below)  # NaN: under 1e-15, too small for its series
+    return 1.0 - upper + lower
 
 
 def _solve(rising: Callable[[float], float], wanted: float) -> float:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import isfinite
 from typing import NoReturn
 
 from rubrics.errors import InputError
@@ -158,8 +159,11 @@ class _Parser:
         token = self._token
         if token.kind != "number":
             self._refuse("a number")
+        number = float(token.text)
+        if not isfinite(number):
+            self._refuse("a finite number")
         self._place += 1
-        return float(token.text)
+        return number
 
     def _sign(self) -> str:
         token = self._token

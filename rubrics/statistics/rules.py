@@ -6,7 +6,8 @@
 
 `not` binds tighter than `and`, `and` tighter than `or`. Within `any criterion (...)` and `any category (...)` a bare
 FIGURE is that of one criterion after the other. An ID with blanks or signs stands in double quotes.
-A figure that is not known makes its comparison unknown: three-valued logic (Kleene 1952).
+A figure that is not known makes its comparison unknown, and so is an `any` over nothing: three-valued logic (Kleene
+1952).
 """
 
 import operator
@@ -102,16 +103,19 @@ def holds(rule: Rule, figures: Figures, scope_id: str | None = None) -> bool | N
         case Junction(rules, is_all):
             return _joined([holds(inner, figures, scope_id) for inner in rules], is_all=is_all)
         case AnyOf(scope, inner):
-            return _joined([holds(inner, figures, each) for each in figures.ids(scope)], is_all=False)
+            # Where there is nothing to look at, no gate may pass on it.
+            return _joined([holds(inner, figures, each) for each in figures.ids(scope)] or [None], is_all=False)
 
 
 def unknown_names(rule: Rule, figures: Figures, scope_id: str | None = None) -> tuple[str, ...]:
-    """The figures that the rule asks for and that are not known, each once, in order."""
+    """The figures that the rule asks for and that are not known, each once, in order; `criterion to compare` where an
+    `any` goes through none.
+    """
     return tuple(dict.fromkeys(_unknown(rule, figures, scope_id)))
 
 
 def describe_figures(rule: Rule, figures: Figures, scope_id: str | None = None) -> tuple[str, ...]:
-    """What the rule looked at, `mean_diff = -0.03`, each once; of an `any` those that hold."""
+    """What the rule looked at, `mean_diff = -0.03`, each once; of an `any` those that hold, or all where none does."""
     return tuple(dict.fromkeys(_described(rule, figures, scope_id)))
 
 
@@ -151,7 +155,10 @@ def _unknown(rule: Rule, figures: Figures, scope_id: str | None) -> Iterator[str
             for inner in rules:
                 yield from _unknown(inner, figures, scope_id)
         case AnyOf(scope, inner):
-            for each in figures.ids(scope):
+            ids = figures.ids(scope)
+            if not ids:
+                yield f"{scope} to compare"
+            for each in ids:
                 yield from _unknown(inner, figures, each)
 
 
@@ -166,9 +173,9 @@ def _described(rule: Rule, figures: Figures, scope_id: str | None) -> Iterator[s
             for inner in rules:
                 yield from _described(inner, figures, scope_id)
         case AnyOf(scope, inner):
-            for each in figures.ids(scope):
-                if holds(inner, figures, each):
-                    yield from _described(inner, figures, each)
+            ids = figures.ids(scope)
+            for each in [each for each in ids if holds(inner, figures, each)] or ids:
+                yield from _described(inner, figures, each)
 
 
 def _shown(name: Name, scope_id: str | None) -> str:

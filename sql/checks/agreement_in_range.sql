@@ -1,5 +1,5 @@
 -- Statistics of agreement over two outputs and more are numbers with their ends in order, or null with a reason.
--- severity: error
+-- severity: warning
 with measured as (select * from agreement),
 
 final as (

@@ -1,14 +1,18 @@
 -- criterion_history: one row per run_id, model, checkpoint, criterion_id of the published runs; the previous mean is of
--- the run that score_history names.
+-- the run that score_history names, and change is known where both runs asked by the same text.
 with published as (
     select
         history.rubric_id, history.version, history.finished_at, history.rubric_version, history.previous_run_id,
-        history.previous_checkpoint, scores.*,
+        history.previous_checkpoint, criteria.digest, scores.*,
     from criterion_scores as scores
     inner join score_history as history
         on scores.run_id = history.run_id
         and scores.model = history.model
         and scores.checkpoint is not distinct from history.checkpoint
+    left join criteria
+        on history.rubric_id = criteria.rubric_id
+        and history.rubric_version = criteria.rubric_version
+        and scores.criterion_id = criteria.criterion_id
 ),
 
 final as (
@@ -29,9 +33,9 @@ final as (
         now.coverage_rate,
         now.previous_run_id,
         earlier.mean as previous_mean,
-        now.mean - earlier.mean as change,
+        case when now.digest = earlier.digest then now.mean - earlier.mean end as change,
     from published as now
-    left join criterion_scores as earlier
+    left join published as earlier
         on now.previous_run_id = earlier.run_id
         and now.model = earlier.model
         and now.previous_checkpoint is not distinct from earlier.checkpoint

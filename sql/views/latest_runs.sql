@@ -1,14 +1,23 @@
 -- latest_runs: one row per rubric_id, model, checkpoint: the published run that scored it last.
-with final as (
+with latest as (
     select
         rubric_id, model, checkpoint,
-        max_by(run_id, version) as run_id,
-        max(version) as version,
-        max_by(finished_at, version) as finished_at,
-        max_by(rubric_version, version) as rubric_version,
-        max_by(dataset, version) as dataset,
+        max_by(struct_pack(run_id, version, finished_at, rubric_version, dataset), version) as run,
     from score_history
     group by rubric_id, model, checkpoint
+),
+
+final as (
+    select
+        rubric_id,
+        model,
+        checkpoint,
+        run.run_id,
+        run.version,
+        run.finished_at,
+        run.rubric_version,
+        run.dataset,
+    from latest
 )
 
 select * from final

@@ -1,9 +1,11 @@
 -- score_history: one row per run_id, model, checkpoint of the published runs, the mean beside the one before it: of the
--- newest earlier run of the rubric_id with that model and checkpoint, or else with another checkpoint of it.
+-- newest earlier run of the rubric_id with that model and checkpoint, or else with another checkpoint of it: the one of
+-- the highest step, the number that its name ends in.
 with published as (
     select
         runs.version, runs.finished_at, runs.rubric_id, runs.rubric_version, runs.rubric_digest, runs.dataset,
         runs.dataset_digest, runs.judge, scores.*,
+        coalesce(try_cast(regexp_extract(scores.checkpoint, '(\d+)$', 1) as bigint), -1) as step,
     from run_scores as scores
     inner join runs on scores.run_id = runs.run_id
     where runs.status = 'published'
@@ -12,10 +14,10 @@ with published as (
 followed as (
     select
         *,
-        struct_pack(run_id, checkpoint, mean, rubric_digest, dataset_digest) as this,
+        struct_pack(run_id, checkpoint, mean, rubric_digest, dataset_digest, judge) as this,
         coalesce(
             max_by(this, version) over same_checkpoint,
-            max_by(this, struct_pack(version, step := try_cast(checkpoint as bigint), checkpoint)) over same_model
+            max_by(this, struct_pack(version, step, checkpoint)) over same_model
         ) as before,
     from published
     window
@@ -51,6 +53,7 @@ final as (
         before.mean as previous_mean,
         mean - before.mean as change,
         before.rubric_digest = rubric_digest as is_same_rubric,
+        case when before.run_id is not null then before.judge is not distinct from judge end as is_same_judge,
         before.dataset_digest = dataset_digest as is_same_dataset,
     from followed
 )

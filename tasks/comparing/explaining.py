@@ -1,7 +1,7 @@
 """Where a difference comes from: criterion by criterion, score by score, and the cases that lost most."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import duckdb
@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rubrics.model import Rubric
-from rubrics.statistics.decomposition import Decomposition, PairedScores, decompose, uniform, weighted_changes
+from rubrics.statistics.decomposition import (
+    Decomposition,
+    Groups,
+    PairedScores,
+    decompose,
+    uniform,
+    weighted_changes,
+)
 from rubrics.statistics.distributions import (
     DistributionPair,
     pair_distributions,
@@ -62,7 +69,7 @@ class LostCase:
 class Explanation:
     """What stands behind the overall difference of two models; parts add up to it.
 
-    shares_at: rows of threshold, share_a, share_b.
+    shares_at: rows of threshold, share_a, share_b; none where no pair is scored.
     """
 
     parts: tuple[Part, ...]
@@ -97,7 +104,8 @@ class Explanation:
 class WeightedPairs:
     """The pairs of the overall score that both sides have, with their weighted verdicts.
 
-    criterion_ids: (criterion,) of the scores. places, cases: (pair,). scores_a, scores_b: (pair,), overall.
+    criterion_ids: (criterion,) of the scores. places, cases: (pair,). scores_a, scores_b: (pair,), overall. bounds:
+    what a difference of two overall scores can be.
     """
 
     scores: PairedScores
@@ -107,16 +115,7 @@ class WeightedPairs:
     scores_a: Floats
     scores_b: Floats
     is_skipped: bool
-
-    @property
-    def bounds(self) -> Interval:
-        """What a difference of two overall scores can be: beyond -1..1 where there are penalties."""
-        weights, count = self.scores.weights, self.scores.pair_count
-        if not (weights < 0).any():
-            return DIFFERENCES
-        gains, losses = (np.bincount(self.scores.pairs, np.maximum(each, 0.0), count) for each in (weights, -weights))
-        widest = 1.0 + float((losses[gains > 0] / gains[gains > 0]).max(initial=0.0))
-        return Interval(-widest, widest)
+    bounds: Interval
 
 
 def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
@@ -130,14 +129,17 @@ def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
     pairs, given, of_a, of_b = columns or [np.empty(0) for _ in range(4)]
     codes = np.repeat(np.arange(len(found)), [row[0].size for _, row in found])
     scores = PairedScores(pairs.astype(np.intp), codes, given, of_a, of_b, places.size, len(found))
+    criterion_ids = tuple(criterion_id for criterion_id, _ in found)
+    is_skipped = rubric.missing == "skip"
     return WeightedPairs(
-        scores,
-        tuple(criterion_id for criterion_id, _ in found),
+        _put_in_groups(scores, criterion_ids, rubric) if is_skipped and rubric.categories else scores,
+        criterion_ids,
         places,
         sides.overall.cases[known],
         sides.overall.scores_a[known],
         sides.overall.scores_b[known],
-        rubric.missing == "skip",
+        is_skipped,
+        _bounds(scores),
     )
 
 
@@ -151,11 +153,12 @@ def explain(
     """Take the overall difference of two models apart; the tables of `pair_sides` are still there."""
     pair = pair_distributions(weighted.scores_a, weighted.scores_b)
     shares = [share_at_or_below(scores, shares_at) for scores in (weighted.scores_a, weighted.scores_b)]
+    shown = zip(shares_at, *(share.tolist() for share in shares), strict=True) if weighted.places.size else ()
     return Explanation(
         tuple(_parts(sides, weighted, rubric)),
         thin_distributions(pair),
         pair.describe(),
-        tuple(zip(shares_at, *(share.tolist() for share in shares), strict=True)),
+        tuple(shown),
         tuple(_lost_cases(connection, weighted)),
     )
 
@@ -180,6 +183,33 @@ def _weighted_rows(
                     pairs.scores_b[counted],
                 ),
             )
+
+
+def _bounds(scores: PairedScores) -> Interval:
+    """What a difference of two overall scores can be: beyond -1..1 where there are penalties."""
+    weights, count = scores.weights, scores.pair_count
+    if not (weights < 0).any():
+        return DIFFERENCES
+    gains, losses = (np.bincount(scores.pairs, np.maximum(each, 0.0), count) for each in (weights, -weights))
+    widest = 1.0 + float((losses[gains > 0] / gains[gains > 0]).max(initial=0.0))
+    return Interval(-widest, widest)
+
+
+def _put_in_groups(scores: PairedScores, criterion_ids: Sequence[str], rubric: Rubric) -> PairedScores:
+    """The same verdicts with their weights within their category; criteria of rows stand at the top."""
+    tree = WeightTree.of(rubric)
+    outer_first = sorted(tree.parents, key=lambda category: len(tree.groups_above(category)))
+    places = {group: place for place, group in enumerate([TOP, *outer_first])}
+    criteria = {criterion.id: criterion for criterion in rubric.criteria}
+    found = [criteria.get(criterion_id) for criterion_id in criterion_ids]
+    within = np.array([np.nan if each is None else rubric.weight_of(each) for each in found])[scores.criteria]
+    above = np.array([places[TOP if each is None else each.category or TOP] for each in found], dtype=np.intp)
+    groups = Groups(
+        np.array([0, *(places[tree.parents[each] or TOP] for each in outer_first)], dtype=np.intp),
+        np.array([0.0, *(tree.weights[each] for each in outer_first)]),
+    )
+    weights = np.where(np.isnan(within), scores.weights, within)
+    return replace(scores, weights=weights, groups=groups, places=above[scores.criteria])
 
 
 def _parts(sides: PairedSides, weighted: WeightedPairs, rubric: Rubric) -> Iterator[Part]:

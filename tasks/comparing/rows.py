@@ -31,6 +31,7 @@ class ComparedRow:
     """One line of a comparison of two models. scope: overall, criterion or category; scope_id: empty for overall.
 
     category: the criterion's own; None for a row's criteria, and where it has none. passes: of the overall score alone.
+    is_own: whether it is a criterion that rows brought along.
     """
 
     model_a: str
@@ -41,6 +42,7 @@ class ComparedRow:
     counts: PairCounts
     figures: PairFigures
     passes: PassFigures | None = None
+    is_own: bool = False
 
     @property
     def conflict(self) -> str | None:
@@ -98,9 +100,8 @@ class RowMaker:
             is_own = criterion_id not in of_rubric
             figures = _measure(pairs, DIFFERENCES, 0 if is_own else self.resample_count)
             category = None if is_own else of_rubric[criterion_id].category
-            rows.append(
-                ComparedRow(self.model_a, self.model_b, CRITERION, criterion_id, category, pairs.counts, figures)
-            )
+            named = self.model_a, self.model_b, CRITERION, criterion_id
+            rows.append(ComparedRow(*named, category, pairs.counts, figures, is_own=is_own))
         return _adjusted(rows)
 
     def categories(self, sides: PairedSides, old: Rubric, new: Rubric, same: Sequence[str]) -> tuple[ComparedRow, ...]:
@@ -151,7 +152,8 @@ def _category_pairs(sides: PairedSides, weights: Mapping[str, float]) -> tuple[S
     penalty = sum(max(-part / base, 0.0) for part in parts.values())
     none = np.full(places.size, np.nan)
     unscored_count = int(np.isnan(means[0] + means[1]).sum())
-    counts = replace(sides.overall.counts, held_otherwise_count=0, unscored_count=unscored_count)
+    counts = sides.overall.counts  # where rows bring other criteria along, the rubric's are pairs all the same
+    counts = PairCounts(counts.unpaired_count - counts.held_otherwise_count, 0, counts.ambiguous_count, unscored_count)
     return ScorePairs(counts, places, cases, means[0], means[1], none), Interval(-1.0 - penalty, 1.0 + penalty)
 
 

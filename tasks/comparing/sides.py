@@ -70,10 +70,20 @@ def find_wanted(
 ) -> Wanted:
     """What a person means by one run or two, and by models or none.
 
-    One run without models is compared by its two models. Raises `InputError` where it has not two.
+    One run without models is compared by its two models. Raises `InputError` where it has not two, and where a run or
+    a model would stand beside itself.
     """
     wanted = Wanted(run_a, run_b or run_a, *models)
-    if run_b is not None or all(models):
+    if wanted.is_one_run and all(models):
+        if models[0] == models[1]:
+            raise InputError(f"compare: found model {models[0]} of run {run_a} on both sides, expected two models")
+        return wanted
+    if run_b == run_a:
+        raise InputError(
+            f"compare: found run {run_a} on both sides, expected two runs, or two models of it with --model-a and "
+            "--model-b"
+        )
+    if run_b is not None:
         return wanted
     names = [model_name(row) for row in read_rows(connection, _GROUPS, run_a)]
     named = [name for name in models if name is not None]
@@ -90,7 +100,8 @@ def find_wanted(
 def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[list[Groups], list[str]]:
     """Which model of A stands beside which of B: those asked for, the only ones, or those of one name and checkpoint.
 
-    Returns the pairs, and in words those that stand beside nothing. Raises `InputError` where nothing can be paired.
+    Returns the pairs, and in words those that stand beside nothing, where none is asked for by name. Raises
+    `InputError` where nothing can be paired.
     """
     of_a, of_b = read_rows(connection, _GROUPS, wanted.run_a), read_rows(connection, _GROUPS, wanted.run_b)
     of_a = _named(of_a, wanted.model_a, wanted.run_a, "--model-a")
@@ -104,6 +115,8 @@ def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[
             f"compare: found the models {names[0]} and {names[1]}, expected one each or a common one; "
             "--model-a and --model-b name them"
         )
+    if wanted.model_a or wanted.model_b:
+        return pairs, []
     alone = [f"{model_name(group)}: only in run A" for group in of_a if group not in of_b]
     alone += [f"{model_name(group)}: only in run B" for group in of_b if group not in of_a]
     return pairs, alone

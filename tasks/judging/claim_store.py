@@ -22,6 +22,11 @@ inner join claims on wanted.request_key = claims.request_key
 inner join owners on claims.owner = owners.id
 where owners.journal <> ?
 """
+_DROP_WANTED = """
+delete from claims
+where request_key in (select request_key from temp.wanted)
+    and owner in (select id from owners where journal in (select value from json_each(?)))
+"""
 
 
 class ForeignFile(sqlite3.DatabaseError):
@@ -52,19 +57,21 @@ class ClaimStore:
             raise
 
     def claim(
-        self, owner: str, keys: Sequence[str], is_live: Callable[[str], bool]
+        self, owner: str, keys: Sequence[str], is_live: Callable[[str], bool], is_gone: Callable[[str], bool]
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Claim the keys that no living owner has.
 
-        Returns those that a living one has, and those taken over from a dead one, each with its owner. What dead ones
-        claimed besides is dropped.
+        Returns those that a living one has, and those taken over from a dead one, each with its owner. What a dead one
+        claimed besides stays until its journal is gone: whoever wants it is led to the journal by it.
         """
         with self._transaction(), self._wanted(keys):
             others = dict(self._database.execute(_FOREIGN, [owner]).fetchall())
+            dead = {journal for journal in dict.fromkeys(others.values()) if not is_live(journal)}
+            self._database.execute(_DROP_WANTED, [orjson.dumps(sorted(dead)).decode()])
             journals = [row[0] for row in self._database.execute("select journal from owners").fetchall()]
-            dead = {journal for journal in journals if journal != owner and not is_live(journal)}
-            for journal in dead:
-                self._drop(journal)
+            for journal in journals:
+                if journal != owner and is_gone(journal):
+                    self._drop(journal)
             self._database.execute(
                 "insert or ignore into claims select request_key, ? from temp.wanted", [self._id_of(owner)]
             )

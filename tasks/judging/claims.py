@@ -4,19 +4,20 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import duckdb
 
 from tasks.judging.claim_store import CLAIMS_NAME, ClaimStore
 from tasks.judging.journal import Journal, JournalTail, is_journal_held
+from tasks.judging.retries import RATE_LIMIT_PATIENCE_S
 from tasks.lake import COMMIT_DEADLINE_S, is_conflict
 from tasks.progress import reporter
 
 LOOK_EVERY_S = 0.3
+IDLE_PATIENCE_S = RATE_LIMIT_PATIENCE_S  # so long a session that is held off may write nothing to its journal
 STAGE = "answers of another run"  # what is waited for, for whoever watches
 
 Row = dict[str, Any]
@@ -29,9 +30,10 @@ _Decided = dict[Keys, list[Row] | None]  # the rows of a question, or None where
 class Claims:
     """What one session will ask, written down for the others. The owner is its journal, which is locked while it lives.
 
-    What is claimed is asked without waiting for anything that was claimed later, so nobody waits in a circle. Claims
-    stay on file when their session ends, until the next one claims and looks up what became of them. Where the file
-    can't be used there are no claims, and `note` says why.
+    What is claimed is asked without waiting for anything that was claimed later, so nobody waits in a circle; where
+    one comes to be all the same, or a session hangs, `IDLE_PATIENCE_S` ends the waiting. Claims stay on file when their
+    session ends, until one that wants the same looks up what became of them. Where the file can't be used there are no
+    claims. `note` tells of both.
     """
 
     def __init__(self, folder: Path, journal: Journal, held: Held) -> None:
@@ -41,7 +43,8 @@ class Claims:
         self._held = held
         self._lock = threading.Lock()  # one look, claim or release at a time
         self._tails: dict[str, JournalTail] = {}
-        self._known: dict[str, Row] = {}  # answered before this session claimed
+        self._grown: dict[str, tuple[int, float]] = {}  # of each tail: how far it was read, and since when
+        self._known: dict[str, Row] = {}  # what the ledger held
         self._foreign: set[str] = set()  # what `answered` may be awaited for
         self._waiting: dict[Keys, asyncio.Future[list[Row] | None]] = {}
         self._locked_until: float | None = None  # the ledger, since a look that met another's lock
@@ -54,26 +57,48 @@ class Claims:
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
 
-    def claim(self, keys: Iterable[str]) -> frozenset[str]:
+    def claim(self, keys: Iterable[str], *, is_late: bool = False) -> frozenset[str]:
         """Claim keys, before any of them is asked; returns those of others, see `is_foreign`.
 
-        Raises what the ledger raises, if that is no lock that may pass.
+        is_late: long after the plan was made, so that any may be answered since. Raises as `_held_in_time`.
         """
+        wanted = list(keys)
+        live, left = self._write_down(wanted)
+        return self._take_in(wanted, live, left, is_late=is_late)
+
+    def claim_beside(self, others: Iterable[tuple["Claims", Collection[str]]]) -> None:
+        """Claim keys for several sessions with one journal in one go, so that none of another run comes in between."""
+        wanted = [(claims, list(keys)) for claims, keys in others]
+        live, left = self._write_down([key for _, keys in wanted for key in keys])
+        for claims, keys in wanted:
+            claims._take_in(keys, live, left)
+
+    def _write_down(self, keys: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """As `ClaimStore.claim`; no key is of others where the file can't be used."""
+        with self._lock:
+            if self._store is None:
+                return {}, {}
+            try:
+                return self._store.claim(self._owner, keys, self._is_live, self._is_gone)
+            except (sqlite3.Error, OSError) as error:
+                self._give_up(error)
+                return {}, {}
+
+    def _take_in(
+        self, keys: list[str], live: Mapping[str, str], left: Mapping[str, str], *, is_late: bool = False
+    ) -> frozenset[str]:
+        """Find out which keys are of others. live, left: as `ClaimStore.claim` says, also of more keys."""
         with self._lock:
             if self._store is None:
                 return frozenset()
-            try:
-                live, left = self._store.claim(self._owner, list(keys), self._is_live)
-            except (sqlite3.Error, OSError) as error:
-                self._give_up(error)
-                return frozenset()
-            for owner in {*live.values(), *left.values()}:
+            for owner in {owners[key] for owners in (live, left) for key in keys if key in owners}:
                 self._follow(owner)
             for tail in self._tails.values():
                 tail.advance()
-            lost = [key for key in left if self._find(key) is None]
+            free = [key for key in keys if key not in live and (is_late or key in left)]
+            lost = [key for key in free if self._find(key) is None]
             self._known |= self._held_in_time(lost) if lost else {}
-            foreign = frozenset(live) | {key for key in left if self._find(key) is not None}
+            foreign = frozenset(key for key in keys if key in live or self._find(key) is not None)
             self._foreign.update(foreign)
             return foreign
 
@@ -182,14 +207,17 @@ class Claims:
         return is_conflict(error) and time.monotonic() < self._locked_until
 
     def _held_in_time(self, keys: list[str]) -> dict[str, Row]:
-        """What the ledger holds, as soon as no other process holds the ledger."""
+        """What the ledger holds, once no other process holds it. Raises what it raises, if that is no lock."""
         while True:
             try:
-                return self._held(keys)
+                held = self._held(keys)
             except duckdb.Error as error:
                 if not self._may_pass(error):
                     raise
                 time.sleep(LOOK_EVERY_S)
+            else:
+                self._locked_until = None
+                return held
 
     def _decide(self, waiting: list[Keys]) -> _Decided:
         if self._store is None:
@@ -198,6 +226,7 @@ class Claims:
         live = {owner for owner, tail in self._tails.items() if tail.is_live}
         for tail in self._tails.values():
             tail.advance()
+        live -= self._idle_owners(live)
         decided: _Decided = {keys: rows for keys in waiting if (rows := self._find_all(keys)) is not None}
         open_keys = [key for keys in waiting if keys not in decided for key in keys if self._find(key) is None]
         owners = self._store.owners_of(self._owner, open_keys) if open_keys else {}
@@ -206,17 +235,31 @@ class Claims:
         left = {key: owners.get(key) for key in open_keys if owners.get(key) not in live | new}
         if not left:
             return decided
-        held = self._held(list(left))
+        self._known |= self._held(list(left))
         decided |= {
-            keys: rows for keys in waiting if keys not in decided and (rows := self._find_all(keys, held)) is not None
+            keys: rows for keys in waiting if keys not in decided and (rows := self._find_all(keys)) is not None
         }
-        lost = {key: owner for key, owner in left.items() if key not in held}
+        lost = {key: owner for key, owner in left.items() if key not in self._known}
         taken = set(self._store.take_over(self._owner, lost)) if lost else set()
         # Who has taken a part of a pack asks it at once: nobody waits for others while others may wait for it.
         return decided | {keys: None for keys in waiting if keys not in decided and not taken.isdisjoint(keys)}
 
-    def _find_all(self, keys: Keys, held: Mapping[str, Row] = MappingProxyType({})) -> list[Row] | None:
-        rows = [held.get(key) or self._find(key) for key in keys]
+    def _idle_owners(self, live: set[str]) -> set[str]:
+        """Those of the living whose journals have not grown for so long that nobody waits for them any more."""
+        now = time.monotonic()
+        for owner, tail in self._tails.items():
+            if owner not in self._grown or self._grown[owner][0] != tail.size:
+                self._grown[owner] = (tail.size, now)
+        idle = {owner for owner in live if now - self._grown[owner][1] >= IDLE_PATIENCE_S}
+        for owner in sorted(idle):
+            self.note = (
+                f"{self._folder / owner}: has not grown for {IDLE_PATIENCE_S / 60:g} minutes, so this run asked what "
+                "that one was to ask; some of it may be paid for twice"
+            )
+        return idle
+
+    def _find_all(self, keys: Keys) -> list[Row] | None:
+        rows = [self._find(key) for key in keys]
         return [row for row in rows if row is not None] if None not in rows else None
 
     def _find(self, key: str) -> Row | None:
@@ -236,6 +279,9 @@ class Claims:
 
     def _is_live(self, owner: str) -> bool:
         return is_journal_held(self._folder / owner)
+
+    def _is_gone(self, owner: str) -> bool:
+        return not (self._folder / owner).exists()
 
     async def _pass_on(self) -> None:
         """Write down what was released, all of a moment together."""

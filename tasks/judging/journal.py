@@ -110,6 +110,11 @@ class JournalTail:
         """Whether a process holds the journal: its writer, or whoever settles it."""
         return _is_held(self._file)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the whole lines that were read."""
+        return self._end
+
     def advance(self) -> None:
         """Read the lines that came since; what is no judgment is passed by, settling the journal will name it."""
         rest = b""

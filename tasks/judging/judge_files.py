@@ -31,14 +31,6 @@ def read_judge(judge: str, environ: Mapping[str, str]) -> Judge:
     return _read_named(judge, environ, "--judge")
 
 
-def read_plain_judge(judge: str, environ: Mapping[str, str]) -> PlainJudge:
-    """Read a judge that is one: no panel, no cascade. Raises as `read_judge`."""
-    read = read_judge(judge, environ)
-    if isinstance(read, PanelSettings | CascadeSettings):
-        raise JudgeSettingsError(f"{judge}: found {read.judge}, expected a single judge")
-    return read
-
-
 def _read_named(judge: str, environ: Mapping[str, str], source: str) -> PlainJudge:
     if judge.startswith(REPLAY_PREFIX):
         return _replay_settings(Path(judge.removeprefix(REPLAY_PREFIX)))

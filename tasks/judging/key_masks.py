@@ -3,6 +3,7 @@
 import re
 
 MASK = "[key]"
+_PARTS = re.compile(r"\\+|[^\\]")
 SHORTEST_SECRET = 8  # anything shorter would be struck out of words where it stands by chance
 
 
@@ -12,7 +13,7 @@ class KeyMask:
     def __init__(self, key: str) -> None:
         """key: one shorter than 8 letters is left where it stands."""
         self._key = key if len(key) >= SHORTEST_SECRET else None
-        pattern = "".join(map(_written_ways, key))
+        pattern = _written_ways(key)
         self._pattern = re.compile(pattern)
         self._bytes_pattern = re.compile(pattern.encode())
 
@@ -31,7 +32,22 @@ class KeyMask:
         return self._bytes_pattern.sub(MASK.encode(), plain) if b"\\" in plain else plain
 
 
-def _written_ways(letter: str) -> str:
-    """A pattern of a letter, itself or escaped; a text in a text has as many more backslashes."""
-    own = rf"\\*{re.escape(letter)}" if letter in '"/\\' else re.escape(letter)
-    return rf"(?:{own}|\\+u00(?i:{ord(letter):02x}))"
+def _written_ways(key: str) -> str:
+    """A pattern of a key, each letter itself or escaped; a text in a text has as many more backslashes.
+
+    A run of backslashes is read whole and once, from where it begins: texts may hold a million of them.
+    """
+    parts = _PARTS.findall(key)
+    befores = [None, *parts]
+    return "".join(_written_part(part, before) for part, before in zip(parts, befores, strict=False))
+
+
+def _written_part(part: str, before: str | None) -> str:
+    """A letter, or some backslashes in a row, after a part that has taken all backslashes it ends with."""
+    run = r"(?<!\\)\\++" if before is None else r"\\++"
+    if part[0] == "\\":
+        return rf"(?:{run}(?:u00(?i:5c))?)(?:\\++(?:u00(?i:5c))?)*+"
+    maybe_run = rf"(?:{run})?"
+    own = (maybe_run if part in '"/' else "") + re.escape(part)
+    escaped = maybe_run if before is not None and before[0] == "\\" else run
+    return rf"(?:{own}|{escaped}u00(?i:{ord(part):02x}))"

@@ -13,7 +13,6 @@ from rubrics.judging.prompt import DEFAULT_STYLE, PromptStyle
 from tasks.judging.settings import JudgeSettings, ReplaySettings, Share, identity_digest
 
 PlainJudge = JudgeSettings | ReplaySettings
-COMPOSED_PREFIXES = ("panel(", "cascade(")  # of their names in tables
 FIRST, THEN = 0, 1  # the members of a cascade
 
 

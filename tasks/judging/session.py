@@ -45,7 +45,7 @@ class JudgingSession:
     ) -> None:
         """thread: one that is shared; whoever made it starts and ends it, and closes the budget and the journal.
 
-        deadline: when no more is asked; one that had passed before counts as none.
+        deadline: when no more is asked; after one that has passed nothing is.
         """
         self.settings = settings
         self.journal = journal
@@ -86,18 +86,18 @@ class JudgingSession:
         """What people should know of its asking; None where there is nothing."""
         return None if self._claims is None else self._claims.note
 
-    def claim(self, keys: Iterable[str], held: Held) -> None:
-        """Say what this session will ask, so that sessions beside it wait for its replies, as it does for theirs.
+    def open_claims(self, held: Held) -> Claims:
+        """Where to say what this session will ask, so that others wait for its replies, as it does for theirs.
 
         held: what the ledger has of some keys. Where claims can't be kept each asks for itself.
         """
         self._claims = self._claims or Claims(self.journal.path.parent, self.journal, held)
-        self._claims.claim(keys)
+        return self._claims
 
     def claim_also(self, keys: Iterable[str]) -> None:
-        """Claim what turned out to be asked too, before it is; nothing where `claim` was never called."""
+        """Claim what turned out to be asked too, before it is; nothing where `open_claims` was never called."""
         if self._claims is not None:
-            self._claims.claim(keys)
+            self._claims.claim(keys, is_late=True)
 
     def ask(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         """Ask all questions and hand each answer over, in the order of their coming, from the session's thread.
@@ -112,13 +112,16 @@ class JudgingSession:
     async def _connect(self) -> None:
         self._client = self._open_client()
         self._answers = SharedAnswers(self._ask_or_take, self.journal.path.parent)
-        left_s = 0.0 if self._deadline is None else (self._deadline - datetime.now(UTC)).total_seconds()
-        if left_s > 0:
+        if self._deadline is not None:
+            left_s = (self._deadline - datetime.now(UTC)).total_seconds()
             fault = UnfinishedError(
                 f"the deadline, {self._deadline:%Y-%m-%d %H:%M:%S %Z}, has come; what was judged is kept, and the same "
                 "command goes on where it stopped"
             )
-            self._timer = asyncio.get_running_loop().call_later(left_s, self._stop, fault)
+            if left_s <= 0:
+                self._stop(fault)
+            else:
+                self._timer = asyncio.get_running_loop().call_later(left_s, self._stop, fault)
 
     async def _ask_or_take(self, question: Askable[Any]) -> Outcome:
         """Ask; or take what a session asked that claimed the question before."""

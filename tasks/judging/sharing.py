@@ -27,7 +27,7 @@ class SharedAnswers:
         key = question.request_key
         coming = self._coming.get(key)
         known = self._kept.find(key) if coming is None else await asyncio.shield(coming)
-        return await self._ask_first(question) if known is None else replace(known, cost_usd=0.0, request_count=0)
+        return await self._ask_first(question) if known is None else _unpaid(known)
 
     def close(self) -> None:
         """Let go of what was answered."""
@@ -48,6 +48,11 @@ class SharedAnswers:
             return outcome
         finally:
             del self._coming[key]
+
+
+def _unpaid(known: Outcome) -> Outcome:
+    parts = known.parts and tuple(replace(part, cost_usd=0.0, request_count=0) for part in known.parts)
+    return replace(known, cost_usd=0.0, request_count=0, parts=parts)
 
 
 def _fail(coming: asyncio.Future[Outcome], error: BaseException) -> None:

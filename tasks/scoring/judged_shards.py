@@ -20,7 +20,7 @@ from tasks.judging.replay import ReplaySession
 from tasks.judging.session import JudgingSession
 from tasks.judging.settings import JudgeSettings
 from tasks.orchestration import limited
-from tasks.plan_files import shard_plan_files
+from tasks.plan_files import asked_keys, shard_plan_files
 from tasks.progress import reporter
 from tasks.scoring.opinion_rows import TOLD_SCHEMA, Told, escalated_places, place_keys, table_keys
 from tasks.scoring.questions import shard_questions
@@ -50,7 +50,7 @@ class JudgedShards:
         self._lock = threading.Lock()
         self._told: dict[int, Future[Told]] = {}
         self._collected_before: dict[int, int | None] = {}  # when an earlier command put a shard's verdicts together
-        self._fault: BaseException | None = None  # of one of several members: it ends the others' asking too
+        self._fault: BaseException | None = None  # of one of several members, or between two: it ends all asking
 
     def is_recorded(self, judge_index: int) -> bool:
         """Whether the replies of a member were recorded, so that nobody pays for any."""
@@ -92,9 +92,13 @@ class JudgedShards:
         if not isinstance(self.judge, CascadeSettings):
             return self._ask_members(shard, shard_index, range(len(self._sessions)))
         told = self._ask_members(shard, shard_index, [FIRST])
-        plans = [pq.read_table(file) for file in shard_plan_files(self._folder, self._rubric, shard_index)]
-        chosen = {place for planned in plans for place in escalated_places(self.judge, planned, told)}
-        self._claim(plans, chosen)
+        try:
+            plans = [pq.read_table(file) for file in shard_plan_files(self._folder, self._rubric, shard_index)]
+            chosen = {place for planned in plans for place in escalated_places(self.judge, planned, told)}
+            self._claim(plans, chosen)
+        except BaseException as error:
+            self._fault = self._fault or error
+            raise
         return told | self._ask_members(shard, shard_index, [THEN], chosen)
 
     def _claim(self, plans: Sequence[pa.Table], chosen: Collection[tuple[str, str]]) -> None:
@@ -104,10 +108,9 @@ class JudgedShards:
             return
         output_ids, criterion_ids = zip(*chosen, strict=True)
         places = place_keys(pa.chunked_array([pa.array(output_ids)]), pa.array(criterion_ids))
-        for planned in plans:
-            is_asked = pc.and_(pc.equal(planned.column("judge_index"), THEN), pc.is_null(planned.column("status")))
-            rows = planned.filter(pc.and_(is_asked, pc.is_in(table_keys(planned), places)))
-            session.claim_also(rows.column("request_key").to_pylist())
+        mine = pa.concat_tables(planned.filter(pc.equal(planned.column("judge_index"), THEN)) for planned in plans)
+        is_open = pc.and_(pc.is_null(mine.column("status")), pc.is_in(table_keys(mine), places))
+        session.claim_also(asked_keys(mine, is_open, self._rubric, packing_of(session.settings)))
 
     def _ask_members(
         self,

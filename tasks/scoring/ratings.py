@@ -1,5 +1,7 @@
 """Verdicts of people: ratings given in a file, or kept in the lake by an earlier run."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -30,18 +32,19 @@ NOT_RATED = "not_rated"
 UNMATCHED_COUNT = b"unmatched_count"  # in the metadata of the run's Parquet file
 
 
-def match_ratings(lake: Lake, folder: RunFolder, shards: tuple[str, ...], ratings: pa.Table | None) -> int:
+def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...], ratings: pa.Table | None) -> int:
     """Write the run's ratings, by output, as `MATCHED_SCHEMA`: those of the file and those that the lake holds.
 
-    Returns how many ratings of the file fit no output. Where an interrupted command of the same run wrote them
-    already they stay as they are, so that every verdict of the run comes from the same ratings.
+    lake: None where there is none yet. Returns how many ratings of the file fit no output. Where an interrupted command
+    of the same run wrote them already they stay as they are, so that every verdict of the run comes from the same
+    ratings.
 
     Raises `RatingsError` for a rating that fits several outputs.
     """
     unmatched_count = _kept_count(folder.ratings_file)
     if unmatched_count is not None:
         return unmatched_count
-    with connect(lake, read_only=True) as connection:
+    with connect(lake, read_only=True) if lake else _no_ratings() as connection:
         connection.execute(f"create temp view run_outputs as from read_parquet({file_list(shards)})")
         connection.register("file_ratings", ratings if ratings is not None else SLOT_SCHEMA.empty_table())
         _refuse_ambiguous(connection)
@@ -56,8 +59,8 @@ def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_fi
     """The raters' mean score of each output of a shard; a level where all raters agree. Returns `VERDICT_SCHEMA`.
 
     One rating of a rater counts: what is given with --ratings replaces what the lake holds for the same output,
-    criterion and rater; within either, the latest `rated_at`, then the later line. A level has the score that this
-    criterion gives it, whatever it was worth when the rating was stored.
+    criterion and rater; within either, the latest `rated_at`, then the later line. Where that one takes the rating
+    back, none counts. A level has the score that this criterion gives it, whatever it was worth when it was stored.
     """
     scale = criterion.ranked_levels
     levels = {"level_id": [level.id for level in scale], "score": [level.score for level in scale]}
@@ -95,7 +98,7 @@ rated as (
         case when count(distinct level_id) = 1 and count(level_id) = count(*) then min(level_id) end as level_id,
         string_agg(rater || ': ' || coalesce(level_id, score::varchar), '; ' order by rater) as evidence,
         string_agg(rater || ': ' || notes, '; ' order by rater) as rationale
-    from latest group by output_id
+    from latest where score is not null group by output_id
 )
 
 select s.output_id, r.score, r.level_id, r.evidence, r.rationale
@@ -108,6 +111,15 @@ order by s.position
 _SAME_SLOT = """r.case_id = o.case_id and r.model = o.model
     and (r.checkpoint is null or r.checkpoint = o.checkpoint)
     and (r.sample_index is null or r.sample_index = o.sample_index)"""
+
+
+@contextmanager
+def _no_ratings() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database whose table `ratings` is empty."""
+    with duckdb.connect() as connection:
+        connection.register("no_ratings", RATING_SCHEMA.empty_table())
+        connection.execute("create table ratings as from no_ratings")
+        yield connection
 
 
 def _kept_count(ratings_file: Path) -> int | None:

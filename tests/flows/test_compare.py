@@ -109,16 +109,6 @@ def test_a_model_that_one_run_has_alone_is_named(compared):
 
 
 @pytest.mark.server
-def test_outputs_that_share_a_case_and_sample_stand_beside_themselves(compared):
-    # m has same, rated, twice (2), other, alone, thrice: 7 outputs in run a
-    found = compared("a", "a")
-    (row,) = [row for row in found["overall"] if row["model_a"] == "m"]
-    words = row_of(found, "words")
-    assert [(each["unpaired_count"], each["ambiguous_count"]) for each in (row, words)] == [(0, 0)] * 2
-    assert (row["n"] + row["unscored_count"], words["n"], words["tied_count"]) == (7, 7, 7)
-
-
-@pytest.mark.server
 def test_what_is_left_of_a_shared_case_and_sample_is_a_pair_where_each_run_has_one(compared):
     # the pairs of m: same, rated, other (2 words both), twice: "two" with itself, and "one" with "a b c"
     row = row_of(compared("a", "b"), "words")

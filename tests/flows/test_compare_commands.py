@@ -87,6 +87,8 @@ def test_a_rule_is_in_the_json_with_its_reasons(compare):
         (("a",), "found one run of the models m, expected a second run, or two of these with --model-a and --model-b"),
         (("both", "a", "--model-a", "older"), "--model-a: found 'older', expected a model of both: new, old"),
         (("a", "b", "--resamples", "-1"), "--resamples: found -1, expected 0 to 1,000,000"),
+        (("a", "b", "--share-at", "nan"), "--share-at: found nan, expected a finite number"),
+        (("a", "a"), "compare: found run a on both sides"),
     ],
 )
 def test_what_makes_no_sense_is_refused(compare, gradebook, lake, words, told):

@@ -38,3 +38,7 @@ def test_the_judge_scores_the_others_alone(evaluate, gradebook, judge: LoopbackJ
 def test_a_dry_run_leaves_the_rated_outputs_out(gradebook, judge: LoopbackJudge, words, tmp_path):
     prepare_lake(find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite"))
     assert gradebook("evaluate", *words, "--dry-run", "--json").json["request_count"] == 3
+
+
+def test_a_dry_run_before_the_first_evaluation_leaves_the_rated_outputs_out(gradebook, judge: LoopbackJudge, words):
+    assert gradebook("evaluate", *words, "--dry-run", "--json").json["request_count"] == 3

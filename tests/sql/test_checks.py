@@ -87,6 +87,11 @@ def test_the_check_finds_its_fault(sound, name):
     assert name in broken(sound)
 
 
+def test_people_who_disagree_stop_no_run(sound):
+    sound.execute("update agreement set value = 4.0")
+    assert broken(sound)["agreement_in_range"].severity == "warning"
+
+
 @pytest.mark.parametrize("missing", ["null", "skip", "zero"])
 def test_gaps_break_no_check_of_severity_error(build, missing):
     scores = {"o": {"tone": None, "facts": 0.5}, "p": {}, "q": {"tone": 1.0, "facts": 1.0, "safe": None}}

@@ -74,6 +74,19 @@ def test_of_several_earlier_checkpoints_the_highest_step_is_the_one_before(inser
     assert ask("select previous_checkpoint from score_history where run_id = 'r2'") == [{"previous_checkpoint": "1000"}]
 
 
+def test_the_step_is_the_number_that_a_checkpoint_ends_in(insert, ask):
+    insert("runs", run(1), run(2))
+    insert("run_scores", mean(1, 0.1, "v2/step-900"), mean(1, 0.2, "v2/step-1000"), mean(2, 0.3, "v2/step-1100"))
+    rows = ask("select previous_checkpoint from score_history where run_id = 'r2'")
+    assert rows == [{"previous_checkpoint": "v2/step-1000"}]
+
+
+def test_a_checkpoint_without_a_number_comes_after_none_that_has_one(insert, ask):
+    insert("runs", run(1), run(2))
+    insert("run_scores", mean(1, 0.1, "900"), mean(1, 0.2, "base"), mean(2, 0.3, "1100"))
+    assert ask("select previous_checkpoint from score_history where run_id = 'r2'") == [{"previous_checkpoint": "900"}]
+
+
 def test_checkpoints_of_one_run_do_not_come_before_each_other(insert, ask):
     insert("runs", run(1))
     insert("run_scores", mean(1, 0.1, "100"), mean(1, 0.2, "200"))
@@ -95,8 +108,30 @@ def test_a_history_says_whether_rubric_and_outputs_are_the_same(insert, ask):
     assert [tuple(row.values()) for row in rows] == [(None, None), (False, True), (True, False)]
 
 
+def test_a_history_says_whether_the_judge_is_the_same_none_being_one_too(insert, ask):
+    insert("runs", *(run(version, judge=judge) for version, judge in enumerate([None, None, "x", "x", "y"], 1)))
+    insert("run_scores", *(mean(version, 0.1) for version in range(1, 6)))
+    rows = ask("select is_same_judge from score_history order by version")
+    assert [row["is_same_judge"] for row in rows] == [None, True, False, True, False]
+
+
+def test_a_criterion_changed_where_its_text_is_the_same(insert, ask):
+    digests = {"1.0.0": {"same": "d", "other": "d", "unknown": None}, "1.1.0": {"same": "d", "other": "e"}}
+    insert("runs", run(1, rubric_version="1.0.0"), run(2, rubric_version="1.1.0"))
+    insert("run_scores", mean(1, 0.1), mean(2, 0.2))
+    for version, found in digests.items():
+        named = {"rubric_id": "reply", "rubric_version": version}
+        insert("criteria", *(named | {"criterion_id": name, "digest": digest} for name, digest in found.items()))
+    names = ("same", "other", "unknown", "of_rows")
+    insert("criterion_scores", *(mean(v, 0.25 * v, criterion_id=name) for v in (1, 2) for name in names))
+    rows = ask("select criterion_id, previous_mean, change from criterion_history where run_id = 'r2' order by 1")
+    assert {row["criterion_id"]: row["change"] for row in rows} == dict.fromkeys(names) | {"same": 0.25}
+    assert {row["previous_mean"] for row in rows} == {0.25}
+
+
 def test_a_criterion_stands_beside_its_mean_in_the_same_run_before(insert, ask):
-    insert("runs", run(1), run(2))
+    insert("runs", run(1, rubric_version="1.0.0"), run(2, rubric_version="1.0.0"))
+    insert("criteria", {"rubric_id": "reply", "rubric_version": "1.0.0", "criterion_id": "tone", "digest": "d"})
     insert("run_scores", mean(1, 0.1), mean(2, 0.2))
     insert(
         "criterion_scores", *(mean(v, 0.25 * v, criterion_id="tone") for v in (1, 2)), mean(2, 1.0, criterion_id="new")
@@ -110,6 +145,13 @@ def test_the_latest_run_is_one_for_each_model_and_checkpoint(insert, ask):
     insert("run_scores", mean(1, 0.1), mean(2, 0.2), mean(2, 0.2, "7"), mean(3, 0.3, model="other"))
     rows = ask("select model, checkpoint, run_id from latest_runs order by all")
     assert [tuple(row.values()) for row in rows] == [("m", "7", "r2"), ("m", None, "r2"), ("other", None, "r3")]
+
+
+def test_the_latest_run_says_nothing_of_an_earlier_one(insert, ask):
+    insert("runs", run(1, dataset="old.jsonl", rubric_version="1.0.0"), run(2, finished_at=None))
+    insert("run_scores", mean(1, 0.1), mean(2, 0.2))
+    rows = ask("select run_id, version, finished_at, rubric_version, dataset from latest_runs")
+    assert [tuple(row.values()) for row in rows] == [("r2", 2, None, None, None)]
 
 
 def test_costs_of_a_run_are_summed_over_its_stages(insert, ask):

@@ -5,7 +5,15 @@ from math import isnan
 import duckdb
 import pytest
 
-from tasks.agreement import AGREEMENT_SCHEMA, agreement_table, groups_of, read_voices
+from tasks.agreement import (
+    AGREEMENT_SCHEMA,
+    MOST_ONE_BY_ONE,
+    agreement_table,
+    groups_of,
+    is_crowded,
+    measure_group,
+    read_voices,
+)
 from tasks.said import add_said
 
 RELATIONS = """
@@ -20,6 +28,7 @@ create table agreed_opinions (
     output_id varchar, criterion_id varchar, judge varchar, replicate int, is_swapped boolean, status varchar,
     level_id varchar, score double
 );
+create table agreed_criteria as from (values ('tone', null::varchar), ('own', 'o')) as t(criterion_id, output_id);
 create table agreed_levels as from (values ('tone', 'bad', 0.0), ('tone', 'good', 1.0)) as t(
     criterion_id, level_id, score
 );
@@ -34,8 +43,8 @@ def lake():
         yield connection
 
 
-def rate(lake, output, rater, level, *, score=0.5, at=None, from_file=False, line=0):
-    row = (output, "tone", rater, level, score, at, from_file, line)
+def rate(lake, output, rater, level, *, score=0.5, at=None, from_file=False, line=0, criterion="tone"):
+    row = (output, criterion, rater, level, score, at, from_file, line)
     lake.execute("insert into agreed_ratings values (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
@@ -96,6 +105,13 @@ def test_a_level_that_the_criterion_has_no_more_is_no_rating(lake):
     assert [who for _, who in voices(lake).names] == ["a", "b"]
 
 
+@pytest.mark.parametrize(("criterion", "output", "counted"), [("gone", "o", 0), ("own", "o", 1), ("own", "p", 0)])
+def test_a_rating_counts_of_a_criterion_that_the_run_holds_the_output_to(lake, criterion, output, counted):
+    rate(lake, output, "a", None, criterion=criterion)
+    assert add_said(lake) == bool(counted)
+    assert lake.execute("select count(*) from latest_ratings").fetchall() == [(counted,)]
+
+
 def test_an_unscored_verdict_is_missing_and_no_zero(lake):
     for output, score in (("o", None), ("p", 1.0), ("q", 0.0)):
         rate(lake, output, "a", "good")
@@ -146,11 +162,31 @@ def test_all_come_first_then_each_rater_then_each_judge(lake):
     ]
 
 
-def test_one_rater_and_a_judge_are_one_group(lake):
+def test_one_rater_against_a_judge_is_named_too(lake):
     for output in "op":
         rate(lake, output, "a", "good")
         judge(lake, output, "good", 1.0)
-    assert groups(lake) == [("judge_raters", None, None)]
+    assert groups(lake) == [("judge_raters", None, None), ("judge_raters", None, "a")]
+
+
+def test_a_crowd_of_raters_is_measured_together_alone(lake):
+    for output in "op":
+        judge(lake, output, "good", 1.0)
+        for place in range(MOST_ONE_BY_ONE + 1):
+            rate(lake, output, f"r{place}", "good")
+    assert groups(lake) == [("raters", None, None), ("judge_raters", None, None)]
+    assert is_crowded(voices(lake))
+
+
+def test_one_against_the_others_takes_only_what_both_said(lake):
+    # a rated o and p, c only q, and nobody else q: neither c nor q has a place
+    for output, rater in ("oa", "ob", "pa", "pb", "qc"):
+        rate(lake, output, rater, "good")
+    found = voices(lake)
+    (of_a,) = [each for each in groups_of(found) if each.rater == "a"]
+    levels, scores, _ = found.said(of_a)
+    assert (levels.shape, scores.shape) == ((2, 2), (2, 2))
+    assert measure_group(found, of_a).pair_count == 2
 
 
 def test_replicates_of_one_judge_are_no_judges(lake):
@@ -159,7 +195,7 @@ def test_replicates_of_one_judge_are_no_judges(lake):
         judge(lake, output, "good", 1.0)
         for replicate in range(2):
             say(lake, output, "x", "good", replicate)
-    assert groups(lake) == [("judge_raters", None, None)]
+    assert {kind for kind, _, _ in groups(lake)} == {"judge_raters"}
 
 
 def test_nobody_and_one_judge_are_nothing_to_compare(lake):

@@ -2,14 +2,18 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rubrics.model import Rubric
 from tasks.files import write_text
+from tasks.judging.panels import CascadeSettings
 from tasks.judging.replay import ReplaySession
 from tasks.judging.settings import ReplaySettings
 from tasks.scoring.judged_shards import JudgedShards
 from tasks.workspace import RunFolder
+from tests.asked import TONE
 
 
 @pytest.fixture
@@ -40,3 +44,19 @@ def test_verdicts_of_an_interrupted_command_let_go_of_nothing(judged: JudgedShar
     said = judged.told("shard", 0)
     judged.told("shard", 1)
     assert judged.told("shard", 0) is said
+
+
+def test_a_fault_between_the_judges_of_a_cascade_ends_the_asking_of_all(tmp_path: Path):
+    (tmp_path / "replies.jsonl").write_text("")
+    members = [ReplaySettings(tmp_path / "replies.jsonl", str(number) * 32) for number in range(2)]
+    sessions = tuple(ReplaySession(one, tmp_path / "journal", "run") for one in members)
+    folder, rubric = RunFolder(tmp_path / "run"), Rubric.model_construct(id="r", criteria=(TONE,))
+    folder.plan_file("tone", 0).parent.mkdir(parents=True)
+    columns = ("output_id", "criterion_id", "request_key", "replicate", "is_swapped", "judge_index", "status")
+    pq.write_table(pa.table({name: pa.array([], pa.string()) for name in columns}), folder.plan_file("tone", 0))
+    shards = JudgedShards(folder, rubric, CascadeSettings(members[0], members[1]), sessions)
+    with pytest.raises(pa.ArrowException) as first:
+        shards.told("shard", 0)
+    with pytest.raises(pa.ArrowException) as second:
+        shards.told("a shard without a plan", 1)
+    assert first.value is second.value

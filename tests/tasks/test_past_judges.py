@@ -58,6 +58,31 @@ def test_what_bears_on_a_reply_makes_another_judge(settings: dict[str, Any], cha
     assert past(JudgeSettings(model="m")).changes(JudgeSettings.model_validate({"model": "m"} | settings)) == changed
 
 
+@pytest.mark.parametrize(
+    ("settings", "changed"),
+    [
+        ({"replicates": 3, "replicate_share": 0.5, "swap_share": 0.1}, ()),
+        ({"replicates": 3, "replicate_share": 0.9, "swap_share": 0.1}, ("replicate_share",)),
+        ({"replicates": 3, "replicate_share": 0.5, "swap_share": 0.4}, ("swap_share",)),
+        ({"replicates": 3, "replicate_share": 0.5}, ("swap_share",)),
+    ],
+)
+def test_a_share_is_another_where_the_draw_cant_explain_what_the_opinions_show(
+    settings: dict[str, Any], changed: tuple[str, ...]
+):
+    judge = JudgeSettings(model="m")
+    shown = {"replicates": 3, "replicate_share": 0.46, "swap_share": 0.13}  # 2 and 1.4 deviations off at 200 outputs
+    found = PastJudge("m", json.loads(json.dumps(judge.identity)), shown, output_count=200)
+    assert found.changes(JudgeSettings.model_validate({"model": "m"} | settings)) == changed
+
+
+def test_a_judge_of_other_shares_does_not_stand_for_the_past_one():
+    later = JudgeSettings(model="m", replicates=3, replicate_share=1.0, prices=PRICES)
+    restored = past(JudgeSettings(model="m"), replicates=3, replicate_share=0.5).restore(later, None)
+    assert isinstance(restored, JudgeSettings)
+    assert (restored.replicate_share, restored.prices) == (0.5, PRICES)
+
+
 def test_the_prices_of_a_judge_of_the_same_model_are_taken():
     later = JudgeSettings(model="m", packing=4, prices=PRICES)
     restored = past(JudgeSettings(model="m", mode="logprobs")).restore(later, None)

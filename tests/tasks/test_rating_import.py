@@ -214,6 +214,11 @@ def test_a_trajectory_is_a_running_score_from_100(place):
     assert place.kept() == [("o1", "steps", "anna", None, 0.68, notes)]  # (100 - 2 - 30) / 100
 
 
+def test_what_a_person_wrote_of_a_trajectory_stands_below_its_steps(place):
+    place.take([WHO | {"annotations": [{"step": 2, "error_type": "tool", "severity": "minor"}], "notes": "tidy"}])
+    assert place.kept()[0][5] == "step 2: tool (minor, -2)\ntidy"
+
+
 @pytest.mark.parametrize(("count", "score"), [(0, 1.0), (2, 0.0)])
 def test_a_running_score_lies_between_0_and_1(place, count, score):
     place.take([WHO | {"annotations": [{"step": 1, "error_type": "x", "severity": "critical"}] * count}])
@@ -325,6 +330,19 @@ def test_more_sheets_than_fit_in_memory_are_refused(place, monkeypatch):
     monkeypatch.setattr(rating_sheets, "MOST_SHEETS", 1)
     with pytest.raises(RatingsError, match="found more than 1 sheets of ratings"):
         place.take([rated(clarity=4)] * 2)
+
+
+def test_rows_without_a_sheet_count_among_those_that_fit_in_memory(place, monkeypatch):
+    monkeypatch.setattr(rating_sheets, "MOST_SHEETS", 1)
+    with pytest.raises(RatingsError, match=r"ratings.jsonl:2: found more than 1 sheets"):
+        place.take(["first", "second"])
+
+
+def test_the_text_of_the_first_refused_rows_is_kept_and_of_the_others_the_reason(place, monkeypatch):
+    monkeypatch.setattr(rating_sheets, "MOST_REFUSED_TEXTS", 1)
+    place.take(["first", "second", rated(clarity=9), rated(clarity=4)])
+    rows = place.query("select line, row, reason <> '' from quarantine order by line")
+    assert rows == [(1, '"first"', True), (2, "", True), (3, "", True)]
 
 
 def test_entries_of_a_list_have_the_lines_on_which_they_begin(place):

@@ -113,6 +113,12 @@ def test_raters_who_differ_give_their_mean_and_no_level(place):
     assert verdict["evidence"] == "a: some; b: clear"
 
 
+def test_without_a_lake_the_ratings_of_the_file_are_matched(place):
+    ratings = read(place.path, HEAD + "c1,m,empathy,a,some\n")
+    assert match_ratings(None, RunFolder(place.path / "r"), (place.shard,), ratings) == 0
+    assert place.verdict("r")["level_id"] == "some"
+
+
 def test_an_output_nobody_rated_is_unscored(place):
     verdict = score(place, HEAD + "c2,m,empathy,a,some\n")
     assert (verdict["status"], verdict["reason"], verdict["score"]) == ("unscored", "not_rated", None)

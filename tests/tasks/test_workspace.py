@@ -60,6 +60,31 @@ def test_a_published_run_is_not_gone_on_with(tmp_path):
         assert second.folder != first.folder
 
 
+def publish_untidily(folder: RunFolder) -> Path:
+    """As a process that is killed once its run is published; returns what it worked with."""
+    folder.published_file.write_text("{}")
+    plan = folder.plan_file("tone", 0)
+    plan.parent.mkdir(parents=True)
+    plan.write_text("")
+    return plan
+
+
+def test_what_a_killed_process_left_of_a_published_run_is_removed_by_the_next_one_of_the_same(tmp_path):
+    with claim_run(tmp_path, "print", None, NOW) as first:
+        left = publish_untidily(first.folder)
+    with claim_run(tmp_path, "other", None, NOW):
+        assert left.exists()
+    with claim_run(tmp_path, "print", None, NOW):
+        assert (left.exists(), first.folder.published_file.exists()) == (False, True)
+
+
+def test_a_published_run_whose_process_is_still_at_it_is_not_tidied_by_another(tmp_path):
+    with claim_run(tmp_path, "print", None, NOW) as first:
+        left = publish_untidily(first.folder)
+        with claim_run(tmp_path, "print", None, NOW):
+            assert left.exists()
+
+
 def test_a_run_at_work_in_another_process_is_left_alone(tmp_path):
     with claim_run(tmp_path, "print", None, NOW) as first, claim_run(tmp_path, "print", None, NOW) as second:
         assert second.folder != first.folder

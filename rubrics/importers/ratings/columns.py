@@ -14,6 +14,7 @@ from rubrics.plain_words import shown
 LONGEST_NAME = 1_000  # characters of an id, a model or a rater
 LONGEST_NOTES = 100_000
 LARGEST_SAMPLE_INDEX = 2**31 - 1
+LEAST_SECONDS = 1e9  # since 1970, in September 2001; what is less is a year, a rank or an id, and no moment
 EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 # The first that a row has counts.
@@ -34,6 +35,7 @@ COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 MAPPED = tuple(column for column in COLUMN_NAMES if column != "name")
 _MOMENT = TypeAdapter(datetime)
+_DAY = re.compile(r"[0-9]{8}")
 _DIGITS = re.compile(r"[0-9]{1,10}(\.0+)?")
 
 
@@ -90,19 +92,36 @@ def read_moment(row: Row, naming: Naming) -> datetime | None:
 
 
 def moment(value: Any) -> datetime | None:
-    """A date and time, UTC where it has no zone. Raises `Misfit`."""
+    """A date and time, UTC where it has no zone; eight digits are YYYYMMDD. Raises `Misfit`."""
     if value is None:
         return None
     try:
         if isinstance(value, bool):
             raise ValueError
-        found = _MOMENT.validate_python(value)
+        found = _day(value) or _MOMENT.validate_python(value)
         found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValidationError, ValueError, OverflowError):
         raise Misfit(f"rated_at: found {words_of(value)}, expected a date and time") from None
     if not EARLIEST <= found < LATEST:
         raise Misfit(f"rated_at: found the year {found.year}, expected {EARLIEST.year} to {LATEST.year - 1}")
     return found
+
+
+def _day(value: Any) -> datetime | None:
+    """The day of eight digits; None where it is no number. Raises `ValueError` for any number that is no moment."""
+    if isinstance(value, str | int) and _DAY.fullmatch(str(value)):
+        return datetime.strptime(str(value), "%Y%m%d").replace(tzinfo=UTC)
+    number = _number(value)
+    if number is not None and number < LEAST_SECONDS:
+        raise ValueError(value)
+    return None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value) if isinstance(value, str | int | float) else None
+    except ValueError:
+        return None
 
 
 def read_notes(row: Row, naming: Naming) -> str | None:

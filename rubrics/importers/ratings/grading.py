@@ -43,7 +43,10 @@ class Scales:
 
     def find(self, name: str) -> str | None:
         """The id of the criterion that a file calls so; None where there is none, or more than one."""
-        return self.ids.get(name) or self.plain_ids.get(_plain(name)) or self.ids.get(identifier(name)) or None
+        # The first that knows the name says it: a later one may know a name of several as the id of one of them.
+        found = self.ids.get(name)
+        found = self.plain_ids.get(_plain(name)) if found is None else found
+        return (self.ids.get(identifier(name)) if found is None else found) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,8 @@ class Grader:
         """What a mark is worth; None where it does not apply. Raises `Misfit`."""
         if mark.kind == "running_score":
             score = running_score(mark.value, scales.penalties)
-            return Rated(ladder.name, None, score, describe_slips(mark.value, scales.penalties))
+            slips = describe_slips(mark.value, scales.penalties)
+            return Rated(ladder.name, None, score, f"{slips}\n{mark.notes}" if mark.notes else slips)
         grade = self._graded(mark, ladder)
         return None if grade is None else Rated(ladder.name, *grade, mark.notes)
 

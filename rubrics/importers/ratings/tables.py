@@ -21,6 +21,13 @@ NOTES_ENDINGS = ("_notes", "_comment", "_comments")
 _MARK_COLUMNS: tuple[tuple[str, Kind], ...] = (("level_id", "level"), ("score", "score"), ("value", "value"))
 # In a wide table these may be criteria.
 _LONG_ONLY = ("level_id", "score", "value")
+# In a mapping: {"rating": 4, "notes": "warm"}.
+_MARK_KEYS: tuple[tuple[str, Kind], ...] = (
+    ("rating", "value"),
+    ("value", "value"),
+    ("score", "score"),
+    ("level", "level"),
+)
 
 
 def read_table_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet]:
@@ -66,11 +73,16 @@ def marked(criterion: str, value: Any, notes: str | None = None) -> Mark:
     """A criterion and its value, bare or in a mapping: {rating, notes}. Raises `Misfit`."""
     if not isinstance(value, dict):
         return Mark(criterion, value, notes=notes)
-    marks = [value[name] for name in ("rating", "value", "score", "level") if value.get(name) is not None]
+    if not any(name in value for name, _ in _MARK_KEYS):
+        # Taken for "not applicable", a rating under another key would be lost.
+        found = f"found {words_of(', '.join(sorted(value)))}"
+        raise Misfit(f"{criterion}: {found}, expected one rating of rating, value, score or level")
+    marks = [(value[name], kind) for name, kind in _MARK_KEYS if value.get(name) is not None]
     words = [value[name] for name in ("notes", "comment", "rationale") if value.get(name) is not None]
     if len(marks) > 1 or len(words) > 1:
-        raise Misfit(f"{criterion}: found {words_of(sorted(value))}, expected one rating and its notes")
-    return Mark(criterion, marks[0] if marks else None, notes=notes_text(words[0]) if words else notes)
+        raise Misfit(f"{criterion}: found {words_of(', '.join(sorted(value)))}, expected one rating and its notes")
+    beside = notes_text(words[0]) if words else notes
+    return Mark(criterion, *marks[0], beside) if marks else Mark(criterion, None, notes=beside)
 
 
 def _is_notes_column(name: str, row: Row, naming: Naming) -> bool:

@@ -33,15 +33,13 @@ def is_trajectory(row: Row) -> bool:
 
 
 def read_trajectory_row(row: Row, naming: Naming) -> Sheet:
-    """The sheet of a row: its one mark holds the errors. Raises `Misfit`."""
+    """The sheet of a row: its one mark holds the errors, and what the person wrote. Raises `Misfit`."""
     found = row["annotations"]
     if len(found) > MOST_SLIPS:
         raise Misfit(f"annotations: found {len(found):,} errors, expected at most {MOST_SLIPS:,}")
     slips = tuple(_slip(each, index) for index, each in enumerate(found))
-    mark = Mark("", slips, "running_score")
-    return Sheet(
-        read_slot(row, naming), read_rater(row, naming), read_moment(row, naming), read_notes(row, naming), (mark,)
-    )
+    mark = Mark("", slips, "running_score", read_notes(row, naming))
+    return Sheet(read_slot(row, naming), read_rater(row, naming), read_moment(row, naming), None, (mark,))
 
 
 def running_score(slips: Sequence[Slip], penalties: Mapping[str, float]) -> float:

@@ -58,11 +58,11 @@ class BatchJob:
 
 
 class Patience:
-    """How long an endpoint may not answer: not beyond the deadline, but for one that had passed before all this."""
+    """How long an endpoint may not answer: not beyond the deadline."""
 
     def __init__(self, settings: JudgeSettings, wait_s: float, deadline: datetime | None = None) -> None:
         self._base_url = settings.base_url
-        self._deadline = deadline if deadline is not None and deadline > datetime.now(UTC) else None
+        self._deadline = deadline
         self._limit_s = settings.patience_s * PATIENCE_FACTOR
         self._wait_s = wait_s
         self._answered_at = time.monotonic()

@@ -106,10 +106,9 @@ def _stop_late(desk: BatchDesk, wait: _Wait) -> None:
 
 
 def _cancel_ends(desk: BatchDesk) -> datetime:
-    """Until when to wait for a batch that was cancelled: not beyond a deadline that is still to come."""
-    now, deadline = datetime.now(UTC), desk.job.deadline
-    ends = now + timedelta(seconds=desk.job.pace.cancel_s)
-    return min(ends, deadline) if deadline is not None and deadline > now else ends
+    """Until when to wait for a batch that was cancelled: not beyond the deadline."""
+    ends = datetime.now(UTC) + timedelta(seconds=desk.job.pace.cancel_s)
+    return ends if desk.job.deadline is None else min(ends, desk.job.deadline)
 
 
 def _take_in(desk: BatchDesk, intent: Intent, state: BatchState) -> None:

@@ -13,6 +13,7 @@ from rubrics.statistics.calibration import (
     rogan_gladen_mean,
     selection_shift,
 )
+from rubrics.statistics.influence import measure_influences
 
 LEVELS = (0.0, 1.0)
 
@@ -30,6 +31,16 @@ def counted(high_high, high_low, low_high, low_low, unrated_high, unrated_low):
     ratings = np.repeat([1.0, 1.0, 0.0, 0.0], [high_high, high_low, low_high, low_low])
     judged = np.repeat([1.0, 0.0, 1.0, 0.0], [high_high, high_low, low_high, low_low])
     return Rated(ratings, judged, np.repeat([1.0, 0.0], [unrated_high, unrated_low]))
+
+
+def shared_cases():
+    """100 cases of 5 outputs that differ little, the first rated; and the same as if each output was its own case."""
+    rng = np.random.default_rng(5)
+    levels = rng.normal(0.5, 0.15, 100)[:, None]
+    ratings = np.clip(levels + rng.normal(0, 0.05, (100, 5)), 0, 1)
+    scores = np.clip(levels + 0.05 + rng.normal(0, 0.1, (100, 5)), 0, 1)
+    parts = ratings[:, 0], scores[:, 0], scores[:, 1:].ravel()
+    return Rated(*parts, np.arange(100), np.repeat(np.arange(100), 4)), Rated(*parts)
 
 
 # -------- the corrected mean
@@ -80,6 +91,39 @@ def test_outputs_of_one_case_are_not_taken_for_independent():
     clustered = Rated(copied.ratings, copied.judged, copied.unrated, cases, unrated_cases)
     assert corrected_mean(copied).width < 0.6 * corrected_mean(clustered).width
     assert corrected_mean(clustered).width == pytest.approx(corrected_mean(rated).width, rel=0.05)
+
+
+def test_cases_of_which_all_or_nothing_is_rated_are_two_samples():
+    rated = drawn(n=60, unrated=600)
+    apart = Rated(rated.ratings, rated.judged, rated.unrated, np.arange(60), 60 + np.arange(600))
+    assert corrected_mean(apart).width == pytest.approx(corrected_mean(rated).width, rel=1e-12)
+
+
+def test_the_variance_of_cases_in_both_parts_is_that_of_case_sums():
+    # both means 0.5; one value a case in either part: (0.1 - 0.5) / 4 / sqrt(1 - 1/4) = -0.11547
+    found = measure_influences(np.array([0.1, 0.4, 0.6, 0.9]), np.array([0.2, 0.3, 0.7, 0.8]), range(4), range(4))
+    assert found.own[0] == pytest.approx(-0.1154701)
+    # over 4 x 3: (-0.4 x -0.3) + (-0.1 x -0.2) + (0.1 x 0.2) + (0.4 x 0.3) = 0.28
+    assert found.covariance == pytest.approx(0.28 / 12)
+
+
+def test_cases_in_both_parts_widen_the_interval_where_errors_and_scores_rise_together():
+    clustered, apart = shared_cases()
+    assert corrected_mean(clustered).value == corrected_mean(apart).value
+    assert corrected_mean(clustered).width > 1.1 * corrected_mean(apart).width
+
+
+def test_a_shift_within_cases_is_measured_against_what_the_cases_share():
+    clustered, apart = shared_cases()
+    assert abs(selection_shift(clustered)) > 1.5 * abs(selection_shift(apart))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_fewer_than_two_unrated_units_leave_the_ratings_alone(count):
+    rated = drawn(n=20, unrated=count)
+    one_case = Rated(rated.ratings, rated.judged, rated.unrated, np.arange(20), np.zeros(count))
+    assert (judge_weight(one_case), corrected_mean(one_case)) == (0.0, rated_mean(one_case))
+    assert corrected_mean(drawn(n=20, unrated=1)).width is not None
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])

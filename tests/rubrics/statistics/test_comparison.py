@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rubrics.statistics.comparison import describe_caution, describe_conflict, measure_pairs, measure_passes
-from rubrics.statistics.paired import paired_t
+from rubrics.statistics.intervals import measure_mean
+from rubrics.statistics.paired import mean_p
 
 OWN_CASES = np.arange(40)
 RNG = np.random.default_rng(5)
@@ -17,7 +18,7 @@ OF_B = RNG.choice([0.0, 0.5, 1.0], 40, p=[0.1, 0.3, 0.6])
 def test_the_figures_are_those_of_the_differences():
     found = measure_pairs(OF_A, OF_B, OWN_CASES, resample_count=2_000)
     assert found.mean_diff == pytest.approx(found.mean_b - found.mean_a)
-    assert found.p == paired_t(OF_B - OF_A)
+    assert found.p == mean_p(measure_mean(OF_B - OF_A))
     assert found.diff_low == pytest.approx(found.boot_low, abs=0.03)
 
 
@@ -49,7 +50,12 @@ def test_a_mean_that_rises_while_most_pairs_fall_is_said():
     words = describe_conflict(measure_pairs(np.full(13, 0.5), 0.5 + gains, np.arange(13)))
     assert words is not None
     assert words.startswith("the mean rose by 0.154")
-    assert words.endswith("but 3 are better and 10 worse: few large gains outweigh many small losses")
+    assert words.endswith("but 3 are better and 10 worse: the gains are fewer but larger; neither is more than chance")
+
+
+def test_a_conflict_that_is_more_than_chance_is_not_called_chance():
+    found = replace(measure_pairs(OF_B, OF_A, OWN_CASES), mean_diff=0.2, p=0.04, better_count=3, worse_count=10)
+    assert str(describe_conflict(found)).endswith("the gains are fewer but larger")
 
 
 def test_a_mean_and_wins_of_one_direction_need_no_words():
@@ -67,8 +73,21 @@ def test_few_pairs_that_differ_are_a_caution():
     assert words == "only 3 of 40 pairs differ, too few for t: trust the exact Wilcoxon p"
 
 
+def test_few_cases_that_moved_are_a_caution_however_many_pairs_they_have():
+    # 20 cases of 5 pairs; all pairs of 4 cases fell, and in one case as many rose as fell
+    fell = np.repeat(np.isin(np.arange(20), [1, 5, 9, 12]), 5).astype(float)
+    fell[:2] = [1.0, -1.0]
+    words = describe_caution(measure_pairs(np.ones(100), 1.0 - fell, np.repeat(np.arange(20), 5)))
+    assert words == "only 4 of 20 cases differ, too few for t: trust the exact Wilcoxon p"
+
+
+def test_differences_that_are_all_one_tell_no_detectable_one():
+    found = measure_pairs(np.full(12, 0.3), np.full(12, 0.1), np.arange(12))
+    assert (found.detectable_diff, found.p) == (None, 2.0**-11)
+
+
 def test_few_cases_of_many_pairs_are_a_caution():
-    assert "only 8 cases" in str(describe_caution(measure_pairs(OF_A, OF_B, OWN_CASES // 5)))
+    assert "only 20 cases" in str(describe_caution(measure_pairs(OF_A, OF_B, OWN_CASES // 2)))
     assert describe_caution(measure_pairs(OF_A, OF_B, OWN_CASES)) is None
 
 

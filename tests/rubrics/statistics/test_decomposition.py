@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrics.statistics.decomposition import PairedScores, decompose, uniform
+from rubrics.statistics.decomposition import Groups, PairedScores, decompose, uniform
 
 LEVELS = st.sampled_from([0.0, 0.5, 1.0])
 GAPPED = st.one_of(st.none(), LEVELS)
@@ -55,6 +55,41 @@ def test_what_a_gap_does_is_the_remainder():
     # B lacks the second: skipped, its score is 1 / 1, not a gain of any criterion
     found = decompose(table([1, 1], [[1.0, 0.0]], [[1.0, None]]), np.array([0.5]), is_skipped=True)
     assert (found.parts.tolist(), found.remainder) == ([0.0, 0.0], 0.5)
+
+
+# The whole holds a category of weight 2 and the third criterion; the category holds the others and one of its own kind.
+GROUPS = Groups(parents=np.array([0, 0, 1]), weights=np.array([0.0, 2.0, 3.0]))
+PLACES = np.array([1, 1, 0, 2])  # the group of each of four criteria
+
+
+def grouped(weights: list[float], of_a: list[list[float | None]], of_b: list[list[float | None]]) -> PairedScores:
+    scores = table(weights, of_a, of_b)
+    return replace(scores, groups=GROUPS, places=PLACES[scores.criteria])
+
+
+def test_a_gap_that_is_skipped_counts_within_its_category():
+    # a of the category {a: 3, b: 1, d's group: 3} of weight 2 beside c: 1; b and d are skipped, so a is 2 of 3
+    scores = grouped([3, 1, 1, 1], [[1.0, None, 0.0, None]], [[0.0, None, 0.0, None]])
+    found = decompose(scores, np.array([-2 / 3]), is_skipped=True)
+    assert found.parts.tolist() == [pytest.approx(-2 / 3), 0.0, 0.0, 0.0]
+    assert found.remainder == 0.0
+
+
+def test_a_category_without_a_score_weighs_nothing():
+    scores = grouped([3, 1, 1, 1], [[None, None, 0.0, None]], [[None, None, 1.0, None]])
+    assert decompose(scores, np.array([1.0]), is_skipped=True).parts[2] == pytest.approx(1.0)
+
+
+def test_all_of_a_tree_is_the_product_of_its_shares():
+    # d: 3/7 of the category, that is 2/3 of the whole
+    scores = grouped([3, 1, 1, 1], [[0.0, 0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0, 1.0]])
+    assert decompose(scores, np.array([2 / 7]), is_skipped=True).parts[3] == pytest.approx(2 / 7)
+
+
+def test_a_penalty_within_a_category_takes_its_share():
+    # {a: 3, b: -1} of weight 2 beside c: 1; b is met: -1/3 of 2/3
+    scores = grouped([3, -1, 1, 1], [[1.0, 0.0, 1.0, None]], [[1.0, 1.0, 1.0, None]])
+    assert decompose(scores, np.array([-2 / 9]), is_skipped=True).parts[1] == pytest.approx(-2 / 9)
 
 
 def test_without_pairs_nothing_is_known():

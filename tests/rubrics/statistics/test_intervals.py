@@ -52,6 +52,28 @@ def test_the_standard_error_of_unequal_clusters_is_cr2():
     assert mean.standard_error == pytest.approx((0.04 / 0.6 + 0.04 / 0.4) ** 0.5 / 5)
 
 
+def matrix_df(sizes: list[int]) -> float:
+    """Bell and McCaffrey's degrees of freedom of a mean: (tr M)^2 / tr(M M), M = A (I - 11'/n) A', A row a cluster."""
+    n = sum(sizes)
+    members = np.repeat(np.eye(len(sizes)), sizes, axis=1)
+    adjusted = members / (n * np.sqrt(1 - np.array(sizes) / n))[:, None]
+    spread = adjusted @ (np.eye(n) - 1 / n) @ adjusted.T
+    return float(np.trace(spread) ** 2 / np.trace(spread @ spread))
+
+
+@pytest.mark.parametrize("sizes", [[1] * 50 + [50], [1] * 40 + [20] * 4, [2, 3], [1, 5, 9, 2, 2]])
+def test_unequal_clusters_have_the_degrees_of_bell_and_mccaffrey(sizes):
+    values = np.random.default_rng(1).normal(size=sum(sizes))
+    mean = measure_mean(values, np.repeat(np.arange(len(sizes)), sizes))
+    assert mean.df == pytest.approx(matrix_df(sizes))
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_equal_clusters_have_one_degree_less_than_there_are(size):
+    mean = measure_mean(np.arange(9.0 * size), np.repeat(np.arange(9), size))
+    assert mean.df == 8.0 == pytest.approx(matrix_df([size] * 9))
+
+
 @pytest.mark.parametrize("values", [[], [0.5]])
 def test_under_two_values_nothing_is_known(values):
     assert not student_t(values, bounds=SCORES).is_known

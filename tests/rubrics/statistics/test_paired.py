@@ -6,11 +6,12 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rubrics.statistics.intervals import measure_mean
 from rubrics.statistics.paired import (
     adjust_for_many,
     count_shares,
     mcnemar,
-    paired_t,
+    mean_p,
     standardised_effect,
     wilcoxon,
 )
@@ -27,7 +28,7 @@ differences = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1,
 
 def test_the_paired_t_of_darwins_maize_is_fishers():
     # t = 2.148 with 14 degrees of freedom: P = 0.0497 two-sided
-    assert paired_t(DARWIN) == pytest.approx(0.0497, abs=5e-5)
+    assert mean_p(measure_mean(DARWIN)) == pytest.approx(0.0497, abs=5e-5)
 
 
 def test_the_signed_ranks_of_darwins_maize_are_those_of_the_books():
@@ -37,7 +38,8 @@ def test_the_signed_ranks_of_darwins_maize_are_those_of_the_books():
 
 def test_the_sleep_data_of_student_give_the_p_of_r():
     # R: t.test(extra ~ group, data = sleep, paired = TRUE), p-value = 0.002833
-    assert paired_t([1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]) == pytest.approx(0.002833, abs=5e-7)
+    gained = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
+    assert mean_p(measure_mean(gained)) == pytest.approx(0.002833, abs=5e-7)
 
 
 def test_ties_and_zeros_of_many_pairs_are_those_of_pratt_as_scipy_has_them():
@@ -80,7 +82,7 @@ def test_mcnemar_of_cases_flips_whole_cases():
 def test_repeating_every_pair_within_its_case_adds_no_certainty():
     found = np.array([0.5, 0.5, -0.25, 1.0, 0.75, -0.5, 0.1])
     cases = np.repeat(np.arange(7), 5)
-    assert paired_t(np.repeat(found, 5), cases) == pytest.approx(paired_t(found))
+    assert mean_p(measure_mean(np.repeat(found, 5), cases)) == pytest.approx(mean_p(measure_mean(found)))
     assert wilcoxon(np.repeat(found, 5), cases) == pytest.approx(wilcoxon(found), rel=0.1)  # ties share a mean rank
 
 
@@ -101,9 +103,19 @@ def test_lists_and_sums_of_signs_are_one_and_the_same(count):
         assert wilcoxon(found) == pytest.approx((np.abs(drawn) >= abs(signed.sum())).mean(), abs=0.006)
 
 
-@pytest.mark.parametrize(("found", "p"), [([], None), ([0.0], None), ([0.0, 0.0], 1.0), ([0.5, 0.5], None)])
+@pytest.mark.parametrize(("found", "p"), [([], None), ([0.0], None), ([0.0, 0.0], 1.0)])
 def test_what_t_can_not_tell_is_nan_and_all_ties_speak_for_nothing(found, p):
-    assert paired_t(found) == pytest.approx(np.nan if p is None else p, nan_ok=True)
+    assert mean_p(measure_mean(found)) == pytest.approx(np.nan if p is None else p, nan_ok=True)
+
+
+@pytest.mark.parametrize("count", [2, 6, 20])
+def test_pairs_that_all_change_by_the_same_have_the_p_of_flipped_signs(count):
+    # of 2 ** n signs two have a sum this far from 0
+    assert mean_p(measure_mean(np.full(count, -0.5))) == 2 / 2**count == wilcoxon(np.full(count, -0.5))
+
+
+def test_cases_that_all_change_by_the_same_count_once_each():
+    assert mean_p(measure_mean(np.full(30, 0.5), np.repeat(np.arange(6), 5))) == 2 / 2**6
 
 
 def test_without_pairs_nothing_is_known_and_ties_alone_are_a_p_of_one():

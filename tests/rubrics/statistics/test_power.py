@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats
+from scipy.special import gammaln, ndtr
 
 from rubrics.statistics.power import detectable_effect, minimal_effect, needed_n, power_of
 
@@ -29,6 +30,42 @@ def test_the_power_is_how_often_a_simulated_difference_is_found():
     drawn = np.random.default_rng(1).normal(0.4, 1.0, (20_000, 30))
     found = (scipy.stats.ttest_1samp(drawn, 0.0, axis=1).pvalue < 0.05).mean()
     assert power_of(0.4, 1.0, 30) == pytest.approx(found, abs=0.01)
+
+
+def plain_power(noncentrality: float, df: float, alpha: float) -> float:
+    """P(|T| > critical) of T = (Z + noncentrality) / s, s^2 = chi^2 / df: summed over the density of log s."""
+    critical = scipy.stats.t.ppf(1 - alpha / 2, df)
+    u = np.linspace(-14, 4, 100_001)
+    s = np.exp(u)
+    density = np.exp(np.log(2) + df / 2 * np.log(df / 2) - gammaln(df / 2) + df * u - df * s * s / 2)
+    tails = ndtr(noncentrality - critical * s) + ndtr(-critical * s - noncentrality)
+    return float(np.trapezoid(tails * density, u))
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.001])
+@pytest.mark.parametrize("n", [2, 3, 6, 30])
+@pytest.mark.parametrize("effect", [0.5, 5.0, 20.0, 300.0])
+def test_the_power_is_that_of_a_plain_integration(alpha, n, effect):
+    expected = plain_power(effect * n**0.5, n - 1, alpha)
+    assert power_of(effect, 1.0, n, alpha=alpha) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("effect", "n"), [(0.3, 50), (1.0, 12), (2.0, 4)])
+def test_the_power_is_that_of_the_noncentral_t_of_scipy(effect, n):
+    critical, noncentrality = scipy.stats.t.ppf(0.975, n - 1), effect * n**0.5
+    expected = scipy.stats.nct.sf(critical, n - 1, noncentrality) + scipy.stats.nct.cdf(-critical, n - 1, noncentrality)
+    assert power_of(effect, 1.0, n) == pytest.approx(expected, abs=1e-9)
+
+
+def test_two_units_find_what_a_plain_integration_says():
+    # one degree of freedom, t at 0.975 = 12.7: 0.8 at a noncentrality of 16.3
+    assert plain_power(16.335, 1.0, 0.05) == pytest.approx(0.8, abs=1e-4)
+    assert minimal_effect(1.0, 1.0) == pytest.approx(16.335, abs=5e-3)
+
+
+def test_a_high_power_at_a_low_alpha_of_two_pairs_is_found():
+    effect = detectable_effect(1.0, 2, power=0.999, alpha=0.001)
+    assert plain_power(effect * 2**0.5, 1.0, 0.001) == pytest.approx(0.999, abs=1e-5)
 
 
 def test_the_power_of_no_difference_is_alpha():

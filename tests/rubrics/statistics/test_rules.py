@@ -48,7 +48,6 @@ FOUND = Table(
         ('criterion."a b".mean_diff > 0', True),
         ("any criterion (mean_diff < 0 and p_adjusted < 0.05)", False),
         ("any criterion (mean_diff < 0) and any criterion (p_adjusted < 0.05)", True),
-        ("any category (p < 0.05)", False),
     ],
 )
 def test_a_rule_holds_or_not(text, expected):
@@ -64,6 +63,9 @@ def test_a_rule_holds_or_not(text, expected):
         ("p_mcnemar < 0.05 and p < 0.05", None),
         ("p_mcnemar < 0.05 or p < 0.05", True),
         ("p_mcnemar < 0.05 or p < 0.01", None),
+        ("any category (p < 0.05)", None),  # there is none
+        ("not any category (p < 0.05)", None),
+        ("any category (p < 0.05) and p > 1", False),
     ],
 )
 def test_an_unknown_figure_leaves_open_what_it_decides_alone(text, expected):
@@ -86,6 +88,7 @@ def test_an_unknown_figure_leaves_open_what_it_decides_alone(text, expected):
         ("", 1, "found the end"),
         ("criterion.p < 1", 1, "expected criterion.ID.FIGURE"),
         ("not " * 60 + "p < 1", 205, "expected at most 50"),
+        ("p < 1e999", 5, "found '1e999', expected a finite number"),
     ],
 )
 def test_what_is_no_rule_is_refused_with_its_place(text, place, words):
@@ -104,6 +107,15 @@ def test_an_id_that_is_not_compared_is_refused_with_the_nearest():
 def test_a_rule_says_what_it_looked_at():
     rule = parse_rule("p < 0.05 or any criterion (mean_diff < 0)", NAMES)
     assert describe_figures(rule, FOUND) == ("p = 0.04", "criterion.tone.mean_diff = -0.1")
+
+
+def test_an_any_that_nothing_meets_says_all_that_it_looked_at():
+    rule = parse_rule("not any criterion (mean_diff < -1)", NAMES)
+    assert describe_figures(rule, FOUND) == ("criterion.tone.mean_diff = -0.1", "criterion.a b.mean_diff = 0.1")
+
+
+def test_an_any_without_anything_to_look_at_is_named_as_unknown():
+    assert unknown_names(parse_rule("any category (p < 0.05)", NAMES), FOUND) == ("category to compare",)
 
 
 def test_a_rule_says_what_was_not_known():

@@ -40,6 +40,17 @@ TREE = rubric(
     missing="skip",
 )
 
+DEEP = rubric(
+    "deep",
+    {"id": "a", "category": "inner", "weight": 3},
+    {"id": "b", "category": "inner"},
+    {"id": "c", "category": "outer", "weight": -1},
+    {"id": "d", "category": "outer"},
+    {"id": "e"},
+    categories=[{"id": "inner", "parent": "outer", "weight": 2}, {"id": "outer", "weight": 3}],
+    missing="skip",
+)
+
 
 def plain_rows(name: str) -> list[dict[str, Any]]:
     """12 cases of two samples by two models: in run b the tone of model m falls, its facts rise in some."""
@@ -65,8 +76,20 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     for found in (POINTS, SKIPPED, TREE):
         for name in "ab":
             write_scores(lake, f"{found.id}_{name}", found, random_rows(found, rng))
+    old = random_rows(DEEP, rng)
+    write_scores(lake, "deep_a", DEEP, old)
+    write_scores(lake, "deep_b", DEEP, [row | {"scores": turned(row["scores"])} for row in old])
+    write_scores(lake, "gaps_a", TREE, [{"case_id": "c", "scores": {"a": 1.0, "b": None, "c": 0.0}}])
+    write_scores(lake, "gaps_b", TREE, [{"case_id": "c", "scores": {"a": 0.0, "b": None, "c": 0.0}}])
+    tones = {"x": 0.0, "y": 0.5, "z": 1.0}
+    same = [{"case_id": "c", "output_id": name, "scores": {"tone": tone}} for name, tone in tones.items()]
+    for name in "ab":
+        write_scores(lake, f"same_{name}", PLAIN, same)
+        write_scores(lake, f"none_{name}", TREE, [{"case_id": "c", "scores": {"a": None, "b": None, "c": None}}])
+    write_scores(lake, "more_b", PLAIN, [row | {"model": model} for row in plain_rows("a")[::2] for model in "mo"])
     own = [{"case_id": "c", "scores": {"tone": 0.5, "facts": 0.5, "safe": 1.0, "own": 0.0}, "own": {"own": 2.0}}]
     write_scores(lake, "own_a", PLAIN, own)
+    write_scores(lake, "own_c", PLAIN, [own[0] | {"scores": own[0]["scores"] | {"more": 1.0}, "own": {"more": 2.0}}])
     write_scores(lake, "own_b", PLAIN, [own[0] | {"scores": own[0]["scores"] | {"own": 1.0}}])
     return lake
 
@@ -76,6 +99,11 @@ def random_rows(found: Rubric, rng: np.random.Generator) -> list[dict[str, Any]]
     levels = [0.0, 0.5, 1.0] + [None] * (found.missing == "skip")
     draw = {criterion.id: rng.choice(np.array(levels, dtype=object), 30) for criterion in found.criteria}
     return [{"case_id": f"c{case}", "scores": {name: draw[name][case] for name in draw}} for case in range(30)]
+
+
+def turned(scores: dict[str, float | None]) -> dict[str, float | None]:
+    """Every score at the other end; gaps stay."""
+    return {name: None if score is None else 1.0 - score for name, score in scores.items()}
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +130,13 @@ def test_a_category_is_the_weighted_mean_of_its_criteria(compared):
     (voice,) = [row for row in compared.models[0].categories if row.scope_id == "voice"]
     (tone,) = [row for row in compared.models[0].criteria if row.scope_id == "tone"]
     assert voice.figures.mean_diff == pytest.approx(tone.figures.mean_diff)
+
+
+def test_a_category_pairs_outputs_that_are_held_to_other_criteria_of_their_own(lake):
+    (pair,) = compare_runs(lake, "own_a", "own_c", Asked(resample_count=0)).models
+    (voice,) = pair.categories
+    assert (pair.overall.counts.unpaired_count, pair.overall.counts.held_otherwise_count) == (2, 2)
+    assert (voice.figures.n, voice.counts.unpaired_count) == (1, 0)
 
 
 def test_p_is_adjusted_over_the_criteria(compared):
@@ -132,6 +167,19 @@ def test_only_gaps_leave_a_rest(lake, name, has_rest):
     assert ("(unscored)" in [part.criterion_id for part in pair.explanation.parts]) is has_rest
 
 
+def test_a_gap_of_both_sides_in_a_category_leaves_no_rest(lake):
+    # x {a: 3, b: 1} of weight 2 beside c of weight 1; b is skipped: a counts 2/3, b nothing
+    (pair,) = compare_runs(lake, "gaps_a", "gaps_b", Asked(resample_count=0)).models
+    parts = {part.criterion_id: part.part for part in pair.explanation.parts}
+    assert parts == {"a": pytest.approx(-2 / 3), "b": 0.0, "c": 0.0}
+
+
+def test_gaps_of_both_sides_leave_no_rest_in_a_tree_of_any_depth(lake):
+    (pair,) = compare_runs(lake, "deep_a", "deep_b", Asked(resample_count=0)).models
+    assert [part.criterion_id for part in pair.explanation.parts] == list("abcde")
+    assert sum(part.part for part in pair.explanation.parts) == pytest.approx(pair.overall.figures.mean_diff, abs=1e-12)
+
+
 def test_a_criterion_of_rows_has_its_part(lake):
     # weights 3, 1 and 2 of the row: its criterion rose by 1 of 6 x 2
     (pair,) = compare_runs(lake, "own_a", "own_b", Asked(resample_count=0)).models
@@ -156,6 +204,22 @@ def test_the_share_at_a_score_is_of_the_pairs(compared):
     ((score, share_a, share_b),) = compared.models[0].explanation.shares_at
     assert score == 0.5
     assert 0 <= share_a < share_b <= 1
+
+
+def test_no_scored_pair_has_no_share_at_a_score(lake):
+    found = compare_runs(lake, "none_a", "none_b", Asked(resample_count=0, shares_at=(0.5,))).models
+    assert found[0].explanation.shares_at == ()
+
+
+def test_a_share_at_a_score_that_different_rubrics_do_not_have_is_told(lake):
+    found = compare_runs(lake, "own_a", "points_a", Asked(resample_count=0, shares_at=(0.5,)))
+    assert found.not_compared[-1] == "--share-at: the rubrics differ, so there are no overall scores"
+
+
+def test_outputs_that_share_a_case_and_sample_stand_beside_themselves(lake):
+    (pair,) = compare_runs(lake, "same_a", "same_b", Asked(resample_count=0)).models
+    (tone,) = pair.criteria
+    assert (tone.figures.tied_count, tone.counts.unpaired_count, tone.counts.ambiguous_count) == (3, 0, 0)
 
 
 def test_two_models_of_one_run_stand_beside_each_other(lake):
@@ -183,11 +247,33 @@ def test_all_ties_are_a_p_of_one_and_an_interval_that_does_not_claim_to_know(lak
         ("criterion.safe.mean_diff < 0", False),
         ("category.voice.mean_diff > -0.1", False),
         ("criterion.safe.effect_size < 0", True),  # all tied: not known
+        ("unpaired_count > 0 or unscored_count > 0 or ambiguous_count > 0", False),
+        ("any category (held_otherwise_count = 0)", True),
     ],
 )
 def test_a_rule_fails_where_it_holds_or_can_not_be_known(lake, rule, is_failed):
     gate = compare_runs(lake, "a", "b", Asked(("m", "m"), rule, 0)).gate
     assert (gate.is_failed, bool(gate.reasons)) == (is_failed, is_failed)
+
+
+def test_a_model_that_one_side_has_alone_fails_a_gate(lake):
+    gate = compare_runs(lake, "a", "more_b", Asked(rule="mean_diff < -1", resample_count=0)).gate
+    assert gate.reasons == (
+        "n: only in run A: nothing to hold the rule against",
+        "o: only in run B: nothing to hold the rule against",
+    )
+
+
+def test_a_model_that_is_named_stands_for_all_that_is_asked(lake):
+    found = compare_runs(lake, "a", "more_b", Asked(("m", None), "mean_diff < -1", 0))
+    assert (found.gate.is_failed, found.not_compared) == (False, ())
+
+
+def test_a_criterion_of_rows_is_no_part_of_any_criterion(lake):
+    # the own one rose by 1, those of the rubric are as they were
+    rules = ("any criterion (mean_diff > 0)", "criterion.own.mean_diff > 0")
+    gates = [compare_runs(lake, "own_a", "own_b", Asked(rule=rule, resample_count=0)).gate for rule in rules]
+    assert [gate.is_failed for gate in gates] == [False, True]
 
 
 def test_an_unknown_figure_is_named(lake):
@@ -203,6 +289,9 @@ def test_an_unknown_figure_is_named(lake):
         (("a", "b"), ("x", None), None, "--model-a: found 'x', expected a model of a: m, n"),
         (("own_a", None), (None, None), None, "found one run of the models m, expected a second run"),
         (("a", "nowhere"), (None, None), None, "found no 'nowhere'"),
+        (("a", "a"), (None, None), None, "compare: found run a on both sides, expected two runs, or two models of it"),
+        (("a", "a"), ("m", None), None, "compare: found run a on both sides"),
+        (("a", None), ("m", "m"), None, "compare: found model m of run a on both sides"),
     ],
 )
 def test_what_can_not_be_compared_is_refused(lake, runs, models, rule, words):

@@ -28,6 +28,26 @@ def test_a_key_is_struck_out_however_it_is_written(written: str):
     assert mask.content(f"a {written} b".encode()).strip(b'ab "\\') == b"[key]"
 
 
+@pytest.mark.parametrize(
+    "key", [KEY, "/slash-first-0123", "\\\\two-first-0123", "ends-with-two-\\\\", "sk-a\\/b\\\\c\\"]
+)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_keys_of_any_letters_are_struck_out_of_texts_in_texts(key: str, depth: int):
+    for written in (key, "".join(f"\\u{ord(letter):04x}" for letter in key)):
+        text = written
+        for _ in range(depth):
+            text = json.dumps(text)
+        assert KeyMask(key).text(f"a {text} b").strip('ab "\\') == "[key]"
+
+
+@pytest.mark.parametrize("key", [KEY, "/slash-first-0123", "\\\\two-first-0123"])
+@pytest.mark.parametrize("before", ["", "s", 'sk-a/b"c'])
+def test_a_million_backslashes_are_read_to_their_end(key: str, before: str):
+    text = before + "\\" * 1_000_000
+    assert KeyMask(key).text(text) == text
+    assert KeyMask(key).content(text.encode()) == text.encode()
+
+
 def test_what_is_left_of_json_is_json():
     text = json.dumps({"a\\": f"one\\{KEY}\n", "b": json.dumps([KEY])})
     assert json.loads(KeyMask(KEY).text(text))["b"] == '["[key]"]'

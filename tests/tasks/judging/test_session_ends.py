@@ -120,12 +120,15 @@ def test_a_deadline_ends_a_run_and_keeps_what_was_judged(judge: LoopbackJudge, t
     assert judge.request_count == journaled(tmp_path).num_rows > 0
 
 
-def test_a_deadline_that_had_passed_is_none(judge: LoopbackJudge, tmp_path: Path):
+def test_after_a_deadline_nothing_is_asked(judge: LoopbackJudge, tmp_path: Path):
     settings = JudgeSettings(model="m", base_url=judge.base_url)
     deadline = datetime(2026, 1, 1, tzinfo=UTC)
-    with open_session(settings, journal_folder=tmp_path, run_id="run", deadline=deadline) as session:
+    with (
+        open_session(settings, journal_folder=tmp_path, run_id="run", deadline=deadline) as session,
+        pytest.raises(UnfinishedError, match="the deadline, .* UTC, has come"),
+    ):
         session.ask([make_question(1)], id)
-    assert judge.request_count == 1
+    assert judge.request_count == 0
 
 
 def test_a_key_that_cant_be_one_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

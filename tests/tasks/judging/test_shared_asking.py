@@ -68,7 +68,7 @@ def ask_both(first: JudgingSession, second: JudgingSession, count: int) -> list[
 def test_of_two_sessions_that_want_the_same_packs_one_asks(session, judge: LoopbackJudge, tmp_path: Path):
     first, second = session("first"), session("second")
     for each in (first, second):
-        each.claim([key for number in range(6) for key in make_pack(number).part_keys], nothing_held)
+        each.open_claims(nothing_held).claim([key for number in range(6) for key in make_pack(number).part_keys])
     answers = ask_both(first, second, 6)
     assert judge.request_count == 6
     levels = [{each.question.request_key: each.level_id for pack in kept for each in pack.answers} for kept in answers]
@@ -78,7 +78,7 @@ def test_of_two_sessions_that_want_the_same_packs_one_asks(session, judge: Loopb
 def test_a_pack_that_came_out_useless_in_part_is_asked_again_by_who_waits(session, judge: LoopbackJudge):
     first, second = session("first"), session("second")
     for each in (first, second):
-        each.claim(make_pack(0).part_keys, nothing_held)
+        each.open_claims(nothing_held).claim(make_pack(0).part_keys)
     judge.faults = ["one liar"] * 2
     ask_both(first, second, 1)
     assert judge.request_count == 3
@@ -87,10 +87,28 @@ def test_a_pack_that_came_out_useless_in_part_is_asked_again_by_who_waits(sessio
 def test_what_is_claimed_later_is_waited_for_too(session, judge: LoopbackJudge):
     first, second = session("first"), session("second")
     for each in (first, second):
-        each.claim((), nothing_held)
+        each.open_claims(nothing_held).claim(())
         each.claim_also(make_pack(0).part_keys)
     ask_both(first, second, 1)
     assert judge.request_count == 1
+
+
+def test_a_pack_with_a_part_that_is_held_is_asked_once(session, judge: LoopbackJudge):
+    keys = make_pack(0).part_keys
+    held = {keys[0]: SCORED | {"request_key": keys[0], "judgment_id": "held"}}
+    first, second = session("first"), session("second")
+    for each in (first, second):
+        each.open_claims(lambda wanted: {key: held[key] for key in wanted if key in held}).claim(())
+        each.claim_also(keys)
+    ask_both(first, second, 1)
+    assert judge.request_count == 1
+
+
+def test_who_takes_an_answered_pack_pays_for_none_of_its_parts(session):
+    one, answers = session("first"), []
+    one.ask([make_pack(0), make_pack(0)], answers.append)
+    paid, unpaid = ([each.cost_usd for each in came.answers] for came in answers)
+    assert (None in paid, unpaid) == (True, [0.0, 0.0])
 
 
 def test_who_never_claimed_claims_nothing_later(session, tmp_path: Path):

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rubrics.importers.ratings.columns import map_fault
+from rubrics.importers.ratings.columns import map_fault, moment
 from rubrics.importers.ratings.registry import READERS, guess_format
 from rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet, Slip, Slot
 
@@ -42,8 +42,23 @@ def test_a_rating_in_a_mapping_brings_its_notes():
 
 
 @pytest.mark.parametrize(
+    ("key", "kind"), [("rating", "value"), ("value", "value"), ("score", "score"), ("level", "level")]
+)
+def test_the_key_of_a_mapping_says_what_its_value_means(key, kind):
+    (sheet,) = read("jsonl", WHO | {"rubric": {"criteria_ratings": {"tone": {key: 1}}}})
+    assert sheet.marks == (Mark("tone", 1, kind),)
+
+
+def test_a_mapping_whose_rating_is_null_does_not_apply():
+    (sheet,) = read("jsonl", WHO | {"rubric": {"criteria_ratings": {"tone": {"rating": None}}}})
+    assert sheet.marks == (Mark("tone", None),)
+
+
+@pytest.mark.parametrize(
     ("row", "words"),
     [
+        (WHO | {"rubric": {"criteria_ratings": {"tone": {"stars": 4}}}}, "tone: found .*stars.*, expected one rating"),
+        (WHO | {"tone": {}}, "tone: found .*, expected one rating of rating, value, score or level"),
         (WHO | {"rubric": {"criteria_ratings": [4]}}, "criteria_ratings: found a list, expected a mapping"),
         (WHO | {"rubric": {"ratings": {}}}, "rubric: found .*, expected criteria_ratings"),
         ({"annotator": "a", "rubric": {"criteria_ratings": {}}}, "found no output_id, case_id or trace_id"),
@@ -61,6 +76,22 @@ def test_a_rating_in_a_mapping_brings_its_notes():
 def test_a_row_that_is_no_rating_says_why(row, words):
     with pytest.raises(Misfit, match=words):
         read("jsonl", row)
+
+
+@pytest.mark.parametrize("value", ["20261103", 20261103])
+def test_eight_digits_are_a_day(value):
+    assert moment(value) == datetime(2026, 11, 3, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("value", ["2026", 2026, "20261399", "20261103.0", 999_999_999, "-1", 0.5])
+def test_a_number_too_small_for_the_seconds_of_a_date_is_none(value):
+    with pytest.raises(Misfit, match="rated_at: found .*, expected a date and time"):
+        moment(value)
+
+
+@pytest.mark.parametrize("value", [1_793_664_000, "1793664000", 1_793_664_000_000])
+def test_seconds_and_milliseconds_since_1970_are_a_date(value):
+    assert moment(value) == datetime(2026, 11, 3, tzinfo=UTC)  # 20,760 days of 86,400 s
 
 
 # -------- tables
@@ -119,6 +150,11 @@ def test_a_criterion_in_two_schemes_is_refused():
 def test_the_errors_of_a_trajectory_are_one_mark():
     (sheet,) = read("potato", WHO | {"annotations": [{"step": 3, "error_type": "tool", "severity": "major"}]})
     assert sheet.marks == (Mark("", (Slip("3", "tool", "major"),), "running_score"),)
+
+
+def test_what_a_person_wrote_of_a_trajectory_is_kept_at_its_mark():
+    (sheet,) = read("jsonl", WHO | {"annotations": [], "notes": "tidy"})
+    assert (sheet.notes, sheet.marks) == (None, (Mark("", (), "running_score", "tidy"),))
 
 
 @pytest.mark.parametrize("error", ["wrong", {"step": 1, "severity": "minor"}, {"error_type": "x", "severity": "minor"}])

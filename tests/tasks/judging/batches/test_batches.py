@@ -289,6 +289,17 @@ def test_a_batch_that_will_not_be_cancelled_ends_the_run_at_the_deadline(job: Ba
         ask_in_batches(hasty(job, 0.4, cancel_s=600.0))
 
 
+def test_a_batch_that_is_cancelled_after_the_deadline_is_not_waited_for(job: BatchJob, judge: LoopbackJudge):
+    def take_long(_number: int, moment: str) -> bool:
+        if moment == "after":
+            time.sleep(0.15)  # upload, begin, look and cancel: the last ends past the deadline
+        return False
+
+    judge.batches.script, judge.batches.on_call = ("stuck",), take_long
+    with pytest.raises(EndpointUnavailable, match="cancelled and has not ended"):
+        ask_in_batches(hasty(job, 0.5, cancel_s=600.0))
+
+
 def test_no_further_file_is_sent_when_the_time_is_over(job: BatchJob, judge: LoopbackJudge):
     def take_long(number: int, moment: str) -> bool:
         if (number, moment) == (2, "after"):

@@ -1,0 +1,54 @@
+"""What each case adds to the means of two parts of its outputs, such as the rated and the unrated ones."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Influences:
+    """By case of either part, what it adds to each part's mean. All arrays: (case,).
+
+    own, others: 0 where the part has none of the case. has_own: whether the own part has some.
+    """
+
+    own: Floats
+    others: Floats
+    has_own: NDArray[np.bool_]
+
+    @property
+    def covariance(self) -> float:
+        """Of the two means; 0 where no case is in both parts."""
+        return float(self.own @ self.others)
+
+
+def measure_influences(
+    own: Floats, others: Floats, own_cases: ArrayLike | None = None, other_cases: ArrayLike | None = None
+) -> Influences:
+    """Take two means apart by case.
+
+    own, others: (n,) and (m,), the values. own_cases, other_cases: the case of each; None: each is one of its own. Each
+    part needs two cases or more. A case adds the sum of its residuals over n, enlarged as by CR2 (Bell and McCaffrey
+    2002) in a model of one mean a part: divided by the root of 1 - its share of the part. So the sum of the squares of
+    a x own + b x others is the variance of a times the one mean and b times the other.
+    """
+    codes = np.arange(own.size + others.size)
+    if own_cases is not None and other_cases is not None:
+        _, codes = np.unique(np.concatenate([np.asarray(own_cases), np.asarray(other_cases)]), return_inverse=True)
+    of_own, of_others = codes[: own.size], codes[own.size :]
+    case_count = int(codes.max()) + 1
+    return Influences(
+        _influences(own, of_own, case_count),
+        _influences(others, of_others, case_count),
+        np.bincount(of_own, minlength=case_count) > 0,
+    )
+
+
+def _influences(values: Floats, codes: NDArray[np.intp], case_count: int) -> Floats:
+    sums = np.bincount(codes, weights=values - values.mean(), minlength=case_count)
+    shares = np.bincount(codes, minlength=case_count) / values.size
+    found: Floats = sums / values.size / np.sqrt(1.0 - shares)
+    return found

@@ -1,0 +1,33 @@
+"""What `gradebook agreement` prints of what was measured."""
+
+import numpy as np
+import pytest
+
+from flows.agreement_display import show_agreement
+from rubrics.statistics.agreement import measure_sides
+from tasks.run_agreement import AgreementPart, RunAgreement
+
+RUN = {"run_id": "r", "rubric_id": "rated", "rubric_version": "1.0.0", "judge": None}
+
+
+def part(rater=None):
+    ratings = np.array([[0.0, 1.0], [0.0, 1.0]])
+    found = measure_sides(ratings, ratings, np.array([0.0, 1.0]), resample_count=10)
+    return AgreementPart("tone", "judge_raters", None, rater, found.n, found.pair_count, found.measures, (), ())
+
+
+def test_one_rater_alone_is_shown_by_name(capsys):
+    show_agreement(RunAgreement(RUN, (part(), part("ann")), None), "rater", is_full=False)
+    shown = capsys.readouterr().out
+    assert "judge against raters" in shown
+    assert "ann" in shown
+
+
+@pytest.mark.parametrize(
+    ("by", "why"), [("rater", "too many raters, or too few outputs of each"), ("judge", "one judge was asked")]
+)
+def test_where_none_is_shown_one_by_one_it_says_why(capsys, by, why):
+    show_agreement(RunAgreement(RUN, (part(),), "tone: more than 50 raters"), by, is_full=False)
+    shown = capsys.readouterr().out
+    assert "note: tone: more than 50 raters\n" in shown
+    assert f"nothing to compare by {by}: {why}\n" in shown

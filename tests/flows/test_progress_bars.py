@@ -1,0 +1,30 @@
+"""The bars of a terminal: one a stage."""
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from flows.display import TerminalReporter
+
+
+@pytest.fixture
+def bars() -> Progress:
+    return Progress(console=Console(file=io.StringIO()))
+
+
+def test_a_stage_that_several_begin_at_once_has_one_bar(bars: Progress):
+    reporter = TerminalReporter(bars)
+    for _ in range(3):
+        reporter.begin("answers of another run", None)
+        reporter.advance("answers of another run", 2)
+    assert [task.completed for task in bars.tasks] == [6]
+
+
+def test_a_stage_that_begins_again_has_another_bar(bars: Progress):
+    reporter = TerminalReporter(bars)
+    for _ in range(2):
+        reporter.begin("batch", 5)
+        reporter.end("batch")
+    assert len(bars.tasks) == 2
