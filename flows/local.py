@@ -20,6 +20,8 @@ PREFECT_LOGS = (
     "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL",
     "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL",
 )
+# Loggers with a level of their own: the embedded server's, and that of threads that were still sending when it ended.
+PREFECT_INNER_LOGS = ("PREFECT_SERVER_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_LEVEL")
 
 
 def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tuple[RunSummary, Path]:
@@ -33,6 +35,9 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
     prepare_lake(checked.lake)
     for name in PREFECT_LOGS:
         os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")  # a failure is told once, in a sentence
+    if not is_verbose:
+        for name in PREFECT_INNER_LOGS:
+            os.environ.setdefault(name, "CRITICAL")
     warm_up()
     with shown_progress(), _interruptible():
         from flows.evaluate_outputs import evaluate_outputs

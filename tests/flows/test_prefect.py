@@ -184,7 +184,8 @@ def test_without_a_server_prefect_s_own_is_started_and_stopped_and_says_nothing(
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout == ""
     assert "published as version" in finished.stderr
-    assert not [word for word in ("Traceback", "prefect.", "Prefect", " | ", "http://") if word in finished.stderr]
+    found = [word for word in ("Traceback", "prefect.", "Prefect", " | ", "http://") if word in finished.stderr]
+    assert not found, finished.stderr
     if Path("/proc/self/environ").exists():
         assert processes_of(str(tmp_path / "home")) == []
 
