@@ -24,7 +24,7 @@ from rubrics.statistics.calibration import (
     selection_shift,
 )
 from rubrics.statistics.rating_next import rate_next
-from tasks.lake import Lake, connect, upgrade_lake
+from tasks.lake import Lake, connect_up_to_date
 from tasks.requirements import Row, model_name
 from tasks.run_agreement import find_run, known_criteria, refuse_unknown
 from tasks.said import add_said_of_run
@@ -112,8 +112,7 @@ def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, n
     """
     if not 0 <= next_count <= MOST_NEXT:
         raise InputError(f"--rate-next: found {next_count}, expected 0 to {MOST_NEXT:,}")
-    upgrade_lake(lake)
-    with connect(lake, read_only=True) as connection:
+    with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, None)
         refuse_unknown(criterion_id, known_criteria(connection, run_id))
         add_said_of_run(connection, run_id)

@@ -24,7 +24,7 @@ from tasks.comparing.sides import (
     read_side,
     same_criteria,
 )
-from tasks.lake import Lake, connect, upgrade_lake
+from tasks.lake import Lake, connect_up_to_date
 from tasks.requirements import Row, model_name
 from tasks.wording import counted
 
@@ -113,8 +113,7 @@ def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked 
     """
     asked = asked or Asked()
     rule = None if asked.rule is None else parse_rule(asked.rule, FIGURES)
-    upgrade_lake(lake)
-    with connect(lake, read_only=True) as connection:
+    with connect_up_to_date(lake) as connection:
         a = read_side(connection, lake, run_a)
         b = a if run_b is None else read_side(connection, lake, run_b)
         wanted = find_wanted(connection, run_a, run_b, asked.models)

@@ -12,7 +12,7 @@ from rubrics.errors import InputError
 from rubrics.outputs import OUTPUT_COLUMNS
 from tasks.judging.readings import asked_judges
 from tasks.judgment_sources import KeptRubrics, PayingRun, Verifier
-from tasks.lake import Lake, connect, upgrade_lake
+from tasks.lake import Lake, connect_up_to_date
 from tasks.sql_text import quoted
 from tasks.verification import Finding, Verification
 
@@ -91,7 +91,6 @@ def verify_ledger(
     how many more are done. Memory does not grow with the ledger. Raises `InputError` for a run that is not there.
     """
     verification = Verification()
-    upgrade_lake(lake)
     with _opened(lake) as connection:
         runs = _read_runs(connection)
         if run_id is not None and run_id not in runs:
@@ -110,7 +109,7 @@ def verify_ledger(
 @contextmanager
 def _opened(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
     """The lake, with a limit of memory and a place for what does not fit into it."""
-    with connect(lake, read_only=True) as connection, TemporaryDirectory(prefix="gradebook-verify-") as folder:
+    with connect_up_to_date(lake) as connection, TemporaryDirectory(prefix="gradebook-verify-") as folder:
         connection.execute(f"set memory_limit = '{MEMORY_LIMIT}'")
         connection.execute(f"set temp_directory = '{quoted(folder)}'")
         yield connection

@@ -6,7 +6,7 @@ import duckdb
 import pyarrow as pa
 
 from rubrics.errors import InputError
-from tasks.lake import Lake, connect, upgrade_lake
+from tasks.lake import Lake, connect_up_to_date
 
 # What makes two ratings the same one. The file is not among it: the same rating from another path is the same rating.
 RATING_KEY = ("output_id", "criterion_id", "rater", "level_id", "score", "notes", "rated_at")
@@ -158,8 +158,7 @@ def find_ratings(lake: Lake, name: str) -> list[dict[str, Any]]:
 
 
 def _rows(lake: Lake, query: str, values: dict[str, Any]) -> list[dict[str, Any]]:
-    upgrade_lake(lake)
-    with connect(lake, read_only=True) as connection:
+    with connect_up_to_date(lake) as connection:
         found: pa.Table = connection.execute(query, values or None).to_arrow_table()
     rows: list[dict[str, Any]] = found.to_pylist()
     return rows

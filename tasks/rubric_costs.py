@@ -17,7 +17,7 @@ from tasks.cases import read_stored_cases
 from tasks.judging.judge_files import read_judge
 from tasks.judging.panels import Judge, online_members
 from tasks.judging.settings import ADDRESS_VARIABLE, REPLAY_PREFIX
-from tasks.lake import Lake, connect, upgrade_lake
+from tasks.lake import Lake, connect, connect_up_to_date
 from tasks.past_judges import PastJudge, read_past_judge
 from tasks.plan import RunPlan, plan_run
 from tasks.reading import dataset_files, dataset_folders
@@ -92,7 +92,6 @@ def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name:
     same model, it is priced by the price list. Raises `InputError` for an unknown or unfinished run, and for whatever
     is wrong with the two names.
     """
-    upgrade_lake(lake)
     run = _published_run(lake, run_id)
     earlier_rubric = stored_rubric(lake, f"{run['rubric_id']}@{run['rubric_version']}")
     if earlier_rubric is None:
@@ -118,7 +117,7 @@ def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name:
 
 
 def _published_run(lake: Lake, run_id: str) -> Row:
-    with connect(lake, read_only=True) as connection:
+    with connect_up_to_date(lake) as connection:
         rows = read_rows(connection, "select * from runs where run_id = ?", run_id)
     if not rows:
         raise InputError(f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists")

@@ -19,7 +19,7 @@ from tasks.agreement import (
     measure_group,
     read_voices,
 )
-from tasks.lake import Lake, connect, upgrade_lake
+from tasks.lake import Lake, connect_up_to_date
 from tasks.requirements import Row, read_rows
 from tasks.said import add_criteria_of_run, add_said_of_run
 
@@ -79,8 +79,7 @@ def measure_run(
 
     Raises `InputError` where there is no such run or criterion.
     """
-    upgrade_lake(lake)
-    with connect(lake, read_only=True) as connection:
+    with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, rubric_id)
         refuse_unknown(criterion_id, known_criteria(connection, run["run_id"]))
         if not add_said_of_run(connection, run["run_id"]):

@@ -11,7 +11,7 @@ import duckdb
 
 from rubrics.errors import InputError
 from tasks.judging.budget import read_budget
-from tasks.lake import Lake, connect, upgrade_lake
+from tasks.lake import Lake, connect_up_to_date
 from tasks.requirements import Row, read_rows
 from tasks.wording import counted, usd_words
 from tasks.workspace import RunFolder
@@ -152,8 +152,7 @@ def read_spending(
     lake: Lake, run_id: str | None = None, since: datetime | None = None, parts: tuple[Part, ...] = PARTS
 ) -> Spending:
     """Sum up what a run cost, or all that was asked since a moment. Raises `InputError` for an unknown run."""
-    upgrade_lake(lake)
-    with connect(lake, read_only=True) as connection:
+    with connect_up_to_date(lake) as connection:
         if run_id is not None:
             _refuse_unknown(connection, lake, run_id)
         connection.execute(_LINES, {"run": run_id, "since": since})

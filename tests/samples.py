@@ -1,7 +1,9 @@
-"""Small files that tests evaluate."""
+"""Small files that tests evaluate, and what a lake says of them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 def write_outputs(path: Path, count: int = 6, models: tuple[str, ...] = ("small", "large")) -> Path:
@@ -43,3 +45,23 @@ def write_rubric(path: Path, version: str = "1.0.0", weight: float = 1) -> Path:
     """Write a rubric with a judged and a checked criterion."""
     path.write_text(RUBRIC.format(version=version, weight=weight), encoding="utf-8")
     return path
+
+
+JUDGED = """
+- id: {name}
+  description: Is it {name}?
+  method: {{type: judge}}
+  levels: [{{id: bad, score: 0, description: Not at all.}}, {{id: good, score: 1, description: "Yes, it is."}}]
+"""
+
+
+def judged_criteria(*names: str) -> str:
+    """The YAML of judged criteria of two levels, an item of a rubric's list each."""
+    return "".join(JUDGED.format(name=name) for name in names)
+
+
+def query(gradebook: Callable[..., Any], sql: str, *options: str) -> Any:
+    """The rows that `gradebook sql` answers with."""
+    finished = gradebook("sql", sql, "--format", "json", *options)
+    assert finished.code == 0, finished.err
+    return json.loads(finished.out)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import write_outputs, write_rubric
+from samples import query, write_outputs, write_rubric
 
 from tasks.calibration import calibrate_run
 from tasks.lake import commit, find_lake
@@ -64,13 +64,6 @@ def _evaluate(folder: Path, evaluate: Any) -> None:
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
-
-
-def query(gradebook: Any, sql: str) -> list[dict[str, Any]]:
-    finished = gradebook("sql", sql, "--format", "json")
-    assert finished.code == 0, finished.err
-    rows: list[dict[str, Any]] = json.loads(finished.out)
-    return rows
 
 
 def part(found: Any, kind: str, **who: str) -> Any:

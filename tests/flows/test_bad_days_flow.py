@@ -7,17 +7,11 @@ from pathlib import Path
 import pytest
 from gullible_judge import obey
 from hostile_outputs import EVERY_HOSTILE_OUTPUT
-from samples import write_outputs, write_rubric
+from samples import query, write_outputs, write_rubric
 
 MARKUP = '</script><hostile-mark onclick="alert(1)">look</hostile-mark><img src=x onerror=alert(1)>'
 KEPT = "select count(*) as n, count(distinct request_key) as keys from judgments"
 JUDGE = "{{model: gpt-4o-mini, base_url: {base_url}, patience_s: 0.2, max_in_flight: 2}}"
-
-
-def query(gradebook, sql):
-    finished = gradebook("sql", sql, "--format", "json")
-    assert finished.code == 0, finished.err
-    return json.loads(finished.out)
 
 
 def test_an_endpoint_gone_for_good_ends_with_3_and_a_rerun_pays_for_the_rest_alone(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from samples import write_outputs, write_rubric
+from samples import query, write_outputs, write_rubric
 
 CHECK = "{type: check, check: length_words, settings: {min: 2}}"
 HOSTILE = "\x1b]0;title\x07\x1b[31m<script>alert(1)</script>'\"\n/../x"
@@ -44,12 +44,6 @@ def outputs(tmp_path: Path) -> Path:
 def plan(gradebook, outputs, rubric, *words):
     """`gradebook evaluate --dry-run --json`: reads and refuses what a run does, without Prefect."""
     return gradebook("evaluate", outputs, "--rubric", rubric, "--dry-run", "--json", *words)
-
-
-def query(gradebook, sql, *options):
-    finished = gradebook("sql", sql, "--format", "json", *options)
-    assert finished.code == 0, finished.err
-    return json.loads(finished.out)
 
 
 def assert_refused(finished, *words, code=2):

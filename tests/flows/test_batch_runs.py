@@ -1,6 +1,5 @@
 """`gradebook evaluate` with a judge that is asked in batches: a real flow, a real lake, a real endpoint."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from samples import write_outputs, write_rubric
+from samples import query, write_outputs, write_rubric
 
 from tests.batch_jobs import billed_usd
 from tests.loopback_judge import LoopbackJudge
@@ -25,12 +24,6 @@ def words(tmp_path: Path, judge: LoopbackJudge) -> tuple[str, ...]:
     write_rubric(tmp_path / "rubric.yaml")
     (tmp_path / "judge.yaml").write_text(JUDGE, encoding="utf-8")
     return ("outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "judge.yaml")
-
-
-def query(gradebook, sql):
-    finished = gradebook("sql", sql, "--format", "json")
-    assert finished.code == 0, finished.err
-    return json.loads(finished.out)
 
 
 def test_all_is_scored_at_half_the_price_and_nothing_is_asked_online(evaluate, gradebook, judge, words):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from samples import write_outputs, write_rubric
+from samples import query, write_outputs, write_rubric
 
 LAKE = "sqlite:lake/catalog.sqlite"
 
@@ -74,12 +74,6 @@ def judged(evaluate, judge, outputs, rubric, tmp_path, tmp_path_factory, kept) -
         return Evaluated(folder, finished.out, finished.err, judge.request_count, judge.prompt_tokens)
 
     return evaluated_once(kept, "judged", tmp_path, first)
-
-
-def query(gradebook, sql, *options):
-    finished = gradebook("sql", sql, "--format", "json", *options)
-    assert finished.code == 0, finished.err
-    return json.loads(finished.out)
 
 
 def test_a_run_is_published_and_its_tables_answer_sql(judged, gradebook):

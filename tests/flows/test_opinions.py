@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from samples import write_outputs, write_rubric
+from samples import query, write_outputs, write_rubric
 
 from tests.loopback_judge import LoopbackJudge
 
@@ -33,12 +33,6 @@ def write_judge(folder: Path, text: str, **members: tuple[str, LoopbackJudge]) -
     for name, (settings, server) in members.items():
         written = f"model: {name}\nbase_url: {server.base_url}\n{PRICES}{settings}\n"
         (folder / f"{name}.yaml").write_text(written, encoding="utf-8")
-
-
-def query(gradebook, sql):
-    finished = gradebook("sql", sql, "--format", "json")
-    assert finished.code == 0, finished.err
-    return json.loads(finished.out)
 
 
 def count(gradebook, sql):

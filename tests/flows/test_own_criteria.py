@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from samples import write_rubric
+from samples import query, write_rubric
 
 BRIEF: dict[str, Any] = {
     "id": "brief",
@@ -28,12 +28,6 @@ def write_rows(path: Path, *criteria: list[dict[str, Any]] | None) -> Path:
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
-
-
-def query(gradebook, sql: str) -> Any:
-    finished = gradebook("sql", sql, "--format", "json")
-    assert finished.code == 0, finished.err
-    return json.loads(finished.out)
 
 
 def test_rows_are_held_to_their_own_criteria_alone(evaluate, gradebook, tmp_path):

@@ -7,9 +7,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from samples import query
 
 SOURCE = """
 import os, sys
@@ -46,10 +46,6 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     outputs.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     rubric.write_text(RUBRIC, encoding="utf-8")
     return outputs, rubric
-
-
-def query(gradebook: Any, sql: str) -> Any:
-    return json.loads(gradebook("sql", sql, "--format", "json").out)
 
 
 VERDICTS = "select level_id, reason, evidence from verdicts join outputs using (output_id) order by case_id"

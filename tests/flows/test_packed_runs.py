@@ -1,10 +1,9 @@
 """`gradebook evaluate` with several criteria a request."""
 
-import json
 from pathlib import Path
 
 import pytest
-from samples import write_outputs
+from samples import judged_criteria, query, write_outputs
 
 CASES = 3
 OUTPUTS = 2 * CASES  # two models
@@ -15,34 +14,21 @@ name: Packed
 description: Three judged criteria.
 criteria:
 """
-CRITERION = """
-- id: {name}
-  description: Is it {name}?
-  method: {{type: judge}}
-  levels: [{{id: bad, score: 0, description: Not at all.}}, {{id: good, score: 1, description: "Yes, it is."}}]
-"""
 
 
 @pytest.fixture
 def words(tmp_path: Path) -> tuple[str, ...]:
     write_outputs(tmp_path / "outputs.jsonl", count=CASES)
-    criteria = "".join(CRITERION.format(name=name) for name in ("warm", "brief", "apt"))
-    (tmp_path / "rubric.yaml").write_text(RUBRIC + criteria, encoding="utf-8")
+    (tmp_path / "rubric.yaml").write_text(RUBRIC + judged_criteria("warm", "brief", "apt"), encoding="utf-8")
     (tmp_path / "judge.yaml").write_text("model: m\npacking: 2\n", encoding="utf-8")
     return ("outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "judge.yaml")
-
-
-def rows_of(gradebook, sql):
-    finished = gradebook("sql", sql, "--format", "json")
-    assert finished.code == 0, finished.err
-    return json.loads(finished.out)
 
 
 def test_a_pack_is_asked_once_and_each_of_its_criteria_is_paid_for_once(evaluate, gradebook, judge, words):
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
     assert judge.request_count == 2 * OUTPUTS  # warm and brief together, apt alone
-    (kept,) = rows_of(gradebook, "select count(*) n, count(distinct request_key) keys from judgments")
+    (kept,) = query(gradebook, "select count(*) n, count(distinct request_key) keys from judgments")
     assert (kept["n"], kept["keys"]) == (3 * OUTPUTS, 3 * OUTPUTS)
     assert evaluate(*words).code == 0
     assert judge.request_count == 2 * OUTPUTS
@@ -55,5 +41,5 @@ def test_a_pack_is_asked_whole_where_one_of_its_criteria_is_open(evaluate, grade
     assert judge.request_count == 2 * OUTPUTS + 1
     evaluate(*words)
     assert judge.request_count == 2 * OUTPUTS + 2
-    (scored,) = rows_of(gradebook, "select count(*) n from verdicts where status = 'unscored'")
+    (scored,) = query(gradebook, "select count(*) n from verdicts where status = 'unscored'")
     assert scored["n"] == 1  # in the first run

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from samples import write_outputs, write_rubric
+from samples import judged_criteria, query, write_outputs, write_rubric
 
 from tasks.judging.journal import Journal
 from tasks.lake import connect, find_lake
@@ -15,12 +15,6 @@ from tests.loopback_judge import LoopbackJudge
 CASES = 6
 COUNT = 2 * CASES  # two models
 PRICES = "prices: {input_usd: 1.0, output_usd: 1.0}\n"
-CRITERION = """
-- id: {name}
-  description: Is it {name}?
-  method: {{type: judge}}
-  levels: [{{id: bad, score: 0, description: Not at all.}}, {{id: good, score: 1, description: "Yes, it is."}}]
-"""
 
 
 @pytest.fixture
@@ -63,7 +57,7 @@ def first_asked(evaluate, judge, other, tmp_path: Path, kept: Path) -> tuple[str
 
 def write_packed(folder: Path, packing: int) -> tuple[str, ...]:
     write_outputs(folder / "outputs.jsonl", count=CASES)
-    criteria = "".join(CRITERION.format(name=name) for name in ("warm", "brief", "apt", "kind", "whole"))
+    criteria = judged_criteria("warm", "brief", "apt", "kind", "whole")
     (folder / "rubric.yaml").write_text(f"id: packed\nversion: 1.0.0\ncriteria:\n{criteria}", encoding="utf-8")
     (folder / "judge.yaml").write_text(f"model: m\npacking: {packing}\n{PRICES}", encoding="utf-8")
     return ("outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "judge.yaml")
@@ -80,12 +74,6 @@ def dry_run(gradebook, *words):
     finished = gradebook("evaluate", *words, "--dry-run", "--json")
     assert finished.code == 0, finished.err
     return finished.json
-
-
-def query(gradebook, sql):
-    finished = gradebook("sql", sql, "--format", "json")
-    assert finished.code == 0, finished.err
-    return json.loads(finished.out)
 
 
 # -------- packs

@@ -15,6 +15,7 @@ from rubrics.verdicts import VERDICT_SCHEMA
 from rubrics.weights import category_weights, effective_weights, tree_steps
 from tasks.aggregate import build_marts
 from tasks.agreement import AGREEMENT_SCHEMA
+from tasks.lake_tables import make_tables, make_views
 
 Row = dict[str, Any]
 Build = Callable[..., duckdb.DuckDBPyConnection]
@@ -80,6 +81,15 @@ TOKENS: Row = {"prompt_tokens": 100, "cached_tokens": 40, "completion_tokens": 7
 OPINION: Row = {"run_id": "run", "replicate": 0, "is_swapped": False, "request_key": "key", "criterion_id": "tone"}
 AGREEMENT: Row = {"criterion_id": "tone", "kind": "raters", "n": 2, "pair_count": 2, "value": 0.5}
 JUDGMENT: Row = {**TOKENS, "run_id": "run", "status": "scored", "attempts": 1}
+
+
+@pytest.fixture
+def memory() -> Iterator[duckdb.DuckDBPyConnection]:
+    """The lake's tables and views, empty, in memory."""
+    with duckdb.connect() as connection:
+        make_tables(connection)
+        make_views(connection)
+        yield connection
 
 
 @pytest.fixture

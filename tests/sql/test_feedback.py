@@ -1,6 +1,6 @@
 """output_feedback and run_feedback: the words that people read, from the tables of the lake."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 
 from rubrics.model import Rubric
 from tasks.lake import commit, connect, find_lake, prepare_lake
-from tasks.lake_tables import make_tables, make_views
 from tasks.rubric_versions import keep_rubric
 
 Fill = Callable[..., str]
@@ -65,14 +64,6 @@ def fill_tables(connection, scores, verdicts, own=()):
         "case_criteria",
         [{"run_id": "run", "output_id": "o", "weight": 1.0, "is_gate": False} | row for row in own],
     )
-
-
-@pytest.fixture
-def memory() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as connection:
-        make_tables(connection)
-        make_views(connection)
-        yield connection
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 """The views over runs: what a model scored before, which run is its latest, what was paid, which outputs are worst."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
-
-from tasks.lake_tables import make_tables, make_views
 
 Row = dict[str, Any]
 Ask = Callable[[str], list[Row]]
@@ -27,26 +25,18 @@ def mean(version: int, mean: float | None, checkpoint: str | None = None, **chan
 
 
 @pytest.fixture
-def tables() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as connection:
-        make_tables(connection)
-        make_views(connection)
-        yield connection
-
-
-@pytest.fixture
-def insert(tables: duckdb.DuckDBPyConnection) -> Callable[..., None]:
+def insert(memory: duckdb.DuckDBPyConnection) -> Callable[..., None]:
     def call(table: str, *rows: Row) -> None:
-        tables.register("given", pa.Table.from_pylist(list(rows)))
-        tables.execute(f"insert into {table} by name from given")
-        tables.unregister("given")
+        memory.register("given", pa.Table.from_pylist(list(rows)))
+        memory.execute(f"insert into {table} by name from given")
+        memory.unregister("given")
 
     return call
 
 
 @pytest.fixture
-def ask(tables: duckdb.DuckDBPyConnection) -> Ask:
-    return lambda query: tables.execute(query).to_arrow_table().to_pylist()
+def ask(memory: duckdb.DuckDBPyConnection) -> Ask:
+    return lambda query: memory.execute(query).to_arrow_table().to_pylist()
 
 
 def test_a_mean_stands_beside_the_one_of_the_run_before(insert, ask):

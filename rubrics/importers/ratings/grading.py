@@ -1,8 +1,8 @@
 """Marks held against the criteria of a rubric, or of the rated output's own row."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from rubrics.importers.ids import identifier
 from rubrics.importers.ratings.columns import words_of
@@ -11,6 +11,9 @@ from rubrics.importers.ratings.shapes import Mark, Misfit
 from rubrics.importers.ratings.trajectory import DEFAULT_PENALTIES, TRAJECTORY, describe_slips, running_score
 from rubrics.methods import RatingsMethod
 from rubrics.model import Criterion, Rubric
+
+Key = TypeVar("Key")
+Found = TypeVar("Found")
 
 OVERALL = "overall"
 MOST_SHOWN_CRITERIA = 20
@@ -134,30 +137,29 @@ class Grader:
         if not isinstance(mark.value, str | int | float | None):
             return ladder.grade(mark.value, mark.kind, self._meaning(ladder), self._missing)
         key = (id(ladder), type(mark.value), mark.value, mark.kind)
-        if key not in self._grades:
-            try:
-                self._grades[key] = ladder.grade(mark.value, mark.kind, self._meaning(ladder), self._missing)
-            except Misfit as misfit:
-                self._grades[key] = misfit
-        found = self._grades[key]
-        if isinstance(found, Misfit):
-            raise Misfit(*found.args)
-        return found
+        return _once(
+            self._grades, key, lambda: ladder.grade(mark.value, mark.kind, self._meaning(ladder), self._missing)
+        )
 
     def _meaning(self, ladder: Ladder) -> Meaning:
         if self._numbers != "auto":
             return self._numbers
         if ladder not in self._open:
             return "id"
-        if ladder not in self._meanings:
-            try:
-                self._meanings[ladder] = decide_meaning(ladder.name, self._open[ladder])
-            except Misfit as misfit:
-                self._meanings[ladder] = misfit
-        found = self._meanings[ladder]
-        if isinstance(found, Misfit):
-            raise Misfit(*found.args)
-        return found
+        return _once(self._meanings, ladder, lambda: decide_meaning(ladder.name, self._open[ladder]))
+
+
+def _once(found: dict[Key, Found | Misfit], key: Key, find: Callable[[], Found]) -> Found:
+    """What `find` gives, or the misfit that it raises, found out once a key."""
+    if key not in found:
+        try:
+            found[key] = find()
+        except Misfit as misfit:
+            found[key] = misfit
+    held = found[key]
+    if isinstance(held, Misfit):
+        raise Misfit(*held.args)
+    return held
 
 
 def _plain(name: str) -> str:
