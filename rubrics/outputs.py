@@ -23,6 +23,7 @@ SHARD_SCHEMA = pa.schema(
         pa.field("context", pa.list_(pa.string())),  # a text is a list of one
         pa.field("metadata", pa.string()),  # JSON object text
         pa.field("criteria", pa.string()),  # JSON list text: the case's own criteria
+        pa.field("cluster", pa.string()),  # what outputs of several cases share, such as a document
     ]
 )
 
@@ -50,6 +51,7 @@ class Output(NamedTuple):
     context: list[str] | None
     metadata: str | None
     criteria: str | None
+    cluster: str | None = None
 
 
 OUTPUT_COLUMNS = Output._fields
@@ -60,12 +62,15 @@ def output_id(output: Output) -> str:
     """Name an output by its content: 32 hex digits (BLAKE2b, 16 bytes) over every column.
 
     What is hashed is the length of every text, then the texts: no two outputs share an encoding. A missing text has
-    no length, so it differs from an empty one. Raises `UnicodeEncodeError` on a lone surrogate.
+    no length, so it differs from an empty one. A cluster counts where there is one, under a mark of its own: outputs
+    without any are named as they were before there were clusters. Raises `UnicodeEncodeError` on a lone surrogate.
     """
-    case_id, model, checkpoint, sample_index, prompt, answer, reference, context, metadata, criteria = output
+    case_id, model, checkpoint, sample_index, prompt, answer, reference, context, metadata, criteria, cluster = output
     texts = [case_id, model, checkpoint, str(sample_index), prompt, answer, reference, metadata, criteria]
     texts += (None,) if context is None else context
     lengths = ",".join(["-" if text is None else str(len(text)) for text in texts])
+    if cluster is not None:
+        lengths, texts = f"{lengths},cluster {len(cluster)}", [*texts, cluster]
     encoded = "".join([lengths, ":", *[text for text in texts if text is not None]]).encode()
     return blake2b(encoded, digest_size=16).hexdigest()
 
@@ -95,6 +100,7 @@ class OutputRow(BaseModel):
     sample_index: Annotated[int, Field(ge=0, le=_LARGEST_SAMPLE_INDEX)] | None = None
     metadata: dict[str, Any] | None = None
     criteria: list[dict[str, Any]] | None = None
+    cluster: _FullText | int | None = None
 
 
 _EXPECTED = {
@@ -108,6 +114,7 @@ _EXPECTED = {
     "sample_index": f"an integer from 0 to {_LARGEST_SAMPLE_INDEX}",
     "metadata": "an object",
     "criteria": "a list of objects",
+    "cluster": "text (not empty) or an integer",
 }
 
 

@@ -33,7 +33,8 @@ create table if not exists outputs (
     reference varchar,
     context varchar[],
     metadata varchar,
-    criteria varchar
+    criteria varchar,
+    cluster varchar
 );
 
 create table if not exists rubrics (
@@ -202,6 +203,7 @@ create table if not exists output_scores (
     model varchar,
     checkpoint varchar,
     sample_index integer,
+    cluster varchar,
     score double,
     score_low double,
     score_high double,
@@ -220,11 +222,14 @@ create table if not exists criterion_scores (
     category varchar,
     output_count bigint,
     n bigint,
+    cluster_count bigint,
     mean double,
     sd double,
     ci_low double,
     ci_high double,
     pass_rate double,
+    pass_low double,
+    pass_high double,
     coverage_rate double,
     weight double,
     contribution double
@@ -237,11 +242,14 @@ create table if not exists category_scores (
     category varchar,
     output_count bigint,
     n bigint,
+    cluster_count bigint,
     mean double,
     sd double,
     ci_low double,
     ci_high double,
     pass_rate double,
+    pass_low double,
+    pass_high double,
     coverage_rate double,
     weight double,
     contribution double,
@@ -254,12 +262,15 @@ create table if not exists run_scores (
     checkpoint varchar,
     output_count bigint,
     n bigint,
+    cluster_count bigint,
     mean double,
     sd double,
     ci_low double,
     ci_high double,
     uniform_mean double,
     pass_rate double,
+    pass_low double,
+    pass_high double,
     gate_failure_rate double,
     coverage_rate double,
     cost_usd double
@@ -310,4 +321,23 @@ create table if not exists written_feedback (
     model varchar,
     checkpoint varchar,
     feedback varchar
+);
+
+create table if not exists weak_spots (
+    run_id varchar,
+    model varchar,
+    checkpoint varchar,
+    criterion_id varchar,
+    slice_key varchar,
+    slice_value varchar,
+    n bigint,
+    cluster_count bigint,
+    mean double,
+    ci_low double,
+    ci_high double,
+    rest_n bigint,
+    rest_mean double,
+    lift double,
+    gain double,
+    example_ids varchar[]
 );

@@ -4,32 +4,52 @@ A model is a file: its name is the relation, its folder says what becomes of it,
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
 
 from rubrics.errors import GradebookError
+from tasks.points_intervals import add_points_intervals
 
 LAYERS = ("staging", "intermediate", "marts")
 SOURCES = frozenset(
     {
         *("source_outputs", "source_verdicts", "source_judgments", "source_run", "source_timings"),
         *("source_criteria", "source_category_weights", "source_categories", "source_steps", "source_case_criteria"),
-        *("source_opinions", "source_agreement"),
+        *("source_opinions", "source_agreement", "source_points_intervals"),
     }
 )
-# Read by several models or costly to hold beside another: a table each bounds the memory that one statement needs.
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How the source of a staging model is made in Python over other models, where SQL alone can't."""
+
+    models: tuple[str, ...]
+    add: Callable[[duckdb.DuckDBPyConnection], None]
+
+
+# By the staging model that reads the source.
+MEASURED: Mapping[str, Measured] = MappingProxyType(
+    {"stg_points_intervals": Measured(("output_scores", "int_category_scores"), add_points_intervals)}
+)
+# Read by several models or costly to hold beside another: a table each bounds the memory that one statement needs. Of a
+# few rows or a million: DuckDB takes longer to look through views of views than to write what they hold.
 KEPT = frozenset(
     {
+        *("int_criteria", "int_rubric", "int_roots", "int_categories", "int_category_criteria", "int_groups"),
         *("int_outputs", "int_verdicts", "int_output_points", "int_category_points"),
         *("int_own_criteria", "int_own_verdicts", "int_gap_outputs", "int_skip_points"),
-        "int_opinions",
+        *("int_opinions", "int_criterion_means", "int_own_means", "int_means", "int_intervals"),
+        *("int_slice_outputs", "int_slice_means", "int_weak_spots", "int_category_scores"),
+        *("int_clustered_outputs", "int_cluster_spreads"),
     }
 )
 
@@ -93,6 +113,8 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) 
         connection.execute(macro.sql)
     models = _ordered_models() if only is None else _models_behind(connection, only)
     for model in models:
+        if model.name in MEASURED:
+            MEASURED[model.name].add(connection)
         relation = "table" if model.layer == "marts" or model.name in KEPT else "view"
         connection.execute(f"create or replace {relation} {model.name} as {model.sql}")
     return tuple(model.name for model in models if model.layer == "marts")
@@ -104,7 +126,7 @@ def _models_behind(parser: duckdb.DuckDBPyConnection, name: str) -> tuple[Model,
     known = SOURCES.union(model.name for model in models)
     for model in reversed(models):
         if model.name in wanted:
-            wanted.update(_relations_read(parser, model, known))
+            wanted.update(_needs(parser, model, known))
     return tuple(model for model in models if model.name in wanted)
 
 
@@ -138,8 +160,14 @@ def order_models(models: tuple[Model, ...]) -> tuple[Model, ...]:
     by_name = {model.name: model for model in models}
     known = SOURCES.union(by_name)
     with duckdb.connect() as parser:
-        graph = {model.name: _relations_read(parser, model, known) for model in models}
+        graph = {model.name: _needs(parser, model, known) for model in models}
     return tuple(by_name[name] for name in TopologicalSorter(graph).static_order() if name in by_name)
+
+
+def _needs(parser: duckdb.DuckDBPyConnection, model: Model, known: frozenset[str]) -> tuple[str, ...]:
+    """What has to be there before a model is built. Raises `UnknownRelation`."""
+    measured = MEASURED[model.name].models if model.name in MEASURED else ()
+    return (*_relations_read(parser, model, known), *measured)
 
 
 def _relations_read(parser: duckdb.DuckDBPyConnection, model: Model, known: frozenset[str]) -> tuple[str, ...]:

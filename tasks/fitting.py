@@ -66,6 +66,7 @@ _CELLS: Mapping[Format, Mapping[str, _Cell]] = {
         "sample_index": _or_none(_read_integer),
         "metadata": _or_none(_read_json(dict)),
         "criteria": _or_none(_read_json(list)),
+        "cluster": _or_none(_as_is),
     },
     "parquet": {"prompt": _read_messages, "metadata": _read_json(dict), "criteria": _read_json(list)},
 }
@@ -149,4 +150,5 @@ def _make_output(row: OutputRow, extras: dict[str, Any]) -> Output:
         context=[row.context] if isinstance(row.context, str) else row.context,
         metadata=None if metadata is None else canonical_json(metadata),
         criteria=None if row.criteria is None else canonical_json(row.criteria),
+        cluster=None if row.cluster is None else str(row.cluster),
     )

@@ -30,7 +30,8 @@ from tasks.workspace import RunFolder
 SHARD_ROWS = 50_000
 
 _OUTPUTS = """
-select output_id, case_id, model, checkpoint, sample_index, prompt, output, reference, context, metadata, criteria
+select output_id, case_id, model, checkpoint, sample_index, prompt, output, reference, context, metadata, criteria,
+    cluster,
 from outputs where output_id in (select output_id from output_scores where run_id = ?)
 """
 

@@ -21,8 +21,8 @@ from tasks.formats import RawRow
 _MOST_ROW_CHARACTERS = 2_000
 _QUARANTINE_BATCH_ROWS = 5_000
 # Long texts hardly repeat inside a shard: a dictionary or a minimum of them costs time and space for nothing.
-_SHORT_COLUMNS = ["output_id", "case_id", "model", "checkpoint", "sample_index"]
-_REPEATED_COLUMNS = ["model", "checkpoint", "sample_index"]
+_SHORT_COLUMNS = ["output_id", "case_id", "model", "checkpoint", "sample_index", "cluster"]
+_REPEATED_COLUMNS = ["model", "checkpoint", "sample_index", "cluster"]
 
 # An id is read as a UUID, for 16 bytes group in a third of the time and memory of 32 letters.
 _REPEATS_QUERY = """

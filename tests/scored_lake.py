@@ -22,6 +22,8 @@ OUTPUT_SCHEMA = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("output_id", "case_id", "model", "checkpoint")),
         pa.field("sample_index", pa.int32()),
+        pa.field("cluster", pa.string()),
+        pa.field("metadata", pa.string()),
     ]
 )
 VERDICT_SCHEMA = pa.schema(
@@ -91,7 +93,10 @@ def own_criterion(output_id: str, criterion_id: str, weight: float) -> dict[str,
 
 
 def write_run(lake: Lake, run_id: str, rubric: Rubric, outputs: pa.Table, verdicts: pa.Table, own: pa.Table) -> None:
-    """Publish a run of these outputs and verdicts."""
+    """Publish a run of these outputs and verdicts; columns that the outputs lack are null."""
+    for field in OUTPUT_SCHEMA:
+        if field.name not in outputs.column_names:
+            outputs = outputs.append_column(field, pa.nulls(outputs.num_rows, field.type))
     with duckdb.connect() as memory:
         add_criteria_sources(memory, RunFolder(lake.root / "runs" / run_id), rubric)
         memory.execute(JUDGMENTS)

@@ -9,12 +9,16 @@ final as (
         category,
         ci_low,
         ci_high,
+        pass_low,
+        pass_high,
         pass_rate,
         coverage_rate,
     from mart
     where not (
         coalesce(ci_low, 0.0) between 0 and 1
         and coalesce(ci_high, 0.0) between 0 and 1
+        and coalesce(pass_low, 0.0) between 0 and 1
+        and coalesce(pass_high, 0.0) between 0 and 1
         and coalesce(pass_rate, 0.0) between 0 and 1
         and coalesce(coverage_rate, 0.0) between 0 and 1
     )

@@ -10,6 +10,8 @@ final as (
         mean,
         ci_low,
         ci_high,
+        pass_low,
+        pass_high,
         pass_rate,
         coverage_rate,
     from mart
@@ -17,6 +19,8 @@ final as (
         coalesce(mean, 0.0) between 0 and 1
         and coalesce(ci_low, 0.0) between 0 and 1
         and coalesce(ci_high, 0.0) between 0 and 1
+        and coalesce(pass_low, 0.0) between 0 and 1
+        and coalesce(pass_high, 0.0) between 0 and 1
         and coalesce(pass_rate, 0.0) between 0 and 1
         and coalesce(coverage_rate, 0.0) between 0 and 1
     )

@@ -9,6 +9,8 @@ final as (
         mean,
         ci_low,
         ci_high,
+        pass_low,
+        pass_high,
         uniform_mean,
         pass_rate,
         gate_failure_rate,
@@ -18,6 +20,8 @@ final as (
         coalesce(mean, 0.0) between 0 and 1
         and coalesce(ci_low, 0.0) between 0 and 1
         and coalesce(ci_high, 0.0) between 0 and 1
+        and coalesce(pass_low, 0.0) between 0 and 1
+        and coalesce(pass_high, 0.0) between 0 and 1
         and coalesce(uniform_mean, 0.0) between 0 and 1
         and coalesce(pass_rate, 0.0) between 0 and 1
         and coalesce(gate_failure_rate, 0.0) between 0 and 1

@@ -8,10 +8,10 @@ totals as (
     select
         category,
         any_value(weight_rank) as weight_rank,
-        sum(category_base) as base_weight,
+        exact_sum(category_base) as base_weight,
         count(*) filter (category_weight <> 0) as weighted_count,
         count(pass_mark) as mark_count,
-        sum(weight_share) filter (category_base <> 0) as weight,
+        exact_sum(if(category_base <> 0, weight_share, null)) as weight,
     from criteria
     group by category
 ),

@@ -10,8 +10,8 @@ summed as (
     select
         verdicts.output_number,
         criteria.category,
-        sum(criteria.category_weight * verdicts.score) as points,
-        sum(criteria.category_base) as base_weight,
+        exact_sum(criteria.category_weight * verdicts.score) as points,
+        exact_sum(criteria.category_base) as base_weight,
         count(*) filter (criteria.category_weight <> 0) as weighted_count,
         count(criteria.pass_mark) as mark_count,
         count(*) filter (is_below(verdicts.score, criteria.pass_mark)) as below_mark_count,

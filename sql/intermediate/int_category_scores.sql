@@ -13,6 +13,7 @@ own as (select * from int_own_category_scores),
 
 final as (
     select
+        outputs.output_number,
         outputs.model,
         outputs.checkpoint,
         categories.category,
@@ -35,7 +36,7 @@ final as (
         on outputs.output_number = own.output_number
         and categories.category = own.category
     union all by name
-    select model, checkpoint, category, score, is_met,
+    select output_number, model, checkpoint, category, score, is_met,
     from own
 )
 

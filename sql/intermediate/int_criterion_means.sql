@@ -14,8 +14,9 @@ measured as (
         outputs.checkpoint,
         verdicts.criterion_id,
         count(*) as n,
-        avg(verdicts.score) as mean,
-        stddev_samp(verdicts.score) as sd,
+        exact_mean(verdicts.score) as mean,
+        exact_sd(verdicts.score) as sd,
+        is_rate(verdicts.score) as is_rate,
         avg(1.0 - is_below(verdicts.score, criteria.pass_mark)::integer) as pass_rate,
     from verdicts
     inner join outputs on verdicts.output_number = outputs.output_number
@@ -34,6 +35,8 @@ final as (
         coalesce(measured.n, 0) as n,
         measured.mean,
         measured.sd,
+        measured.is_rate,
+        case when criteria.pass_mark is null then 0 else coalesce(measured.n, 0) end as pass_count,
         measured.pass_rate,
     from groups
     cross join criteria

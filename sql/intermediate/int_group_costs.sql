@@ -8,7 +8,7 @@ final as (
     select
         outputs.model,
         outputs.checkpoint,
-        case when count(*) = count(judgments.cost_usd) then sum(judgments.cost_usd) end as cost_usd,
+        case when count(*) = count(judgments.cost_usd) then exact_sum(judgments.cost_usd) end as cost_usd,
     from judgments
     inner join outputs on judgments.output_id = outputs.output_id
     group by outputs.model, outputs.checkpoint

@@ -10,7 +10,7 @@ voices as (
         criterion_id,
         output_number,
         judge,
-        round(avg(score), 12) as score,  -- equal means are equal, however many replicates they are of
+        exact_mean(score) as score,  -- equal means are equal, however many replicates they are of
         arg_min(level_id, replicate) as level_id,
     from opinions
     group by model, checkpoint, criterion_id, output_number, judge
@@ -27,7 +27,7 @@ pairs as (
         count(*) filter (one.level_id = other.level_id) as equal_count,
         case
             when count(*) > 2 and min(one.score) < max(one.score) and min(other.score) < max(other.score)
-                then corr(one.score, other.score)
+                then exact_corr(one.score, other.score)
         end as correlation,
     from voices as one
     inner join voices as other
@@ -45,7 +45,7 @@ agreements as (
         len(list_distinct(list_concat(list(judge), list(other_judge)))) as judge_count,
         sum(equal_count) / sum(pair_count) as agreement_rate,
         count(correlation) as known_count,
-        clip(avg(correlation)) as correlation,
+        clip(exact_mean(correlation)) as correlation,
     from pairs
     group by model, checkpoint, criterion_id
 ),

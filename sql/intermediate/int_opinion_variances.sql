@@ -10,15 +10,17 @@ several as (
         criterion_id,
         output_number,
         count(*) as opinion_count,
-        avg(score) as mean,
-        var_samp(score) * (count(*) - 1) as within_squares,
+        exact_mean(score) as mean,
+        exact_sd(score) ** 2 * (count(*) - 1) as within_squares,
     from opinions
     group by model, checkpoint, criterion_id, output_number
     having count(*) > 1
 ),
 
 centred as (
-    select *, sum(opinion_count * mean) over mates / sum(opinion_count) over mates as grand_mean,
+    select
+        *,
+        sum((opinion_count * mean * 1e15)::hugeint) over mates / 1e15 / sum(opinion_count) over mates as grand_mean,
     from several
     window mates as (partition by model, checkpoint, criterion_id)
 ),
@@ -30,8 +32,8 @@ squares as (
         criterion_id,
         count(*) as n,
         sum(opinion_count)::bigint as opinion_count,
-        sum(within_squares) / (sum(opinion_count) - n) as within_square,
-        sum(opinion_count * (mean - grand_mean) ** 2) / nullif(n - 1, 0) as between_square,
+        exact_sum(within_squares) / (sum(opinion_count) - n) as within_square,
+        exact_sum(opinion_count * (mean - grand_mean) ** 2) / nullif(n - 1, 0) as between_square,
         (sum(opinion_count) - sum(opinion_count ** 2) / sum(opinion_count)) / nullif(n - 1, 0) as usual_count,
     from centred
     group by model, checkpoint, criterion_id

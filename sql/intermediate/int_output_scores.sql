@@ -42,6 +42,7 @@ final as (
         model,
         checkpoint,
         sample_index,
+        cluster,
         case when not is_open then round(points / base_weight, 12) end as score,
         round((points + if(is_open, missing_penalty, 0.0)) / base_weight, 12) as score_low,
         round((points + if(is_open, missing_weight, 0.0)) / base_weight, 12) as score_high,

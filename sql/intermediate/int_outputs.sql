@@ -10,6 +10,7 @@ final as (
         model,
         checkpoint,
         sample_index,
+        cluster,
     from outputs
 )
 

@@ -10,8 +10,10 @@ final as (
         case when min(category) = max(category) then min(category) end as category,
         count(*) as output_count,
         count(score) as n,
-        avg(score) as mean,
-        stddev_samp(score) as sd,
+        exact_mean(score) as mean,
+        exact_sd(score) as sd,
+        is_rate(score) as is_rate,
+        count(pass_mark) filter (score is not null) as pass_count,
         avg(1.0 - is_below(score, pass_mark)::integer) as pass_rate,
     from verdicts
     group by model, checkpoint, criterion_id

@@ -4,8 +4,8 @@ with criteria as (select * from int_own_criteria),
 final as (
     select
         output_number,
-        sum(greatest(weight, 0.0)) as positive_weight,
-        sum(least(weight, 0.0)) as negative_weight,
+        exact_sum(greatest(weight, 0.0)) as positive_weight,
+        exact_sum(least(weight, 0.0)) as negative_weight,
         count(*) filter (weight > 0) as positive_count,
         count(*) filter (is_weighted) as weighted_count,
         count(*) filter (is_gate) as gate_count,

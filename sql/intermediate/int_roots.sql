@@ -14,7 +14,7 @@ nodes as (
 final as (
     select
         root,
-        sum(greatest(weight, 0.0)) as positive_weight,
+        exact_sum(greatest(weight, 0.0)) as positive_weight,
     from nodes
     group by root
 )

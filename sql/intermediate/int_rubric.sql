@@ -10,8 +10,8 @@ own as (select * from int_own_criteria),
 
 totals as (
     select
-        coalesce(sum(greatest(weight, 0.0)), 0.0) as positive_weight,
-        coalesce(sum(least(weight, 0.0)), 0.0) as negative_weight,
+        coalesce(exact_sum(greatest(weight, 0.0)), 0.0) as positive_weight,
+        coalesce(exact_sum(least(weight, 0.0)), 0.0) as negative_weight,
         count(*) filter (weight > 0) as positive_count,
         count(*) filter (is_weighted) as weighted_count,
         count(*) filter (is_gate) as gate_count,

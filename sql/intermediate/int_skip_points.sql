@@ -19,7 +19,7 @@ totals as (
         output_number,
         root,
         parent,
-        sum(weight) as positive_weight,
+        exact_sum(weight) as positive_weight,
     from present
     group by output_number, root, parent
 ),
@@ -30,7 +30,9 @@ weighed as (
         steps.output_number,
         steps.root,
         any_value(steps.score) as score,
-        product(if(steps.parent = steps.root, steps.weight, steps.weight / totals.positive_weight)) as weight,
+        product(
+            if(steps.parent = steps.root, steps.weight, steps.weight / totals.positive_weight) order by steps.parent
+        ) as weight,
         bool_and(steps.parent = steps.root or totals.positive_weight is not null) as is_present,
         any_value(totals.positive_weight) filter (steps.parent = steps.root) as positive_weight,
     from steps
@@ -45,7 +47,7 @@ final as (
     select
         output_number,
         root,
-        coalesce(sum(weight * score) filter (is_present), 0.0) as points,
+        coalesce(exact_sum(if(is_present, weight * score, null)), 0.0) as points,
         coalesce(any_value(positive_weight), 0.0) as positive_weight,
     from weighed
     group by output_number, root

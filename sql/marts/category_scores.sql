@@ -1,45 +1,40 @@
 -- category_scores: one row per run_id, model, checkpoint, category, inner and outer ones. Scores and rates in 0..1 over
--- the n outputs that have a score in the category; ci_low and ci_high as in criterion_scores; pass_rate over outputs
--- whose gates and thresholds of the category are known, null where it has none.
-with scores as (select * from int_category_scores),
+-- the n outputs that have a score in the category; intervals as in int_intervals; pass_rate over outputs whose gates
+-- and thresholds of the category are known, null where it has none.
+with means as (select * from int_means where scope = 'category'),
+
+intervals as (select * from int_intervals where scope = 'category'),
 
 categories as (select * from int_categories),
 
 rubric as (select * from int_rubric),
 
-measured as (
-    select
-        model,
-        checkpoint,
-        category,
-        count(*) as output_count,
-        count(score) as n,
-        avg(score) as mean,
-        stddev_samp(score) as sd,
-        avg(is_met::integer) as pass_rate,
-    from scores
-    group by model, checkpoint, category
-),
-
 final as (
     select
         rubric.run_id,
-        measured.model,
-        measured.checkpoint,
-        measured.category,
-        measured.output_count,
-        measured.n,
-        measured.mean,
-        measured.sd,
-        clip(measured.mean - t_margin(measured.sd, measured.n)) as ci_low,
-        clip(measured.mean + t_margin(measured.sd, measured.n)) as ci_high,
-        measured.pass_rate,
-        measured.n / measured.output_count as coverage_rate,
+        means.model,
+        means.checkpoint,
+        means.scope_id as category,
+        means.output_count,
+        means.n,
+        intervals.cluster_count,
+        means.mean,
+        means.sd,
+        intervals.ci_low,
+        intervals.ci_high,
+        means.pass_rate,
+        intervals.pass_low,
+        intervals.pass_high,
+        means.n / means.output_count as coverage_rate,
         categories.weight,
-        case when not rubric.has_own_weights then categories.weight * measured.mean end as contribution,
+        case when not rubric.has_own_weights then categories.weight * means.mean end as contribution,
         categories.parent,
-    from measured
-    left join categories on measured.category = categories.category
+    from means
+    inner join intervals
+        on means.scope_id = intervals.scope_id
+        and means.model = intervals.model
+        and means.checkpoint is not distinct from intervals.checkpoint
+    left join categories on means.scope_id = categories.category
     cross join rubric
 )
 

@@ -1,11 +1,12 @@
 -- criterion_scores: one row per run_id, model, checkpoint, criterion_id, of the rubric or brought along by rows. Scores
--- and rates in 0..1 over the n scored outputs; ci_low and ci_high are the 95% Student t interval on the mean, clipped
--- to 0..1, null where n is under 2.
+-- and rates in 0..1 over the n scored outputs of cluster_count cases; intervals as in int_intervals.
 with rubric as (select * from int_rubric),
 
 means as (select * from int_criterion_means),
 
 own as (select * from int_own_means),
+
+intervals as (select * from int_intervals where scope = 'criterion'),
 
 measured as (
     select * from means
@@ -22,16 +23,23 @@ final as (
         measured.category,
         measured.output_count,
         measured.n,
+        intervals.cluster_count,
         measured.mean,
         measured.sd,
-        clip(measured.mean - t_margin(measured.sd, measured.n)) as ci_low,
-        clip(measured.mean + t_margin(measured.sd, measured.n)) as ci_high,
+        intervals.ci_low,
+        intervals.ci_high,
         measured.pass_rate,
+        intervals.pass_low,
+        intervals.pass_high,
         measured.n / measured.output_count as coverage_rate,
         measured.weight_share as weight,
         case when not rubric.has_own_weights then measured.weight_share * measured.mean end as contribution,
     from measured
     cross join rubric
+    inner join intervals
+        on measured.criterion_id = intervals.scope_id
+        and measured.model = intervals.model
+        and measured.checkpoint is not distinct from intervals.checkpoint
 )
 
 select * from final

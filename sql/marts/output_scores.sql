@@ -15,6 +15,7 @@ final as (
         scores.model,
         scores.checkpoint,
         scores.sample_index,
+        scores.cluster,
         scores.score,
         scores.score_low,
         scores.score_high,

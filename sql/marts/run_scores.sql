@@ -1,21 +1,20 @@
--- run_scores: one row per run_id, model, checkpoint. Means and rates in 0..1 over the n scored outputs; ci_low and
--- ci_high as in criterion_scores; pass_rate over outputs whose is_passed is known, gate_failure_rate over those whose
--- gates are. cost_usd is what this run paid.
+-- run_scores: one row per run_id, model, checkpoint. Means and rates in 0..1 over the n scored outputs of cluster_count
+-- cases; intervals as in int_intervals; pass_rate over outputs whose is_passed is known, gate_failure_rate over those
+-- whose gates are. cost_usd is what this run paid.
 with scores as (select * from output_scores),
 
 costs as (select * from int_group_costs),
 
-measured as (
+means as (select * from int_means where scope = 'run'),
+
+intervals as (select * from int_intervals where scope = 'run'),
+
+others as (
     select
         run_id,
         model,
         checkpoint,
-        count(*) as output_count,
-        count(score) as n,
-        avg(score) as mean,
-        stddev_samp(score) as sd,
-        avg(uniform_score) as uniform_mean,
-        avg(is_passed::integer) as pass_rate,
+        exact_mean(uniform_score) as uniform_mean,
         count(*) filter (len(failed_gates) > 0)
             / nullif(count(*) filter (len(failed_gates) > 0 or unscored_gate_count = 0), 0) as gate_failure_rate,
     from scores
@@ -24,24 +23,33 @@ measured as (
 
 final as (
     select
-        measured.run_id,
-        measured.model,
-        measured.checkpoint,
-        measured.output_count,
-        measured.n,
-        clip(measured.mean) as mean,
-        measured.sd,
-        clip(measured.mean - t_margin(measured.sd, measured.n)) as ci_low,
-        clip(measured.mean + t_margin(measured.sd, measured.n)) as ci_high,
-        clip(measured.uniform_mean) as uniform_mean,
-        measured.pass_rate,
-        measured.gate_failure_rate,
-        measured.n / measured.output_count as coverage_rate,
+        others.run_id,
+        means.model,
+        means.checkpoint,
+        means.output_count,
+        means.n,
+        intervals.cluster_count,
+        clip(means.mean) as mean,
+        means.sd,
+        intervals.ci_low,
+        intervals.ci_high,
+        clip(others.uniform_mean) as uniform_mean,
+        means.pass_rate,
+        intervals.pass_low,
+        intervals.pass_high,
+        others.gate_failure_rate,
+        means.n / means.output_count as coverage_rate,
         case when costs.model is null then 0.0 else costs.cost_usd end as cost_usd,
-    from measured
+    from means
+    inner join intervals
+        on means.model = intervals.model
+        and means.checkpoint is not distinct from intervals.checkpoint
+    inner join others
+        on means.model = others.model
+        and means.checkpoint is not distinct from others.checkpoint
     left join costs
-        on measured.model = costs.model
-        and measured.checkpoint is not distinct from costs.checkpoint
+        on means.model = costs.model
+        and means.checkpoint is not distinct from costs.checkpoint
 )
 
 select * from final

@@ -43,8 +43,8 @@ final as (
         coalesce(sum(work.prompt_tokens), 0)::bigint as prompt_tokens,
         coalesce(sum(work.cached_tokens), 0)::bigint as cached_tokens,
         coalesce(sum(work.completion_tokens), 0)::bigint as completion_tokens,
-        case when count(*) = count(work.cost_usd) then sum(work.cost_usd) end as cost_usd,
-        case when count(*) = count(work.saved_usd) then sum(work.saved_usd) end as saved_usd,
+        case when count(*) = count(work.cost_usd) then exact_sum(work.cost_usd) end as cost_usd,
+        case when count(*) = count(work.saved_usd) then exact_sum(work.saved_usd) end as saved_usd,
     from work
     cross join run
     group by run.run_id, work.stage, work.criterion_id

@@ -8,6 +8,7 @@ final as (
         model,
         checkpoint,
         sample_index,
+        cluster,
     from outputs
 )
 

@@ -13,7 +13,7 @@ from tasks.comparing.sides import Groups, Wanted
 Floats = NDArray[np.float64]
 
 _SIDE = """
-select '{side}' as side, output_id, case_id, sample_index, score, uniform_score, is_passed
+select '{side}' as side, output_id, case_id, sample_index, cluster, score, uniform_score, is_passed
 from output_scores
 where run_id = $run_{side} and model = $model_{side} and checkpoint is not distinct from $checkpoint_{side}
 """
@@ -28,9 +28,9 @@ with twins as (
 
 counted as (
     select
-        * exclude (twin_id),
+        * exclude (twin_id, cluster),
         (dense_rank() over (order by case_id, sample_index, twin_id) - 1)::integer as place,
-        (dense_rank() over (order by case_id) - 1)::integer as case_number,
+        min(coalesce('cluster ' || cluster, 'case ' || case_id)) over same_place as bond,
         count(*) filter (side = 'a') over same_place as count_a,
         count(*) filter (side = 'b') over same_place as count_b,
     from twins
@@ -38,7 +38,8 @@ counted as (
 )
 
 select
-    * exclude (count_a, count_b),
+    * exclude (bond, count_a, count_b),
+    (dense_rank() over (order by bond) - 1)::integer as case_number,
     count_a = 1 and count_b = 1 as has_partner,
     count_a > 0 and count_b > 0 and not has_partner as is_ambiguous,
 from counted
@@ -148,8 +149,8 @@ class PairCounts:
 class ScorePairs:
     """The pairs of one criterion, all (pair,), in the order of the places.
 
-    places: the pair's number within the comparison. cases: its case's number. scores_a, scores_b: NaN where unscored.
-    own_weights: NaN where the criterion is the rubric's.
+    places: the pair's number within the comparison. cases: its case's number, or that of the cluster it names. scores_a,
+    scores_b: NaN where unscored. own_weights: NaN where the criterion is the rubric's.
     """
 
     counts: PairCounts

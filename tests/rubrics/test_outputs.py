@@ -21,6 +21,7 @@ outputs = st.builds(
     context=st.none() | st.lists(texts, max_size=3),
     metadata=missing_or_texts,
     criteria=missing_or_texts,
+    cluster=missing_or_texts,
 )
 
 

@@ -74,7 +74,7 @@ TIMING_SCHEMA = pa.schema(
 )
 RUN: Row = {"run_id": "run", "rubric_id": "reply", "rubric_version": "1.0.0", "require_thresholds": False}
 CRITERION: Row = {**RUN, "weight": 1.0, "is_gate": False, "gate_threshold": 1.0, "method": "judge"}
-OUTPUT: Row = {"case_id": "case", "model": "m", "sample_index": 0, "output": "text"}
+OUTPUT: Row = {"model": "m", "sample_index": 0, "output": "text"}
 VERDICT: Row = {"run_id": "run", "method": "judge", "is_replayed": False}
 TIMING: Row = {"wall_s": 0.0, "cpu_s": 0.0, "row_count": 0, "replayed_count": 0}
 TOKENS: Row = {"prompt_tokens": 100, "cached_tokens": 40, "completion_tokens": 7, "cost_usd": 0.25}
@@ -130,7 +130,10 @@ def load_sources(
         "run": (RUN_SCHEMA, [RUN | settings]),
         **rubric_rows(criteria, categories),
         "case_criteria": (CASE_CRITERIA_SCHEMA, own_rows(own or {})),
-        "outputs": (SHARD_SCHEMA, [OUTPUT | known.get(name, {}) | {"output_id": name} for name in scores]),
+        "outputs": (
+            SHARD_SCHEMA,
+            [OUTPUT | {"case_id": name} | known.get(name, {}) | {"output_id": name} for name in scores],
+        ),
         "verdicts": (VERDICT_SCHEMA, verdict_rows(scores)),
         "judgments": (JUDGMENT_SCHEMA, [JUDGMENT | row for row in judgments]),
         "opinions": (OPINION_SCHEMA, [OPINION | opinion_status(row) | row for row in opinions]),

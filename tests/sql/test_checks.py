@@ -22,6 +22,9 @@ OPINIONS = tuple(
 TIMINGS = ({"stage": "ingest", "row_count": 2}, {"stage": "score", "criterion_id": "tone", "row_count": 2})
 AGREEMENT = ({"statistic": "gwet_ac1"}, {"statistic": "pearson", "value": None, "reason": "equal"})
 # What breaks each check, done to the built marts or to the sources.
+SPOT = (
+    "select 'm' as model, 'tone' as criterion_id, 'k' as slice_key, 0.5 as mean, 0.5 as rest_mean, ['o'] as example_ids"
+)
 BREAKS = {
     "agreement_grain": "insert into agreement from agreement",
     "agreement_in_range": "update agreement set value = 'nan'",
@@ -58,6 +61,8 @@ BREAKS = {
     "verdicts_have_criteria": "update source_verdicts set criterion_id = 'elsewhere'",
     "verdicts_have_outputs": "update source_verdicts set output_id = 'elsewhere'",
     "verdicts_reconcile": "update output_scores set unscored_count = 1",
+    "weak_spots_grain": f"insert into weak_spots by name {SPOT} union all {SPOT}",
+    "weak_spots_in_range": f"insert into weak_spots by name {SPOT.replace('0.5', '1.5')}",
 }
 
 

@@ -24,8 +24,8 @@ def test_the_interval_is_student_s_t_on_the_mean(build):
 
 
 def test_the_ends_of_the_interval_stay_in_the_scale(build):
-    # 0 and 1: mean 0.5, sd 0.7071; 12.706 x 0.7071 / sqrt(2) = 6.4 on either side
-    assert row(build(TONE, of_tone(0.0, 1.0)), "ci_low, ci_high") == (0.0, 1.0)
+    # 0.1 and 0.9: mean 0.5, sd 0.5657; 12.706 x 0.5657 / sqrt(2) = 5.1 on either side
+    assert row(build(TONE, of_tone(0.1, 0.9)), "ci_low, ci_high") == (0.0, 1.0)
 
 
 def test_one_score_has_a_mean_and_no_spread(build):
@@ -39,8 +39,15 @@ def test_no_score_has_no_mean(build):
     assert found == (0, 2, None, None, None, None, 0.0, None)
 
 
-def test_equal_scores_have_an_interval_of_no_width(build):
-    assert row(build(TONE, of_tone(0.7, 0.7, 0.7)), "sd, ci_low, ci_high") == pytest.approx((0.0, 0.7, 0.7))
+def test_equal_scores_have_the_interval_of_the_rule_of_three(build):
+    # 0.05 ** (1 / 3) = 0.3684031: 0.7 x 0.3684031 = 0.2578822; 1 - 0.3 x 0.3684031 = 0.8894791
+    found = row(build(TONE, of_tone(0.7, 0.7, 0.7)), "sd, ci_low, ci_high")
+    assert found == pytest.approx((0.0, 0.2578822, 0.8894791), abs=1e-7)
+
+
+def test_scores_of_0_and_1_alone_have_wilson_s_interval(build):
+    # Newcombe 1998, table I: 15 of 148 would be 0.0624..0.1605; here 1 of 4 by the same formula: 0.0456..0.6994
+    assert row(build(TONE, of_tone(1.0, 0.0, 0.0, 0.0)), "ci_low, ci_high") == pytest.approx((0.0456, 0.6994), abs=1e-4)
 
 
 def test_a_run_without_outputs_has_no_rows(build):
@@ -56,6 +63,12 @@ def test_gaps_are_left_out_of_the_mean_and_seen_in_the_coverage(build):
 def test_the_pass_rate_counts_scores_at_the_threshold(build):
     # 0.5 and 1 of the three scored meet 0.5
     assert row(build(TONE, of_tone(0.4, 0.5, 1.0, None)), "pass_rate") == (pytest.approx(2 / 3),)
+
+
+def test_the_pass_rate_has_wilson_s_interval(build):
+    # 2 of 3: 0.2077..0.9385
+    found = row(build(TONE, of_tone(0.4, 0.5, 1.0, None)), "pass_low, pass_high")
+    assert found == pytest.approx((0.2077, 0.9385), abs=1e-4)
 
 
 def test_a_gate_passes_at_its_own_mark(build):

@@ -1,9 +1,12 @@
-"""The macros: Student's t without scipy, and what they do with nulls."""
+"""The macros: Student's t and Wilson's interval without scipy, sums that are exact, and what they do with nulls."""
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import stats
+
+from rubrics.statistics.intervals import wilson
 
 GIVEN = ({"tone": {}}, {"o": {"tone": 1.0}})
 
@@ -13,31 +16,46 @@ def value_of(connection: duckdb.DuckDBPyConnection, expression: str) -> float | 
     return found
 
 
-def test_the_t_quantile_agrees_with_scipy_up_to_ten_thousand_degrees(build):
-    found = (
-        build(*GIVEN).execute("select student_t_975(df) from range(1, 10001) as degrees (df) order by df").fetchnumpy()
-    )
-    quantiles = next(iter(found.values()))
-    assert np.asarray(quantiles, dtype=float) == pytest.approx(stats.t.ppf(0.975, np.arange(1, 10001)), rel=1e-6)
+def test_the_t_quantile_agrees_with_scipy_at_whole_degrees_and_between(build):
+    degrees = np.concatenate([np.linspace(1, 40, 500), np.geomspace(40, 1e9, 200)])
+    connection = build(*GIVEN)
+    connection.register("degrees", pa.table({"df": degrees}))
+    found = connection.execute("select student_t_975(df) as quantile from degrees order by df").fetchnumpy()["quantile"]
+    assert np.asarray(found, dtype=float) == pytest.approx(stats.t.ppf(0.975, degrees), rel=5e-9)
 
 
-@pytest.mark.parametrize("df", [0, -1, "null"])
+@pytest.mark.parametrize("df", [0, 0.99, -1, "null"])
 def test_there_is_no_t_quantile_below_one_degree(build, df):
     assert value_of(build(*GIVEN), f"student_t_975({df})") is None
 
 
-def test_the_t_quantile_of_very_many_degrees_is_the_normal_one(build):
-    assert value_of(build(*GIVEN), "student_t_975(10 ** 9)") == pytest.approx(stats.norm.ppf(0.975), rel=1e-8)
+@pytest.mark.parametrize(("successes", "n"), [(0, 20), (3, 7), (20, 20), (2.5, 6.25)])
+def test_wilson_s_ends_are_those_of_the_library(build, successes, n):
+    connection, expected = build(*GIVEN), wilson(successes, n)
+    found = [value_of(connection, f"wilson_end({successes / n}::double, {n}, {side})") for side in (-1, 1)]
+    assert found == pytest.approx([expected.low, expected.high], abs=1e-12)
 
 
-def test_the_margin_is_the_quantile_times_the_standard_error(build):
-    # 4.3026527 x 0.2 / sqrt(3) = 0.4968275
-    assert value_of(build(*GIVEN), "t_margin(0.2, 3)") == pytest.approx(0.4968275, abs=1e-7)
+def test_an_exact_sum_is_the_same_in_any_order(build):
+    # Added as they stand, 1e10 swallows what the thirds end in.
+    connection = build(*GIVEN)
+    ordered = "select exact_sum(x), exact_mean(x) from (select x from shuffled order by {})"
+    connection.execute("create table shuffled as select i, if(i = 7, 1e10, i / 3) as x from range(1000) as t (i)")
+    totals = {connection.execute(ordered.format(by)).fetchone() for by in ("x", "-x", "hash(i)")}
+    assert len(totals) == 1
 
 
-@pytest.mark.parametrize("n", [0, 1])
-def test_there_is_no_margin_under_two_values(build, n):
-    assert value_of(build(*GIVEN), f"t_margin(0.2, {n})") is None
+def test_the_exact_measures_are_numpy_s(build):
+    connection, rng = build(*GIVEN), np.random.default_rng(5)
+    x, y = rng.random(50), rng.random(50)
+    connection.register("pairs", pa.table({"x": x, "y": y}))
+    found = connection.execute("select exact_mean(x), exact_sd(x), exact_corr(x, y) from pairs").fetchone()
+    assert found == pytest.approx((x.mean(), x.std(ddof=1), np.corrcoef(x, y)[0, 1]), abs=1e-8)
+
+
+def test_no_value_has_no_exact_measure(build):
+    found = build(*GIVEN).execute("select exact_sum(x), exact_mean(x), exact_sd(x) from (select null::double as x)")
+    assert found.fetchone() == (None, None, None)
 
 
 @pytest.mark.parametrize(("given", "expected"), [("-0.5", 0.0), ("0.5", 0.5), ("1.5", 1.0), ("null", None)])

@@ -38,14 +38,17 @@ def test_one_score_has_no_spread(build):
     assert row(build(TONE, of_tone(0.5)), "n, mean, sd, ci_low, ci_high") == (1, 0.5, None, None, None)
 
 
-def test_equal_scores_have_no_spread(build):
-    assert row(build(TONE, of_tone(0.3, 0.3, 0.3)), "mean, sd, ci_low, ci_high") == pytest.approx((0.3, 0.0, 0.3, 0.3))
+def test_equal_scores_have_no_spread_and_an_interval_all_the_same(build):
+    # 0.05 ** (1 / 3) = 0.3684031: 0.3 x 0.3684031 = 0.1105209; 1 - 0.7 x 0.3684031 = 0.7421178
+    found = row(build(TONE, of_tone(0.3, 0.3, 0.3)), "mean, sd, ci_low, ci_high")
+    assert found == pytest.approx((0.3, 0.0, 0.1105209, 0.7421178), abs=1e-7)
 
 
 def test_a_mean_below_zero_is_held_to_zero(build):
     # (0 - 1) / 1 = -1 each
     connection = build(PENALTY, {"o": {"met": 0.0, "rude": 1.0}, "p": {"met": 0.0, "rude": 1.0}})
-    assert row(connection, "mean, ci_low, ci_high, uniform_mean") == (0.0, 0.0, 0.0, 0.0)
+    # Two equal outputs: the upper end is 1 - 0.05 ** (1 / 2) = 0.7763932
+    assert row(connection, "mean, ci_low, ci_high, uniform_mean") == pytest.approx((0.0, 0.0, 0.7763932, 0.0))
 
 
 def test_scores_are_clipped_as_a_mean_and_not_one_by_one(build):

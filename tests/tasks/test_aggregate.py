@@ -19,7 +19,8 @@ from tasks.aggregate import (
 
 SOURCES = """
 create table source_outputs as
-    select 'o' as output_id, 'c' as case_id, 'm' as model, null::varchar as checkpoint, 0::int as sample_index;
+    select 'o' as output_id, 'c' as case_id, 'm' as model, null::varchar as checkpoint, 0::int as sample_index,
+        null::varchar as cluster, null::varchar as metadata;
 create table source_verdicts as
     select 'o' as output_id, 'tone' as criterion_id, 'scored' as status, 0.5::double as score, null::varchar as reason;
 create table source_judgments (

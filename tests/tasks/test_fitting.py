@@ -74,15 +74,16 @@ def test_csv_cells_are_read_as_what_their_columns_hold():
         "context": '["x", "y"]',
         "metadata": '{"a": 1}',
         "criteria": json.dumps([OWN]),
+        "cluster": "d1",
         "seed": "5",
     }
     messages, metadata = '[{"role":"user"}]', '{"a":1,"seed":"5"}'
-    expected = Output("1", "m", "100", 2, messages, "", None, ["x", "y"], metadata, OWN_TEXT)
+    expected = Output("1", "m", "100", 2, messages, "", None, ["x", "y"], metadata, OWN_TEXT, "d1")
     assert fitted(row("1", output="", **cells), "csv") == expected
 
 
 @pytest.mark.parametrize(
-    "column", ["checkpoint", "sample_index", "prompt", "reference", "context", "metadata", "criteria"]
+    "column", ["checkpoint", "sample_index", "prompt", "reference", "context", "metadata", "criteria", "cluster"]
 )
 def test_an_empty_cell_of_csv_is_no_value(column):
     assert fitted(row(**{column: ""}), "csv") == fitted(row())

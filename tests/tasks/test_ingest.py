@@ -53,9 +53,10 @@ def test_a_row_is_stored_under_its_id_with_every_column(tmp_path):
         "context": ["x", "y"],
         "metadata": {"b": 1, "a": 2},
         "criteria": [{"id": "tone", "description": "?", "method": {"type": "judge"}}],
+        "cluster": 3,
     }
     own = '[{"description":"?","id":"tone","method":{"type":"judge"}}]'
-    expected = Output("7", "m", "100", 2, "Why?", "yes", "no", ["x", "y"], '{"a":2,"b":1}', own)
+    expected = Output("7", "m", "100", 2, "Why?", "yes", "no", ["x", "y"], '{"a":2,"b":1}', own, "3")
     stored_row = only_row(json_lines(tmp_path, row(7, **columns)))
     assert stored_row == {"output_id": output_id(expected), **expected._asdict()}
 

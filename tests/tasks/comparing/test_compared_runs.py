@@ -297,3 +297,20 @@ def test_an_unknown_figure_is_named(lake):
 def test_what_can_not_be_compared_is_refused(lake, runs, models, rule, words):
     with pytest.raises(InputError, match=words):
         compare_runs(lake, *runs, Asked(models, rule))
+
+
+def test_pairs_of_one_cluster_count_as_one_case(tmp_path):
+    lake = make_lake(tmp_path)
+    for run_id, shift in (("a", 0), ("b", 1)):
+        rows = [
+            {
+                "case_id": f"c{case}",
+                "cluster": f"d{case // 4}",
+                "scores": {"right": (case + shift * (case // 4)) % 3 / 2},
+            }
+            for case in range(12)
+        ]
+        write_scores(lake, run_id, rubric("r", {"id": "right"}), rows)
+    (pair,) = compare_runs(lake, "a", "b", Asked(resample_count=0)).models
+    assert pair.overall is not None
+    assert (pair.overall.figures.n, pair.overall.figures.case_count) == (12, 3)

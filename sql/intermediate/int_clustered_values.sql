@@ -1,0 +1,46 @@
+-- int_clustered_values: one row per measure (score or pass), scope (criterion, category, run or slice), scope_id,
+-- output_number of int_clustered_outputs that has a value: a score, or 1 for a pass and 0 for none.
+with outputs as (select * from int_clustered_outputs),
+
+verdicts as (select * from int_scored_verdicts),
+
+slices as (select * from int_slice_outputs),
+
+categories as (select * from int_category_scores),
+
+measured as (
+    select output_number, 'criterion' as scope, criterion_id as scope_id, score,
+        1.0 - is_below(score, pass_mark)::integer as pass,
+    from verdicts
+    union all
+    select
+        slices.output_number, 'slice' as scope, slices.slice_number || ' ' || verdicts.criterion_id as scope_id,
+        verdicts.score, 1.0 - is_below(verdicts.score, verdicts.pass_mark)::integer as pass,
+    from slices
+    inner join verdicts on slices.output_number = verdicts.output_number
+    where not verdicts.is_own
+    union all
+    select output_number, 'category' as scope, category as scope_id, score, is_met::integer as pass,
+    from categories
+    union all
+    select outputs.output_number, 'run' as scope, '' as scope_id, scores.score, scores.is_passed::integer as pass,
+    from output_scores as scores
+    inner join outputs on scores.output_id = outputs.output_id
+),
+
+final as (
+    select
+        measures.measure,
+        measured.scope,
+        measured.scope_id,
+        outputs.model,
+        outputs.checkpoint,
+        outputs.cluster_number,
+        if(measures.measure = 'score', measured.score, measured.pass) as value,
+    from measured
+    inner join outputs on measured.output_number = outputs.output_number
+    cross join (values ('score'), ('pass')) as measures (measure)
+    where value is not null
+)
+
+select * from final

@@ -1,0 +1,48 @@
+-- int_means: one row per scope (criterion, category, run or slice), scope_id, model, checkpoint: what marts tell of a
+-- group's scores. Means and rates over n scored outputs and over pass_count ones of which it is known whether they
+-- pass.
+with slices as (select * from int_slice_means),
+
+categories as (select * from int_category_scores),
+
+scores as (select * from output_scores),
+
+outputs as (
+    select 'category' as scope, category as scope_id, model, checkpoint, score, is_met as is_passed,
+    from categories
+    union all
+    select 'run' as scope, '' as scope_id, model, checkpoint, score, is_passed,
+    from scores
+),
+
+final as (
+    select
+        scope,
+        scope_id,
+        model,
+        checkpoint,
+        count(*) as output_count,
+        count(score) as n,
+        exact_mean(score) as mean,
+        exact_sd(score) as sd,
+        is_rate(score) as is_rate,
+        count(is_passed) as pass_count,
+        avg(is_passed::integer) as pass_rate,
+    from outputs
+    group by scope, scope_id, model, checkpoint
+    union all by name
+    select
+        'criterion' as scope, criterion_id as scope_id, model, checkpoint,
+        output_count, n, mean, sd, is_rate, pass_count, pass_rate,
+    from int_criterion_means
+    union all by name
+    select
+        'criterion' as scope, criterion_id as scope_id, model, checkpoint,
+        output_count, n, mean, sd, is_rate, pass_count, pass_rate,
+    from int_own_means
+    union all by name
+    select 'slice' as scope, scope_id, model, checkpoint, output_count, n, mean, sd, is_rate, pass_count, pass_rate,
+    from slices
+)
+
+select * from final

@@ -1,0 +1,54 @@
+-- weak_spots: one row per run_id, model, checkpoint, criterion_id, slice_key, slice_value that does worse than the
+-- other outputs. Scores in 0..1 over n outputs; gain is what the overall mean would rise by if the slice did as well as
+-- the rest, null for a gate; example_ids are the outputs that lose most, up to 3.
+with spots as (select * from int_weak_spots),
+
+intervals as (select * from int_intervals where scope = 'slice'),
+
+outputs as (select * from int_slice_outputs),
+
+verdicts as (select * from int_scored_verdicts where not is_own),
+
+examples as (
+    select
+        spots.scope_id,
+        min(
+            {'score': if(spots.weight < 0, -verdicts.score, verdicts.score), 'output_id': scores.output_id}, 3
+        ) as lowest,
+    from spots
+    inner join outputs on spots.slice_number = outputs.slice_number
+    inner join verdicts
+        on outputs.output_number = verdicts.output_number
+        and spots.criterion_id = verdicts.criterion_id
+    inner join int_outputs as scores on outputs.output_number = scores.output_number
+    group by spots.scope_id
+),
+
+final as (
+    select
+        run.run_id,
+        spots.model,
+        spots.checkpoint,
+        spots.criterion_id,
+        spots.slice_key,
+        spots.slice_value,
+        spots.n,
+        intervals.cluster_count,
+        spots.mean,
+        intervals.ci_low,
+        intervals.ci_high,
+        spots.rest_n,
+        spots.rest_mean,
+        spots.mean - spots.rest_mean as lift,
+        case when not spots.is_gate then spots.weight * spots.share * (spots.rest_mean - spots.mean) end as gain,
+        list_transform(examples.lowest, lambda example: example.output_id) as example_ids,
+    from spots
+    inner join intervals
+        on spots.scope_id = intervals.scope_id
+        and spots.model = intervals.model
+        and spots.checkpoint is not distinct from intervals.checkpoint
+    inner join examples on spots.scope_id = examples.scope_id
+    cross join stg_run as run
+)
+
+select * from final
