@@ -17,6 +17,7 @@ from flows import (
     compare_commands,
     cost_commands,
     ledger_commands,
+    noise_commands,
     power_commands,
     ratings_commands,
     review_commands,
@@ -65,6 +66,7 @@ app.add_typer(ratings_commands.app, name="ratings")
 app.add_typer(rubric_commands.app, name="rubric")
 app.command()(review_commands.review)
 app.command()(compare_commands.compare)
+app.command()(noise_commands.noise)
 app.command()(power_commands.power)
 app.command()(cost_commands.cost)
 app.command()(agreement_commands.agreement)

@@ -59,8 +59,8 @@ def _score_table(pair: ModelComparison) -> Table:
             _name(row),
             score_words(found.mean_a),
             score_words(found.mean_b),
-            _signed(found.mean_diff),
-            _span(found.diff_low, found.diff_high),
+            change_words(found.mean_diff),
+            span_words(found.diff_low, found.diff_high),
             *(f"{number:,}" for number in numbers),
         )
     return table
@@ -75,9 +75,9 @@ def _test_table(pair: ModelComparison) -> Table:
         found = row.figures
         table.add_row(
             _name(row),
-            *(_p_words(p) for p in (found.p, found.p_wilcoxon, found.p_adjusted)),
-            _signed(found.effect_size, 2),
-            _span(found.boot_low, found.boot_high),
+            *(p_words(p) for p in (found.p, found.p_wilcoxon, found.p_adjusted)),
+            change_words(found.effect_size, 2),
+            span_words(found.boot_low, found.boot_high),
             score_words(found.detectable_diff),
         )
     return table
@@ -104,7 +104,7 @@ def _pass_sentence(passes: PassFigures) -> str:
     return (
         f"Passed: {rate_words(passes.pass_rate_a)} in A, {rate_words(passes.pass_rate_b)} in B, of "
         f"{counted(passes.pass_n, 'pair')}; {passes.gained_count:,} gained and {passes.lost_count:,} lost "
-        f"(McNemar p = {_p_words(passes.p_mcnemar)})."
+        f"(McNemar p = {p_words(passes.p_mcnemar)})."
     )
 
 
@@ -126,10 +126,12 @@ def _part_table(found: Explanation) -> Table:
     shown = sorted(parts, key=lambda part: -abs(part.part))[:MOST_PARTS]
     for part in parts:
         if part in shown:
-            table.add_row(escape(plain(part.criterion_id)), _signed(part.part, 4), _signed(part.uniform_part, 4))
+            table.add_row(
+                escape(plain(part.criterion_id)), change_words(part.part, 4), change_words(part.uniform_part, 4)
+            )
     others = [part for part in parts if part not in shown]
     if others:
-        table.add_row(f"{len(others):,} others", _signed(sum(part.part for part in others), 4), "")
+        table.add_row(f"{len(others):,} others", change_words(sum(part.part for part in others), 4), "")
     return table
 
 
@@ -139,8 +141,8 @@ def _lost_table(cases: Iterable[LostCase]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("by")
     for case in cases:
-        losses = ", ".join(f"{name} {_signed(part)}" for name, part in case.criteria[:MOST_LOSSES])
-        scores = (score_words(case.score_a), score_words(case.score_b), _signed(case.difference))
+        losses = ", ".join(f"{name} {change_words(part)}" for name, part in case.criteria[:MOST_LOSSES])
+        scores = (score_words(case.score_a), score_words(case.score_b), change_words(case.difference))
         table.add_row(escape(plain(case.case_id)), *scores, escape(plain(losses)))
     return table
 
@@ -166,15 +168,17 @@ def _name(row: ComparedRow) -> str:
     return f"[red]{name}[/]" if row.is_regression else name
 
 
-def _signed(value: float | None, digits: int = 3) -> str:
+def change_words(value: float | None, digits: int = 3) -> str:
+    """A difference with its sign."""
     return "–" if value is None else f"{value:+.{digits}f}"
 
 
-def _span(low: float | None, high: float | None) -> str:
-    return "–" if low is None else f"{_signed(low)}..{_signed(high)}"
+def span_words(low: float | None, high: float | None) -> str:
+    """An interval of differences."""
+    return "–" if low is None else f"{change_words(low)}..{change_words(high)}"
 
 
-def _p_words(p: float | None) -> str:
+def p_words(p: float | None) -> str:
     """A chance with what digits it has; a tiny one is not 0."""
     if p is None:
         return "–"

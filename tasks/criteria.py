@@ -96,17 +96,27 @@ def levels_table(rubric: Rubric) -> pa.Table:
 
 
 def add_criteria_sources(connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric) -> None:
-    """Make the sources that say what the run asks for: the run's own row, its criteria, and by what weights."""
+    """Make the sources that say what the run asks for: its rubric's, and the criteria that its rows bring along."""
+    add_rubric_sources(connection, folder.run_id, rubric)
+    files = [str(file) for file in case_criteria_files(folder)]
+    if files:
+        connection.execute(f"create view source_case_criteria as from read_parquet({file_list(files)})")
+    else:
+        connection.register("source_case_criteria", CASE_CRITERIA_SCHEMA.empty_table())
+
+
+def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubric: Rubric) -> None:
+    """Make the sources that the rubric gives: the run's own row, its criteria, and by what weights."""
     connection.execute(
         "create or replace table source_run as "
         "select ?::varchar as run_id, ?::varchar as rubric_id, ?::varchar as rubric_version, "
         "?::double as pass_threshold, ?::boolean as require_thresholds, ?::varchar as missing",
-        [folder.run_id, rubric.id, rubric.version, rubric.pass_threshold, rubric.require_thresholds, rubric.missing],
+        [run_id, rubric.id, rubric.version, rubric.pass_threshold, rubric.require_thresholds, rubric.missing],
     )
     weights = category_weights(rubric)
     parents = {category.id: category.parent for category in rubric.categories}
     sources = {
-        "source_criteria": criteria_table(folder.run_id, rubric),
+        "source_criteria": criteria_table(run_id, rubric),
         "source_categories": pa.Table.from_pylist(
             [{"category": name, "parent": parents.get(name)} for name in weights], schema=CATEGORIES_SCHEMA
         ),
@@ -128,8 +138,3 @@ def add_criteria_sources(connection: duckdb.DuckDBPyConnection, folder: RunFolde
     }
     for name, table in sources.items():
         connection.register(name, table)
-    files = [str(file) for file in case_criteria_files(folder)]
-    if files:
-        connection.execute(f"create view source_case_criteria as from read_parquet({file_list(files)})")
-    else:
-        connection.register("source_case_criteria", CASE_CRITERIA_SCHEMA.empty_table())

@@ -110,15 +110,22 @@ class RowMaker:
         Of the rubrics' criteria alone, and over the pairs that both sides have scored on each of its weighted criteria,
         whatever the rubric does with gaps: what one side lacks can't be compared.
         """
-        olds = category_weights(old)
         rows = []
-        for category, weights in category_weights(new).items():
-            is_known = category != NO_CATEGORY and set(weights) <= {*same} & sides.by_criterion.keys()
-            if is_known and olds.get(category) == weights:
-                pairs, bounds = _category_pairs(sides, weights)
-                figures = _measure(pairs, bounds, self.resample_count)
-                rows.append(ComparedRow(self.model_a, self.model_b, CATEGORY, category, None, pairs.counts, figures))
+        for category, pairs, bounds in pair_categories(sides, old, new, same):
+            figures = _measure(pairs, bounds, self.resample_count)
+            rows.append(ComparedRow(self.model_a, self.model_b, CATEGORY, category, None, pairs.counts, figures))
         return _adjusted(rows)
+
+
+def pair_categories(
+    sides: PairedSides, old: Rubric, new: Rubric, same: Sequence[str]
+) -> Iterator[tuple[str, ScorePairs, Interval]]:
+    """The pairs of each category that can be compared, as `RowMaker.categories`, and what they can differ by."""
+    olds = category_weights(old)
+    for category, weights in category_weights(new).items():
+        is_known = category != NO_CATEGORY and set(weights) <= {*same} & sides.by_criterion.keys()
+        if is_known and olds.get(category) == weights:
+            yield category, *_category_pairs(sides, weights)
 
 
 def _measure(pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFigures:

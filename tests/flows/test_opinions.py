@@ -104,6 +104,20 @@ def test_a_panel_asks_each_of_its_judges(evaluate, gradebook, judge, other, word
     assert count(gradebook, "judge_noise where agreement_rate is not null") == 2
 
 
+def test_a_panel_is_set_against_itself_by_the_replicates_of_its_judges(
+    evaluate, gradebook, judge, other, words, tmp_path
+):
+    write_judge(tmp_path, "panel: [a.yaml, b.yaml]", a=("replicates: 2", judge), b=("replicates: 3", other))
+    finished = evaluate(*words)
+    noise = gradebook("noise", finished.json["run_id"], "--draws", "20", "--json")
+    assert (noise.code, noise.json["replicate_count"], noise.json["output_count"]) == (0, 2, COUNT), noise.err
+    assert [row["n"] for row in noise.json["judge_noise"]] == [CASES] * 2
+    of_first = "opinions join output_scores using (output_id) where replicate = 0 and model = 'small'"
+    (row,) = query(gradebook, f"select avg(opinions.score) mean from {of_first}")
+    twice = {row["criterion_id"]: row for row in noise.json["judged_twice"] if row["model_a"] == "small"}
+    assert twice["clarity"]["mean_a"] == pytest.approx(row["mean"])
+
+
 def test_when_one_of_a_panel_dies_all_is_kept_and_the_same_command_goes_on(
     evaluate, gradebook, judge, other, words, tmp_path
 ):

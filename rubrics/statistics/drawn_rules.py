@@ -1,0 +1,110 @@
+"""A rule held against many comparisons at once, and how often it should fire where nothing changed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rubrics.statistics.rules import OPERATORS, AnyOf, Comparison, Junction, Negation, Rule
+
+Floats = NDArray[np.float64]
+P_FIGURES = frozenset({"p", "p_adjusted", "p_wilcoxon", "p_mcnemar"})
+SIGNED_FIGURES = frozenset({"mean_diff", "pass_diff", "effect_size"})
+
+
+class ManyFigures(Protocol):
+    """What a rule is held against, of many comparisons."""
+
+    @property
+    def draw_count(self) -> int:
+        """How many comparisons."""
+
+    def ids(self, scope: str) -> Sequence[str]:
+        """The ids of a scope, in order."""
+
+    def figures(self, scope: str, scope_id: str, figure: str) -> Floats:
+        """One figure of each comparison, (draw,); NaN where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nominal:
+    """How often a rule with one p should fire where nothing changed. rate: 0..1.
+
+    each: `criterion` or `category` where the rate is that of one of them, since `any` asks an unadjusted p of each.
+    """
+
+    rate: float
+    each: str | None
+
+
+def holds_in_each(rule: Rule, found: ManyFigures, scope_id: str | None = None) -> Floats:
+    """Whether the rule holds in each comparison, (draw,): 1, 0, or NaN where an unknown figure decides it."""
+    match rule:
+        case Comparison(name, sign, number):
+            values = found.figures(
+                name.scope, (scope_id or "") if name.scope_id is None else name.scope_id, name.figure
+            )
+            is_met: Floats = np.asarray(OPERATORS[sign](values, number), dtype=np.float64)  # type: ignore[arg-type]
+            return np.where(np.isnan(values), np.nan, is_met)
+        case Negation(inner):
+            return np.asarray(1.0 - holds_in_each(inner, found, scope_id), dtype=np.float64)
+        case Junction(rules, is_all):
+            return _joined([holds_in_each(inner, found, scope_id) for inner in rules], is_all=is_all)
+        case AnyOf(scope, inner):
+            each = [holds_in_each(inner, found, one) for one in found.ids(scope)]
+            # Where there is nothing to look at, no gate may pass on it.
+            return _joined(each or [np.full(found.draw_count, np.nan)], is_all=False)
+
+
+def nominal_rate(rule: Rule) -> Nominal | None:
+    """What the one p of a rule allows: its bound, half of it where the rule looks at one direction alone.
+
+    None where there is not one p with an upper bound, or `or` and `not` make the rule another one.
+    """
+    parts = list(_joined_by_and(rule, None))
+    comparisons = [(part, around) for part, around in parts if isinstance(part, Comparison)]
+    bounds = [(part, around) for part, around in comparisons if part.name.figure in P_FIGURES]
+    if len(comparisons) < len(parts) or len(bounds) != 1:
+        return None
+    ((bound, around),) = bounds
+    if bound.sign not in ("<", "<=") or not 0 < bound.number < 1:
+        return None
+    is_one_sided = any(
+        its_around is around and _is_same_row(part, bound) and _is_direction(part) for part, its_around in comparisons
+    )
+    rate = bound.number / 2.0 if is_one_sided else bound.number
+    is_of_each = bound.name.scope_id is None and bound.name.figure != "p_adjusted"
+    return Nominal(rate, around.scope if around is not None and is_of_each else None)
+
+
+def _joined(found: Sequence[Floats], *, is_all: bool) -> Floats:
+    """All or any of them, of each comparison: one false (true) decides, else an unknown one leaves it open."""
+    stacked = np.stack(found)
+    decisive = 0.0 if is_all else 1.0
+    outermost = stacked.min(axis=0) if is_all else stacked.max(axis=0)  # NaN where one of them is
+    return np.where((stacked == decisive).any(axis=0), decisive, outermost)
+
+
+def _joined_by_and(rule: Rule, around: AnyOf | None) -> Iterator[tuple[Rule, AnyOf | None]]:
+    """The parts of a rule that all have to hold, each with the `any` that stands around it."""
+    match rule:
+        case Junction(rules, True):
+            for inner in rules:
+                yield from _joined_by_and(inner, around)
+        case AnyOf(_, inner):
+            yield from _joined_by_and(inner, rule)
+        case _:
+            yield rule, around
+
+
+def _is_same_row(part: Comparison, bound: Comparison) -> bool:
+    return (part.name.scope, part.name.scope_id) == (bound.name.scope, bound.name.scope_id)
+
+
+def _is_direction(part: Comparison) -> bool:
+    """Whether it leaves no more than one half of the differences: below 0 or less, above 0 or more."""
+    is_below = part.sign in ("<", "<=") and part.number <= 0
+    is_above = part.sign in (">", ">=") and part.number >= 0
+    return part.name.figure in SIGNED_FIGURES and (is_below or is_above)

@@ -1,0 +1,94 @@
+"""Many samples at once: what `measure_mean`, `mean_p` and `mean_interval` say of each, without a loop over them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rubrics.statistics.intervals import DIFFERENCES, LEVEL, SPREAD_TOLERANCE, Interval
+from rubrics.statistics.paired import TIED
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What `Mean` says of one sample, of each; all (sample,), counts as floats."""
+
+    n: Floats
+    unit_count: Floats
+    mean: Floats
+    sd: Floats
+    standard_error: Floats
+    df: Floats
+
+    @property
+    def is_constant(self) -> NDArray[np.bool_]:
+        """Which samples do not vary from unit to unit."""
+        return (self.unit_count >= 2) & (self.standard_error <= SPREAD_TOLERANCE)
+
+
+def measure_means(values: Floats, clusters: Codes | None = None) -> Means:
+    """The mean of each sample with its standard error.
+
+    values: (sample, value), NaN where a sample lacks it. clusters: (value,), what each belongs to, the same in all
+    samples. See `measure_mean` for the estimators and for what is NaN.
+    """
+    is_known = ~np.isnan(values)
+    n = is_known.sum(axis=1).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.where(is_known, values, 0.0).sum(axis=1) / n
+        residuals = np.where(is_known, values - mean[:, None], 0.0)
+        sd = np.sqrt(np.square(residuals).sum(axis=1) / (n - 1.0))
+        sd = np.where(n >= 2, sd, np.nan)
+        if clusters is None:
+            return Means(n, n, mean, sd, sd / np.sqrt(n), np.where(n >= 2, n - 1.0, np.nan))
+        sums, sizes = _cluster_sums(residuals, clusters), _cluster_sums(is_known.astype(np.float64), clusters)
+        unit_count = (sizes > 0).sum(axis=1).astype(np.float64)
+        shares = sizes / n[:, None]
+        variance = (np.square(sums / n[:, None]) / (1.0 - shares)).sum(axis=1)
+        df = _degrees(shares, unit_count)
+    few = unit_count < 2
+    return Means(n, unit_count, mean, sd, np.where(few, np.nan, np.sqrt(variance)), np.where(few, np.nan, df))
+
+
+def mean_ps(means: Means) -> Floats:
+    """The two-sided p of a mean of 0, of each sample: (sample,); see `mean_p`."""
+    from scipy.special import stdtr
+
+    is_constant = means.is_constant
+    errors = np.where(is_constant, 1.0, means.standard_error)
+    by_t = 2.0 * stdtr(means.df, -np.abs(means.mean) / errors)
+    by_signs = np.where(np.abs(means.mean) <= TIED, 1.0, 2.0 ** (1.0 - means.unit_count))
+    found: Floats = np.where(means.unit_count < 2, np.nan, np.where(is_constant, by_signs, by_t))
+    return found
+
+
+def mean_intervals(means: Means, bounds: Interval = DIFFERENCES, level: float = LEVEL) -> tuple[Floats, Floats]:
+    """Both ends of the interval on each sample's mean, (sample,); see `mean_interval`."""
+    from scipy.special import stdtrit
+
+    margins = stdtrit(means.df, (1.0 + level) / 2.0) * means.standard_error
+    shares = 1.0 - (1.0 - level) ** (1.0 / np.maximum(means.unit_count, 1.0))
+    is_constant = means.is_constant
+    lows = means.mean - np.where(is_constant, shares * (means.mean - bounds.low), margins)
+    highs = means.mean + np.where(is_constant, shares * (bounds.high - means.mean), margins)
+    return np.clip(lows, bounds.low, bounds.high), np.clip(highs, bounds.low, bounds.high)
+
+
+def _degrees(shares: Floats, unit_count: Floats) -> Floats:
+    """The degrees of freedom of Bell and McCaffrey, of `measure_mean`. shares: (sample, cluster), of its values."""
+    squares = np.square(shares)
+    lost = squares / (1.0 - shares)
+    spread = squares.sum(axis=1) + np.square(lost.sum(axis=1)) - np.square(lost).sum(axis=1)
+    found: Floats = np.minimum(np.maximum(1.0, 1.0 / spread), unit_count - 1.0)
+    return found
+
+
+def _cluster_sums(values: Floats, clusters: Codes) -> Floats:
+    """(sample, cluster), in the order of the clusters' codes."""
+    order = np.argsort(clusters, kind="stable")
+    starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
+    sums: Floats = np.add.reduceat(values[:, order], starts, axis=1) if starts.size else np.zeros((len(values), 0))
+    return sums

@@ -1,0 +1,224 @@
+"""The A/A check: two sides drawn from replies on the same outputs, so that whatever tells them apart is judge noise.
+
+A side of a draw is one replicate of each output, the same for all its criteria. Replicates of an output are
+exchangeable, whatever the criteria of one reply share, so each draw is as likely as the pairs that were observed: with
+two replicates these are the sign flips of a permutation test (Fisher 1935, chapter 3) under no change.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rubrics.statistics.comparison import PASS_FIGURES, measure_pairs
+from rubrics.statistics.drawn_rules import holds_in_each
+from rubrics.statistics.intervals import DIFFERENCES, Interval
+from rubrics.statistics.many_means import Codes, Floats, Means, mean_intervals, mean_ps, measure_means
+from rubrics.statistics.paired import TIED, adjust_for_many, mcnemar, wilcoxon
+from rubrics.statistics.rules import OVERALL, Rule
+
+CHUNK_CELLS = 400_000  # draws x outputs that are held at once
+UNDRAWN_FIGURES = ("boot_low", "boot_high")  # a bootstrap for each draw would take hours
+
+Picks = NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicateScores:
+    """One line of a comparison in each replicate. scope, scope_id: as a rule names it.
+
+    scores: (pair, replicate), NaN where unscored. outputs: (pair,), the place of each among those that are drawn.
+    cases: (pair,), from 0. bounds: what a difference can be. is_own: of a criterion that rows brought along.
+    """
+
+    scope: str
+    scope_id: str
+    scores: Floats
+    outputs: Codes
+    cases: Codes
+    bounds: Interval = DIFFERENCES
+    is_own: bool = False
+
+    @property
+    def clusters(self) -> Codes | None:
+        """The cases; None where each has one pair."""
+        return self.cases if np.bincount(self.cases).max(initial=0) > 1 else None
+
+    def side(self, picks: Picks) -> Floats:
+        """The scores of one side of some draws. picks: (draw, output). Returns (draw, pair)."""
+        first = np.arange(self.outputs.size) * self.scores.shape[1]
+        found: Floats = self.scores.ravel().take(picks[:, self.outputs] + first)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnOutputs:
+    """The outputs of one model in each replicate. lines: what a comparison measures.
+
+    passes: whether the pairs of the overall score pass, 1 or 0, NaN where it is not known.
+    """
+
+    output_count: int
+    replicate_count: int
+    lines: tuple[ReplicateScores, ...]
+    passes: ReplicateScores
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDraws:
+    """What became of the draws. held: (rule, draw), 1, 0, or NaN where it could not be known whether the rule holds.
+
+    overall_diffs: (draw,), B - A of the overall score; NaN where there is none.
+    """
+
+    held: Floats
+    overall_diffs: Floats
+
+    @property
+    def is_fired(self) -> NDArray[np.bool_]:
+        """(rule, draw): what nobody knows passes no gate."""
+        is_fired: NDArray[np.bool_] = self.held != 0
+        return is_fired
+
+
+def draw_sides(
+    rng: np.random.Generator, draw_count: int, output_count: int, replicate_count: int
+) -> tuple[Picks, Picks]:
+    """For each output of each draw one replicate for A and another one for B; both (draw, output), from 0."""
+    shape = (draw_count, output_count)
+    of_a = rng.integers(0, replicate_count, shape, dtype=np.int8)
+    steps = rng.integers(1, replicate_count, shape, dtype=np.int8)
+    return of_a, (of_a + steps) % np.int8(replicate_count)
+
+
+def hold_in_draws(rules: Sequence[Rule], outputs: DrawnOutputs, draw_count: int, rng: np.random.Generator) -> HeldDraws:
+    """Draw two sides again and again, and hold the rules against each draw, all against the same ones."""
+    chunk = max(1, CHUNK_CELLS // max(1, outputs.output_count))
+    held, diffs = [], []
+    for start in range(0, draw_count, chunk):
+        count = min(chunk, draw_count - start)
+        found = DrawnFigures(outputs, *draw_sides(rng, count, outputs.output_count, outputs.replicate_count))
+        held.append(np.stack([holds_in_each(rule, found) for rule in rules]) if rules else np.empty((0, count)))
+        diffs.append(found.figures(OVERALL, "", "mean_diff"))
+    return HeldDraws(np.concatenate(held, axis=1), np.concatenate(diffs))
+
+
+class DrawnFigures:
+    """The figures of many draws, for rules to ask; each is computed when a rule asks for it.
+
+    of_a, of_b: (draw, output), which replicate of each output stands on the side.
+    """
+
+    def __init__(self, outputs: DrawnOutputs, of_a: Picks, of_b: Picks) -> None:
+        self._lines = {(line.scope, line.scope_id): line for line in outputs.lines}
+        self._passes, self._of_a, self._of_b = outputs.passes, of_a, of_b
+        self._means: dict[tuple[str, str], Means] = {}
+        self._adjusted: dict[str, dict[str, Floats]] = {}
+
+    @property
+    def draw_count(self) -> int:
+        """How many draws."""
+        return len(self._of_a)
+
+    def ids(self, scope: str) -> list[str]:
+        """The ids of a scope, in order: of criteria those of the rubric, not what some rows bring along."""
+        return [scope_id for (found, scope_id), line in self._lines.items() if found == scope and not line.is_own]
+
+    def figures(self, scope: str, scope_id: str, figure: str) -> Floats:
+        """One figure of each draw, (draw,); NaN where it is not known or there is no such line."""
+        line = self._lines.get((scope, scope_id))
+        if line is None:
+            return np.full(self.draw_count, np.nan)
+        if figure in PASS_FIGURES:
+            return self._pass_figure(figure)
+        if figure == "p_adjusted":
+            return self._adjusted_ps(scope)[scope_id]
+        means = self._means_of(line)
+        return _OF_MEANS[figure](means, line) if figure in _OF_MEANS else self._figure_of_pairs(figure, line)
+
+    def _means_of(self, line: ReplicateScores) -> Means:
+        key = (line.scope, line.scope_id)
+        if key not in self._means:
+            differences = line.side(self._of_b) - line.side(self._of_a)
+            self._means[key] = measure_means(differences, line.clusters)
+        return self._means[key]
+
+    def _adjusted_ps(self, scope: str) -> dict[str, Floats]:
+        if scope not in self._adjusted:
+            lines = [line for (found, _), line in self._lines.items() if found == scope]
+            raw = np.stack([mean_ps(self._means_of(line)) for line in lines], axis=1)
+            adjusted = np.stack([adjust_for_many(ps) for ps in raw], axis=1)
+            self._adjusted[scope] = {line.scope_id: ps for line, ps in zip(lines, adjusted, strict=True)}
+        return self._adjusted[scope]
+
+    def _figure_of_pairs(self, figure: str, line: ReplicateScores) -> Floats:
+        """What needs the pairs themselves: means of a side, shares at once, anything else a draw after the other."""
+        of_a, of_b = line.side(self._of_a), line.side(self._of_b)
+        is_known = ~np.isnan(of_b - of_a)
+        if figure in ("mean_a", "mean_b"):
+            return measure_means(np.where(is_known, of_a if figure == "mean_a" else of_b, np.nan)).mean
+        kind, _, measure = figure.partition("_")
+        if kind in _IS_KIND and measure in ("count", "rate"):
+            counts = (_IS_KIND[kind](of_b - of_a) & is_known).sum(axis=1).astype(np.float64)
+            n = is_known.sum(axis=1)
+            return counts if measure == "count" else np.where(n > 0, counts / np.maximum(n, 1), np.nan)
+        found = []
+        for scores_a, scores_b, known in zip(of_a, of_b, is_known, strict=True):
+            pairs = scores_a[known], scores_b[known], line.cases[known]
+            found.append(_figure_of_draw(figure, *pairs, line.bounds))
+        return np.array(found)
+
+    def _pass_figure(self, figure: str) -> Floats:
+        line = self._passes
+        of_a, of_b = line.side(self._of_a), line.side(self._of_b)
+        changes = of_b - of_a
+        match figure:
+            case "gained_count" | "lost_count":
+                is_counted = changes > 0 if figure == "gained_count" else changes < 0
+                return np.asarray(is_counted.sum(axis=1), dtype=np.float64)
+            case "pass_rate_a" | "pass_rate_b":
+                side = of_a if figure == "pass_rate_a" else of_b
+                return measure_means(np.where(np.isnan(changes), np.nan, side)).mean
+            case "p_mcnemar":
+                known = [~np.isnan(each) for each in changes]
+                passes = zip(of_a, of_b, known, strict=True)
+                return np.array([mcnemar(a[k], b[k], _shared(line.cases[k])) for a, b, k in passes])
+        means = measure_means(changes, line.clusters)
+        low, high = mean_intervals(means)
+        return {"pass_n": means.n, "pass_diff": means.mean, "pass_diff_low": low, "pass_diff_high": high}[figure]
+
+
+_IS_KIND: dict[str, Callable[[Floats], NDArray[np.bool_]]] = {
+    "better": lambda differences: differences > TIED,
+    "worse": lambda differences: differences < -TIED,
+    "tied": lambda differences: np.abs(differences) <= TIED,
+}
+
+
+_OF_MEANS: dict[str, Callable[[Means, ReplicateScores], Floats]] = {
+    "n": lambda means, _: means.n,
+    "case_count": lambda means, _: means.unit_count,
+    "mean_diff": lambda means, _: means.mean,
+    "sd_diff": lambda means, _: means.sd,
+    "p": lambda means, _: mean_ps(means),
+    "diff_low": lambda means, line: mean_intervals(means, line.bounds)[0],
+    "diff_high": lambda means, line: mean_intervals(means, line.bounds)[1],
+    "unscored_count": lambda means, line: line.outputs.size - means.n,
+    # Each output stands beside itself.
+    **dict.fromkeys(
+        ("unpaired_count", "held_otherwise_count", "ambiguous_count"), lambda means, _: np.zeros_like(means.n)
+    ),
+}
+
+
+def _figure_of_draw(figure: str, of_a: Floats, of_b: Floats, cases: Codes, bounds: Interval) -> float:
+    """A figure of the scored pairs of one draw."""
+    if figure == "p_wilcoxon":
+        return wilcoxon(of_b - of_a, _shared(cases))
+    value = getattr(measure_pairs(of_a, of_b, cases, bounds=bounds), figure)
+    return np.nan if value is None else float(value)
+
+
+def _shared(cases: Codes) -> Codes | None:
+    return cases if np.bincount(cases).max(initial=0) > 1 else None

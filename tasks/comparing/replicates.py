@@ -1,0 +1,204 @@
+"""A judge's replies taken apart: what the outputs of a run score by each replicate alone, as runs beside each other."""
+
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rubrics.case_criteria import read_case_criterion
+from rubrics.errors import InputError
+from rubrics.judging.combining import AGGREGATES, Aggregate, Opinions, combine_opinions
+from rubrics.model import Rubric
+from tasks.aggregate import build_marts
+from tasks.comparing.sides import Side
+from tasks.criteria import add_rubric_sources
+from tasks.past_judges import PastJudge, read_past_judge
+from tasks.requirements import read_rows
+
+_OF_RUN = {
+    "run_opinions": "select output_id, criterion_id, judge, replicate, level_id, score from opinions "
+    "where run_id = ? and not is_swapped",
+    "run_verdicts": "select output_id, criterion_id, status, score, reason from verdicts where run_id = ?",
+    "run_outputs": "select output_id, case_id, model, checkpoint, sample_index from output_scores where run_id = ?",
+    "run_own": "select * exclude (run_id) from case_criteria where run_id = ?",
+}
+_COUNTS = "select judge, max(replicate) + 1 as replicate_count from run_opinions group by judge order by judge"
+# An output is kept where every verdict of it that rests on replies has enough of them, or none does.
+_KEPT = """
+create table source_outputs as
+with counted as (
+    select output_id, count(*) filter (replicate < $replicate_count) as opinion_count
+    from run_opinions
+    group by output_id, criterion_id
+)
+
+select * from run_outputs
+where output_id not in (select output_id from counted where opinion_count < $replicate_count * $judge_count)
+"""
+_CELLS = """
+select
+    output_id,
+    criterion_id,
+    score,
+    if(score is null, -1, dense_rank() over (partition by criterion_id order by level_id) - 1) as level_place,
+from run_opinions
+where replicate < $replicate_count and output_id in (select output_id from source_outputs)
+order by output_id, criterion_id, judge, replicate
+"""
+_ADD_VERDICTS = """
+insert into verdicts
+select
+    $run_id as run_id,
+    verdicts.output_id,
+    verdicts.criterion_id,
+    case
+        when judged.output_id is null then verdicts.status
+        when judged.score is null then 'unscored'
+        else 'scored'
+    end as status,
+    if(judged.output_id is null, verdicts.score, judged.score) as score,
+    verdicts.reason,
+from run_verdicts as verdicts
+left join judged on verdicts.output_id = judged.output_id and verdicts.criterion_id = judged.criterion_id
+where verdicts.output_id in (select output_id from source_outputs)
+"""
+_OWN = """
+create table case_criteria as
+select unnest($run_ids) as run_id, own.*, coalesce(gates.gate_threshold, 1.0) as gate_threshold,
+from run_own as own
+left join gates on own.body = gates.body
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicates:
+    """What a run's replies allow. output_count: outputs with enough; left_out_count: those with fewer."""
+
+    replicate_count: int
+    output_count: int
+    left_out_count: int
+
+
+def name_replicate(replicate: int) -> str:
+    """The id of the run that holds what one replicate says."""
+    return f"replicate {replicate}"
+
+
+def take_replicates_apart(lake: duckdb.DuckDBPyConnection, memory: duckdb.DuckDBPyConnection, side: Side) -> Replicates:
+    """Make a run of each replicate of a run: `output_scores`, `verdicts` and `case_criteria` in memory.
+
+    A verdict that rests on no reply, as a check's or a person's, is the same in all. Of a panel, replicate r is the
+    combination of its members' replicates r. Raises `InputError` where the judge did not reply twice, or is a cascade.
+    """
+    run_id = side.run["run_id"]
+    for name, query in _OF_RUN.items():
+        memory.register(name, lake.execute(query, [run_id]).to_arrow_table())
+    (row,) = read_rows(lake, "select run_id, judge, settings from runs where run_id = ?", run_id)
+    judge = read_past_judge(lake, row)
+    counts = {str(name): int(count) for name, count in memory.execute(_COUNTS).fetchall()}
+    _refuse_single(run_id, judge, counts)
+    aggregate = _find_aggregate(run_id, judge, len(counts))
+    replicate_count = min(counts.values())
+    sizes = {"replicate_count": replicate_count, "judge_count": len(counts)}
+    memory.execute(_KEPT, sizes)
+    cells = memory.execute(_CELLS, {"replicate_count": replicate_count}).to_arrow_table()
+    if not cells.num_rows:
+        raise InputError(
+            f"run {run_id}: found no output with {replicate_count} replies to each question, expected some: raise "
+            "`replicate_share` in the judge file"
+        )
+    _add_verdicts(memory, cells, replicate_count, len(counts), aggregate)
+    _add_case_criteria(memory, replicate_count)
+    _add_scores(memory, side.rubric, replicate_count)
+    (kept_count, all_count) = memory.execute(
+        "select (select count(*) from source_outputs), (select count(*) from run_outputs)"
+    ).fetchone() or (0, 0)
+    return Replicates(replicate_count, kept_count, all_count - kept_count)
+
+
+def _refuse_single(run_id: str, judge: PastJudge | None, counts: dict[str, int]) -> None:
+    if judge is None:
+        raise InputError(f"run {run_id}: found no judge, expected one that replied several times to each question")
+    single = [name for name, count in counts.items() if count < 2]
+    if counts and not single:
+        return
+    whose = "the file of each judge of the panel" if len(counts) > 1 else "the judge file"
+    raise InputError(
+        f"run {run_id}: found one reply of {', '.join(single) or judge.name} to each question, expected several: write "
+        f"`replicates: 2` into {whose} and evaluate the outputs again; the replies that are there are not asked again"
+    )
+
+
+def _find_aggregate(run_id: str, judge: PastJudge | None, judge_count: int) -> Aggregate:
+    """How the run's panel combined its members; of one judge nothing is combined."""
+    identity = (judge.identity if judge else None) or {}
+    if identity.get("kind") == "cascade":
+        raise InputError(
+            f"run {run_id}: found a cascade, expected one judge or a panel: whom a cascade asks hangs on all "
+            "replicates, so one of them alone has no verdict"
+        )
+    if judge_count == 1:
+        return "mean"
+    found = next((each for each in AGGREGATES if each == identity.get("aggregate")), None)
+    if found is None:
+        raise InputError(f"run {run_id}: found no word on how its {judge_count} judges were combined, expected a panel")
+    return found
+
+
+def _add_verdicts(
+    memory: duckdb.DuckDBPyConnection, cells: pa.Table, replicate_count: int, judge_count: int, aggregate: Aggregate
+) -> None:
+    """The table `verdicts`: those of each replicate under its own run id. cells: a row a verdict, judge, replicate."""
+    memory.execute(
+        "create table verdicts "
+        "(run_id varchar, output_id varchar, criterion_id varchar, status varchar, score double, reason varchar)"
+    )
+    step = judge_count * replicate_count
+    firsts = cells.select(["output_id", "criterion_id"]).take(pa.array(np.arange(0, cells.num_rows, step)))
+    scores, places = (
+        _by_replicate(cells.column(name), judge_count, replicate_count) for name in cells.column_names[2:]
+    )
+    for replicate in range(replicate_count):
+        found = _combine(scores[:, :, replicate], places[:, :, replicate].astype(np.int64), aggregate)
+        memory.register("judged", firsts.append_column("score", pa.array(found, mask=np.isnan(found))))
+        memory.execute(_ADD_VERDICTS, {"run_id": name_replicate(replicate)})
+
+
+def _by_replicate(column: pa.ChunkedArray, judge_count: int, replicate_count: int) -> NDArray[np.float64]:
+    """(cell, judge, replicate), NaN where null."""
+    values = column.cast(pa.float64()).combine_chunks().to_numpy(zero_copy_only=False)
+    found: NDArray[np.float64] = values.reshape(-1, judge_count, replicate_count)
+    return found
+
+
+def _combine(scores: NDArray[np.float64], places: NDArray[np.int64], aggregate: Aggregate) -> NDArray[np.float64]:
+    """The scores that a panel's members come to, (cell,); of one judge its own. scores, places: (cell, judge)."""
+    if scores.shape[1] == 1 or not scores.size:
+        return scores[:, 0]
+    opinions = Opinions(np.ones(scores.shape, dtype=np.bool_), places, scores)
+    return combine_opinions(opinions, np.arange(scores.shape[1]), aggregate, int(places.max()) + 1).scores
+
+
+def _add_case_criteria(memory: duckdb.DuckDBPyConnection, replicate_count: int) -> None:
+    """The table `case_criteria`: what rows brought along, in each replicate."""
+    bodies = [body for (body,) in memory.execute("select distinct body from run_own where is_gate").fetchall()]
+    thresholds = [read_case_criterion(body).gate_threshold for body in bodies]
+    memory.register(
+        "gates", pa.table({"body": pa.array(bodies, pa.string()), "gate_threshold": pa.array(thresholds, pa.float64())})
+    )
+    memory.execute(_OWN, {"run_ids": [name_replicate(replicate) for replicate in range(replicate_count)]})
+
+
+def _add_scores(memory: duckdb.DuckDBPyConnection, rubric: Rubric, replicate_count: int) -> None:
+    """The table `output_scores`: the mart, built from the verdicts of each replicate."""
+    for replicate in range(replicate_count):
+        run_id = name_replicate(replicate)
+        add_rubric_sources(memory, run_id, rubric)
+        for name in ("verdicts", "case_criteria"):
+            memory.execute(f"create or replace view source_{name} as from {name} where run_id = '{run_id}'")
+        build_marts(memory, only="output_scores")
+        memory.execute("create table if not exists scores_by_replicate as from output_scores limit 0")
+        memory.execute("insert into scores_by_replicate from output_scores")
+    memory.execute("create or replace table output_scores as from scores_by_replicate")
