@@ -149,8 +149,8 @@ class PairCounts:
 class ScorePairs:
     """The pairs of one criterion, all (pair,), in the order of the places.
 
-    places: the pair's number within the comparison. cases: its case's number, or that of the cluster it names. scores_a,
-    scores_b: NaN where unscored. own_weights: NaN where the criterion is the rubric's.
+    places: the pair's number within the comparison. cases: its case's number, or that of the cluster it names.
+    scores_a, scores_b: NaN where unscored. own_weights: NaN where the criterion is the rubric's.
     """
 
     counts: PairCounts

@@ -21,7 +21,8 @@ _OF_RUN = {
     "run_opinions": "select output_id, criterion_id, judge, replicate, level_id, score from opinions "
     "where run_id = ? and not is_swapped",
     "run_verdicts": "select output_id, criterion_id, status, score, reason from verdicts where run_id = ?",
-    "run_outputs": "select output_id, case_id, model, checkpoint, sample_index from output_scores where run_id = ?",
+    "run_outputs": "select output_id, case_id, model, checkpoint, sample_index, cluster from output_scores "
+    "where run_id = ?",
     "run_own": "select * exclude (run_id) from case_criteria where run_id = ?",
 }
 _COUNTS = "select judge, max(replicate) + 1 as replicate_count from run_opinions group by judge order by judge"
