@@ -26,7 +26,7 @@ from rubrics.statistics.calibration import (
 from rubrics.statistics.rating_next import rate_next
 from tasks.lake import Lake, connect_up_to_date
 from tasks.requirements import Row, model_name
-from tasks.run_agreement import find_run, known_criteria, refuse_unknown
+from tasks.run_agreement import find_run, refuse_unknown
 from tasks.said import add_said_of_run
 
 MOST_NEXT = 10_000
@@ -114,7 +114,7 @@ def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, n
         raise InputError(f"--rate-next: found {next_count}, expected 0 to {MOST_NEXT:,}")
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, None)
-        refuse_unknown(criterion_id, known_criteria(connection, run_id))
+        refuse_unknown(connection, run_id, criterion_id)
         add_said_of_run(connection, run_id)
         judged = connection.execute(_JUDGED, [run_id, criterion_id]).to_arrow_table().combine_chunks()
         rows = tuple(_calibrations(connection, judged))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rubrics.errors import InputError
 from tasks.lake import Lake, connect, connect_up_to_date
-from tasks.requirements import Row, read_rows, unmet_requirements
+from tasks.requirements import Row, read_rows, read_run, unmet_requirements
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,9 @@ class RunSummary:
 def summarise(lake: Lake, run_id: str) -> RunSummary:
     """Read a published run's summary. Raises `InputError` where there is none of that id."""
     with connect_up_to_date(lake) as connection:
-        found = read_rows(connection, "select * from runs where run_id = ?", run_id)
-        if not found:
-            raise InputError(
-                f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists"
-            )
-        if found[0]["status"] != "published":
-            raise InputError(f"run: {run_id} is {found[0]['status']} ({found[0]['reason']}), expected a published run")
+        run = read_run(connection, lake, run_id)
+        if run["status"] != "published":
+            raise InputError(f"run: {run_id} is {run['status']} ({run['reason']}), expected a published run")
         scores = read_rows(
             connection,
             "select * exclude (run_id) from run_scores where run_id = ? order by mean desc nulls last, model",
@@ -77,7 +73,7 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         feedback = read_rows(connection, _FEEDBACK, run_id)
         noise = read_rows(connection, _NOISE, run_id)
         has_requirement, unmet = unmet_requirements(connection, run_id)
-    return RunSummary(found[0], scores, criteria, costs, quality, feedback, has_requirement, unmet, noise)
+    return RunSummary(run, scores, criteria, costs, quality, feedback, has_requirement, unmet, noise)
 
 
 def latest_run(lake: Lake) -> str:
