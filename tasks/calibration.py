@@ -20,10 +20,10 @@ from rubrics.statistics.calibration import (
     naive_mean,
     rated_mean,
     ratings_to_halve,
-    rogan_gladen_mean,
     selection_shift,
 )
 from rubrics.statistics.rating_next import rate_next
+from rubrics.statistics.rogan_gladen import rogan_gladen_mean
 from tasks.lake import Lake, connect_up_to_date
 from tasks.requirements import Row, model_name
 from tasks.run_agreement import find_run, refuse_unknown
@@ -134,7 +134,9 @@ def _calibrations(connection: duckdb.DuckDBPyConnection, judged: pa.Table) -> It
 
 def _calibrate(criterion_id: str, model: str, checkpoint: str | None, rated: Rated, levels: list[float]) -> Calibration:
     two_levels = (levels[0], levels[1]) if len(levels) == 2 and levels[0] < levels[1] else None
-    more_count, more_reason = ratings_to_halve(rated, two_levels)
+    weight = judge_weight(rated)
+    corrected = corrected_mean(rated, two_levels, weight)
+    more_count, more_reason = ratings_to_halve(rated, corrected, weight)
     return Calibration(
         criterion_id=criterion_id,
         model=model,
@@ -143,11 +145,11 @@ def _calibrate(criterion_id: str, model: str, checkpoint: str | None, rated: Rat
         unrated_count=int(rated.unrated.size),
         naive=naive_mean(rated),
         rated=rated_mean(rated, two_levels),
-        corrected=corrected_mean(rated, two_levels),
+        corrected=corrected,
         rogan_gladen=rogan_gladen_mean(rated, two_levels)
         if two_levels
         else Estimate(None, None, None, f"it is of two levels, found {len(levels)}"),
-        weight=judge_weight(rated),
+        weight=weight,
         more_count=more_count,
         more_reason=more_reason,
         note=_shift_note(rated),
