@@ -114,6 +114,7 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
     people.print(_criterion_table(summary))
     if summary.noise:
         people.print(_noise_table(summary))
+    _show_calibration(summary)
     people.print(_cost_table(summary))
     for note in run["notes"] or ():
         people.print(f"[yellow]note:[/] {escape(plain(note))}")
@@ -211,6 +212,25 @@ def _noise_table(summary: RunSummary) -> Table:
         counts = (f"{row['n']:,}", f"{row['opinion_count']:,}")
         table.add_row(escape(row["criterion_id"]), escape(_model(row)), *counts, *deviations, *rates, votes)
     return table
+
+
+def _show_calibration(summary: RunSummary) -> None:
+    """The corrected means, and what is to be known of them."""
+    if summary.calibration:
+        headings = ("rated", "of", "judge alone", "corrected", "95% interval")
+        table = table_titled("means corrected by people's ratings", "criterion", "model", right=headings)
+        for row in summary.calibration:
+            means = (score_words(row["naive_mean"]), score_words(row["corrected_mean"]))
+            counts = (f"{row['n']:,}", f"{row['output_count']:,}")
+            interval = f"{score_words(row['ci_low'])}..{score_words(row['ci_high'])}"
+            table.add_row(escape(plain(row["criterion_id"])), escape(_model(row)), *counts, *means, interval)
+        people.print(table)
+    for row in summary.calibration:
+        if row["note"]:
+            whose = f"{plain(row['criterion_id'])} of {_model(row)}"
+            people.print(f"[yellow]note:[/] {escape(whose)}: {escape(plain(row['note']))}")
+    if summary.calibration_fault:
+        people.print(f"[yellow]note:[/] no corrected means: {escape(plain(summary.calibration_fault))}")
 
 
 def _cost_table(summary: RunSummary) -> Table:
