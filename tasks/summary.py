@@ -91,6 +91,8 @@ def _calibrate(
 ) -> tuple[tuple[Row, ...], str | None]:
     """The calibrated means, where people rated what a judge was asked; or why there are none."""
     try:
+        if not read_rows(connection, _IS_RATED, criteria):
+            return (), None
         rated = [row["criterion_id"] for row in read_rows(connection, _RATED, run_id, criteria)]
         if not rated:
             return (), None
@@ -142,6 +144,8 @@ order by list_position(['ingest', 'plan', 'score', 'quality', 'aggregate', 'publ
 """
 _FEEDBACK = "select model, checkpoint, feedback from run_feedback where run_id = ? order by mean desc nulls last, model"
 _NOISE = "select * exclude (run_id) from judge_noise where run_id = ? order by criterion_id, model, checkpoint"
+# Of any run's outputs: it reads one table, and nothing more is read where nobody rates.
+_IS_RATED = "select 1 as is_rated from ratings where score is not null and list_contains(?, criterion_id) limit 1"
 _RATED = """
 with judged as (
     select c.criterion_id
