@@ -23,8 +23,8 @@ from rubrics.statistics.calibration import (
     corrected_mean,
     naive_mean,
     rated_mean,
-    rogan_gladen_mean,
 )
+from rubrics.statistics.rogan_gladen import rogan_gladen_mean
 
 SIZES = (30, 100, 200, 400)
 Floats = NDArray[np.float64]
@@ -35,7 +35,8 @@ Draw = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
 class World:
     """What ratings and scores are drawn from. true_mean: of the ratings. has_two_levels: 0 and 1 alone.
 
-    sample_count: outputs a case; of several the first is rated, and nothing is unrated but the others.
+    sample_count: outputs a case. rated_count: how many of each case that is rated at all; where that is not each of
+    them, nothing is unrated but the others.
     """
 
     name: str
@@ -43,6 +44,7 @@ class World:
     draw: Draw
     has_two_levels: bool = False
     sample_count: int = 1
+    rated_count: int = 1
 
 
 def binary(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
@@ -80,12 +82,34 @@ def alike(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
     return np.clip(0.5 + ratings, 0, 1).ravel(), np.clip(0.5 + scores, 0, 1).ravel()
 
 
+def alike_levels(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
+    """Five outputs a case of levels 0, 0.25 .. 1, mean 0.5: what is good and where the judge errs is the case's."""
+    cases, errors = rng.normal(0.0, 0.9, (count // 5, 1)), rng.normal(0.4, 0.6, (count // 5, 1))
+    ratings = np.clip(np.round(2.0 + cases + rng.normal(0.0, 0.4, (count // 5, 5))), 0, 4)
+    scores = np.clip(np.round(ratings + errors + rng.normal(0.0, 0.4, (count // 5, 5))), 0, 4)
+    return ratings.ravel() / 4.0, scores.ravel() / 4.0
+
+
+def alike_binary(rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
+    """Five outputs a case, true rate 0.7: in half of the cases 0.9, in the others 0.5; sensitivity and specificity of
+    0.95 and 0.75 on average, but in every fifth case the judge is never right about a bad output.
+    """
+    rates = np.where(rng.random((count // 5, 1)) < 0.5, 0.9, 0.5)
+    is_good = rng.random((count // 5, 5)) < rates
+    is_fooled = rng.random((count // 5, 1)) < 0.2
+    says_good = rng.random((count // 5, 5)) < np.where(is_good, 0.95, np.where(is_fooled, 1.0, 0.0625))
+    return is_good.ravel().astype(np.float64), says_good.ravel().astype(np.float64)
+
+
 WORLDS = (
     World("two levels, true rate 0.70", 0.7, binary, has_two_levels=True),
     World("two levels, true rate 0.95", 0.95, rare, has_two_levels=True),
     World("five levels, judge too kind", 0.6, five_levels),
     World("five levels, useless judge", 0.6, useless),
     World("one rated of 5 of a case", 0.5, alike, sample_count=5),
+    World("three rated of 5 of a case", 0.5, alike, sample_count=5, rated_count=3),
+    World("whole cases of 5, five levels", 0.5, alike_levels, sample_count=5, rated_count=5),
+    World("whole cases of 5, two levels", 0.7, alike_binary, has_two_levels=True, sample_count=5, rated_count=5),
 )
 
 
@@ -99,12 +123,15 @@ def estimates_of(world: World, rated: Rated) -> dict[str, Estimate]:
 
 
 def draw_rated(world: World, rng: np.random.Generator, n: int, unrated: int) -> Rated:
-    """One draw with n outputs rated: of a world of cases one each."""
+    """One draw with n outputs rated, or few more where the cases would not add up to it."""
     if world.sample_count == 1:
         ratings, scores = world.draw(rng, n + unrated)
         return Rated(ratings[:n], scores[:n], scores[n:])
-    places = np.arange(n * world.sample_count)
-    is_rated, cases = places % world.sample_count == 0, places // world.sample_count
+    rated_cases = -(-n // world.rated_count)
+    is_whole = world.rated_count == world.sample_count
+    places = np.arange(rated_cases * world.sample_count + (unrated if is_whole else 0))
+    cases = places // world.sample_count
+    is_rated = (places % world.sample_count < world.rated_count) & (cases < rated_cases)
     ratings, scores = world.draw(rng, places.size)
     return Rated(ratings[is_rated], scores[is_rated], scores[~is_rated], cases[is_rated], cases[~is_rated])
 

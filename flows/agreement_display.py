@@ -9,6 +9,7 @@ from rubrics.statistics.agreement import Measure
 from rubrics.statistics.calibration import Estimate
 from tasks.agreement import JUDGES
 from tasks.calibration import Calibration, RunCalibration
+from tasks.requirements import Row
 from tasks.run_agreement import AgreementPart, RunAgreement
 from tasks.wording import counted
 
@@ -27,10 +28,7 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
 
     is_full: every statistic, with why one is missing, and the confusion matrices.
     """
-    run = found.run
-    typer.echo(
-        plain(f"run {run['run_id']}, {run['rubric_id']} {run['rubric_version']}, judge {run['judge'] or 'none'}")
-    )
+    _show_run(found.run)
     if found.note:
         typer.echo(f"{'note' if found.parts else 'nothing to compare'}: {plain(found.note)}")
     parts = [part for part in found.parts if _is_by(part, by)]
@@ -47,10 +45,7 @@ def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> Non
 
 def show_calibration(found: RunCalibration) -> None:
     """Print a row a criterion and model: four estimates of its mean, and how many more ratings it takes."""
-    run = found.run
-    typer.echo(
-        plain(f"run {run['run_id']}, {run['rubric_id']} {run['rubric_version']}, judge {run['judge'] or 'none'}")
-    )
+    _show_run(found.run)
     if found.note:
         typer.echo(found.note)
     if found.rows:
@@ -74,6 +69,12 @@ def show_calibration(found: RunCalibration) -> None:
         show_rows(columns, ([row[name] for name in columns] for row in found.next_outputs))
 
 
+def _show_run(run: Row) -> None:
+    typer.echo(
+        plain(f"run {run['run_id']}, {run['rubric_id']} {run['rubric_version']}, judge {run['judge'] or 'none'}")
+    )
+
+
 def _why_nothing(found: RunAgreement, by: str | None) -> str:
     if by == "judge":
         return "one judge was asked"
@@ -88,7 +89,7 @@ def _is_by(part: AgreementPart, by: str | None) -> bool:
 
 
 def _cells(part: AgreementPart) -> tuple[str, ...]:
-    figures = (_figure(part.measure(statistic)) for statistic in SHOWN)
+    figures = (_with_interval(part.measure(statistic)) for statistic in SHOWN)
     return (part.criterion_id, part.judge or part.rater or "all", f"{part.n:,}", f"{part.pair_count:,}", *figures)
 
 
@@ -97,7 +98,7 @@ def _show_in_full(part: AgreementPart) -> None:
     typer.echo(f"\n{plain(part.criterion_id)}, {TITLES[part.kind]}{f', {plain(who)}' if who else ''}")
     show_rows(
         ("statistic", "value and interval", ""),
-        ((each.statistic, _figure(each), each.reason or "") for each in part.measures),
+        ((each.statistic, _with_interval(each), each.reason or "") for each in part.measures),
     )
     if part.confusion:
         typer.echo("how often this side (down) gave each level where the other one (across) gave each")
@@ -109,7 +110,7 @@ def _show_in_full(part: AgreementPart) -> None:
 def _calibration_cells(row: Calibration) -> tuple[str, ...]:
     estimates = (row.corrected, row.rated, row.naive, row.rogan_gladen)
     more = UNKNOWN if row.more_count is None else f"{row.more_count:,} more"
-    return (row.criterion_id, row.name, f"{row.n:,}", f"{row.unrated_count:,}", *map(_estimate, estimates), more)
+    return (row.criterion_id, row.name, f"{row.n:,}", f"{row.unrated_count:,}", *map(_with_interval, estimates), more)
 
 
 def _notes(found: RunCalibration) -> Iterator[str]:
@@ -120,15 +121,8 @@ def _notes(found: RunCalibration) -> Iterator[str]:
             yield f"{row.criterion_id} of {row.name}: {row.corrected.reason or row.more_reason}"
 
 
-def _figure(measure: Measure) -> str:
-    return _with_interval(measure.value, measure.ci_low, measure.ci_high)
-
-
-def _estimate(estimate: Estimate) -> str:
-    return _with_interval(estimate.value, estimate.ci_low, estimate.ci_high)
-
-
-def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
-    if value is None:
+def _with_interval(found: Measure | Estimate) -> str:
+    if found.value is None:
         return UNKNOWN
-    return f"{value:.3f}" if low is None or high is None else f"{value:.3f} ({low:.3f}..{high:.3f})"
+    has_none = found.ci_low is None or found.ci_high is None
+    return f"{found.value:.3f}" if has_none else f"{found.value:.3f} ({found.ci_low:.3f}..{found.ci_high:.3f})"

@@ -42,9 +42,8 @@ def _show_pair(pair: ModelComparison) -> None:
 
 
 def _score_table(pair: ModelComparison) -> Table:
-    table = table_titled(escape(plain(pair.name)), "criterion")
-    for heading in ("A", "B", "B - A", "95% interval", "better", "worse", "tied", "pairs", "unscored", "alone"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("A", "B", "B - A", "95% interval", "better", "worse", "tied", "pairs", "unscored", "alone")
+    table = table_titled(escape(plain(pair.name)), "criterion", right=headings)
     for row in _worst_first(pair.rows):
         found, counts = row.figures, row.counts
         numbers = (
@@ -67,10 +66,8 @@ def _score_table(pair: ModelComparison) -> Table:
 
 
 def _test_table(pair: ModelComparison) -> Table:
-    table = table_titled("how sure", "criterion")
     headings = ("p (t)", "p (Wilcoxon)", "p adjusted", "effect size", "bootstrap", "could find")
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_titled("how sure", "criterion", right=headings)
     for row in _worst_first(pair.rows):
         found = row.figures
         table.add_row(
@@ -119,9 +116,7 @@ def _show_explanation(found: Explanation) -> None:
 
 
 def _part_table(found: Explanation) -> Table:
-    table = table_titled("what the overall difference is made of", "criterion")
-    for heading in ("part", "uniform weights"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_titled("what the overall difference is made of", "criterion", right=("part", "uniform weights"))
     parts = sorted(found.parts, key=lambda part: part.part)
     shown = sorted(parts, key=lambda part: -abs(part.part))[:MOST_PARTS]
     for part in parts:
@@ -136,9 +131,7 @@ def _part_table(found: Explanation) -> Table:
 
 
 def _lost_table(cases: Iterable[LostCase]) -> Table:
-    table = table_titled("cases that lost most", "case")
-    for heading in ("A", "B", "B - A"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_titled("cases that lost most", "case", right=("A", "B", "B - A"))
     table.add_column("by")
     for case in cases:
         losses = ", ".join(f"{name} {change_words(part)}" for name, part in case.criteria[:MOST_LOSSES])

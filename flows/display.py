@@ -114,6 +114,7 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
     people.print(_criterion_table(summary))
     if summary.noise:
         people.print(_noise_table(summary))
+    _show_calibration(summary)
     people.print(_cost_table(summary))
     for note in run["notes"] or ():
         people.print(f"[yellow]note:[/] {escape(plain(note))}")
@@ -127,9 +128,8 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
 
 def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> None:
     """Print what a run would ask and cost."""
-    table = table_titled(f"plan over {output_count:,} outputs", "criterion", "method")
-    for heading in ("rows", "replayed", "to ask", "tokens in", "tokens out", "estimated"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("rows", "replayed", "to ask", "tokens in", "tokens out", "estimated")
+    table = table_titled(f"plan over {output_count:,} outputs", "criterion", "method", right=headings)
     for row in plan.criteria:
         counts = (row.row_count, row.replayed_count, row.request_count, row.prompt_tokens, row.completion_tokens)
         estimated = usd_range_words(row.cost_usd, row.cost_low_usd, row.cost_high_usd)
@@ -162,15 +162,17 @@ def show_rows(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> None
     Console(file=sys.stdout, width=None if sys.stdout.isatty() else 10_000).print(table)
 
 
-def table_titled(title: str, *left: str) -> Table:
-    """An empty table under a title; left: the headings of its text columns."""
-    return Table(*left, title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+def table_titled(title: str, *left: str, right: Iterable[str] = ()) -> Table:
+    """An empty table under a title; left, right: the headings of its columns of text, and of figures behind them."""
+    table = Table(*left, title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
 
 
 def _score_table(summary: RunSummary) -> Table:
-    table = table_titled("scores by model", "model")
-    for heading in ("mean", "95% interval", "pass", "gate fails", "coverage", "outputs", "billed"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("mean", "95% interval", "pass", "gate fails", "coverage", "outputs", "billed")
+    table = table_titled("scores by model", "model", right=headings)
     for row in summary.scores:
         table.add_row(
             escape(_model(row)),
@@ -201,9 +203,8 @@ def _criterion_table(summary: RunSummary) -> Table:
 
 
 def _noise_table(summary: RunSummary) -> Table:
-    table = table_titled("several opinions: how far they agree", "criterion", "model")
-    for heading in ("outputs", "opinions", "output sd", "judge sd", "flips", "swap flips", "agreement", "votes"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("outputs", "opinions", "output sd", "judge sd", "flips", "swap flips", "agreement", "votes")
+    table = table_titled("several opinions: how far they agree", "criterion", "model", right=headings)
     for row in summary.noise:
         deviations = (sqrt_words(row["output_variance"]), sqrt_words(row["judge_variance"]))
         rates = (rate_words(row[name]) for name in ("flip_rate", "swap_flip_rate", "agreement_rate"))
@@ -213,10 +214,28 @@ def _noise_table(summary: RunSummary) -> Table:
     return table
 
 
+def _show_calibration(summary: RunSummary) -> None:
+    """The corrected means, and what is to be known of them."""
+    if summary.calibration:
+        headings = ("rated", "of", "judge alone", "corrected", "95% interval")
+        table = table_titled("means corrected by people's ratings", "criterion", "model", right=headings)
+        for row in summary.calibration:
+            means = (score_words(row["naive_mean"]), score_words(row["corrected_mean"]))
+            counts = (f"{row['n']:,}", f"{row['output_count']:,}")
+            interval = f"{score_words(row['ci_low'])}..{score_words(row['ci_high'])}"
+            table.add_row(escape(plain(row["criterion_id"])), escape(_model(row)), *counts, *means, interval)
+        people.print(table)
+    for row in summary.calibration:
+        if row["note"]:
+            whose = f"{plain(row['criterion_id'])} of {_model(row)}"
+            people.print(f"[yellow]note:[/] {escape(whose)}: {escape(plain(row['note']))}")
+    if summary.calibration_fault:
+        people.print(f"[yellow]note:[/] no corrected means: {escape(plain(summary.calibration_fault))}")
+
+
 def _cost_table(summary: RunSummary) -> Table:
-    table = table_titled("cost by stage", "stage")
-    for heading in ("task s", "CPU s", "rows", "asked", "replayed", "tokens", "billed", "saved"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("task s", "CPU s", "rows", "asked", "replayed", "tokens", "billed", "saved")
+    table = table_titled("cost by stage", "stage", right=headings)
     for row in summary.costs:
         table.add_row(
             escape(f"{row['stage']} {row['criterion_id'] or ''}"),

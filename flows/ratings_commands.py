@@ -126,22 +126,23 @@ def _show_import(imported: "RatingImport", *, is_dry: bool) -> None:
     from rich.markup import escape
 
     from flows.display import people, plain
+    from tasks.wording import counted
 
     quarantined = "" if is_dry else ", kept in the table quarantine"
     teller = "name" if imported.form == "csv" else "first row"
     guessed = f", as its {teller} tells" if imported.is_guessed else ""
-    rows = f"{_counted(imported.row_count, 'row')}, {_counted(imported.sheet_count, 'sheet')} of ratings"
-    whose = f"by {_counted(imported.rater_count, 'rater')} of {_counted(imported.output_count, 'output')}"
+    rows = f"{counted(imported.row_count, 'row')}, {counted(imported.sheet_count, 'sheet')} of ratings"
+    whose = f"by {counted(imported.rater_count, 'rater')} of {counted(imported.output_count, 'output')}"
     new = f"{imported.new_count:,} new"
-    missing = f"{_counted(imported.missing_count, 'mark')} not applicable"
+    missing = f"{counted(imported.missing_count, 'mark')} not applicable"
     if imported.taken_back_count:
-        missing += f"; {_counted(imported.taken_back_count, 'rating')} taken back"
+        missing += f"; {counted(imported.taken_back_count, 'rating')} taken back"
     lines = [
         f"{imported.file}: format {imported.form}{guessed}; {rows}",
-        f"{_counted(imported.rating_count, 'rating')} {whose}: {new}; {missing}",
+        f"{counted(imported.rating_count, 'rating')} {whose}: {new}; {missing}",
         *(f"the numbers of {name} are taken for {words}s" for name, words in imported.numbers.items()),
         *(f"left out: {words}" for words in imported.left_out),
-        *([f"{_counted(imported.bad_count, 'sheet')} refused{quarantined}:"] if imported.bad_count else []),
+        *([f"{counted(imported.bad_count, 'sheet')} refused{quarantined}:"] if imported.bad_count else []),
         *(f"  {words}" for words in imported.faults),
     ]
     if is_dry:
@@ -150,7 +151,3 @@ def _show_import(imported: "RatingImport", *, is_dry: bool) -> None:
         lines.append(f"published as version {imported.version}")
     for line in lines:
         people.print(escape(plain(line)), soft_wrap=True)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,58 +1,30 @@
 """What people would have given a run's outputs, from their ratings of some and the judge's scores of all."""
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from rubrics.errors import InputError
 from rubrics.statistics.calibration import (
     Estimate,
-    Rated,
     corrected_mean,
     judge_weight,
     naive_mean,
     rated_mean,
     ratings_to_halve,
-    rogan_gladen_mean,
-    selection_shift,
 )
 from rubrics.statistics.rating_next import rate_next
+from rubrics.statistics.rogan_gladen import rogan_gladen_mean
+from tasks.judged_samples import Judged, Sample, read_judged, samples_of
 from tasks.lake import Lake, connect_up_to_date
 from tasks.requirements import Row, model_name
-from tasks.run_agreement import find_run, known_criteria, refuse_unknown
-from tasks.said import add_said_of_run
+from tasks.run_agreement import find_run, refuse_unknown
 
 MOST_NEXT = 10_000
-SUSPICIOUS_SHIFT = 3.0  # standard errors
-
-_JUDGED = """
-select
-    v.criterion_id,
-    o.model,
-    o.checkpoint,
-    o.case_id,
-    o.sample_index,
-    v.output_id,
-    v.score,
-    r.rating,
-from agreed_verdicts as v
-inner join (from output_scores where run_id = $1) as o on v.output_id = o.output_id
-left join (
-    select criterion_id, output_id, avg(score) as rating from latest_ratings group by criterion_id, output_id
-) as r
-    on v.criterion_id = r.criterion_id and v.output_id = r.output_id
-where v.status = 'scored' and case when $2 is null then v.method = 'judge' else v.criterion_id = $2 end
-    and v.method <> 'ratings'
-order by v.criterion_id, o.model, o.checkpoint, v.output_id
-"""
-_LEVELS = "select score from agreed_levels where criterion_id = ? order by score"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +33,7 @@ class Calibration:
 
     n: rated outputs that the judge scored; unrated_count: others that it scored. corrected: PPI++. weight: how far it
     follows the judge, 0..1. more_count: further ratings that would halve its interval; more_reason: why it is None.
-    note: where the rated outputs are unlike the others.
+    note: why it may not hold of all outputs.
     """
 
     criterion_id: str
@@ -103,6 +75,16 @@ class RunCalibration:
         }
 
 
+def corrected_rows(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Sequence[str]) -> tuple[Row, ...]:
+    """The judge's mean of each criterion, model and checkpoint beside the corrected one, by the ratings there are now.
+
+    connection: to the lake, which holds the run as a published one. n: rated outputs. note: why the corrected mean, or
+    its interval, is None, or may not hold.
+    """
+    judged = read_judged(connection, run_id, criteria)
+    return tuple(_corrected_row(sample) for sample in samples_of(connection, judged))
+
+
 def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, next_count: int = 0) -> RunCalibration:
     """Calibrate the judge's means of a published run by all ratings that there are now.
 
@@ -114,74 +96,58 @@ def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, n
         raise InputError(f"--rate-next: found {next_count}, expected 0 to {MOST_NEXT:,}")
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, None)
-        refuse_unknown(criterion_id, known_criteria(connection, run_id))
-        add_said_of_run(connection, run_id)
-        judged = connection.execute(_JUDGED, [run_id, criterion_id]).to_arrow_table().combine_chunks()
-        rows = tuple(_calibrations(connection, judged))
-    return RunCalibration(run, rows, _next_outputs(judged, next_count), _note(judged, rows))
+        refuse_unknown(connection, run_id, criterion_id)
+        judged = read_judged(connection, run_id, None if criterion_id is None else [criterion_id])
+        rows = tuple(_calibrate(sample) for sample in samples_of(connection, judged))
+    return RunCalibration(run, rows, _next_outputs(judged.table, next_count), _note(judged, rows))
 
 
-def _calibrations(connection: duckdb.DuckDBPyConnection, judged: pa.Table) -> Iterator[Calibration]:
-    """A row a criterion, model and checkpoint with at least one rated output."""
-    for places in _slices(judged, ("criterion_id", "model", "checkpoint")):
-        part = judged.slice(places.start, len(places))
-        if part.column("rating").null_count == part.num_rows:
-            continue
-        criterion_id, model, checkpoint = (part.column(name)[0].as_py() for name in part.column_names[:3])
-        levels = [row[0] for row in connection.execute(_LEVELS, [criterion_id]).fetchall()]
-        yield _calibrate(criterion_id, model, checkpoint, _rated(part), levels)
+def _corrected_row(sample: Sample) -> Row:
+    corrected = corrected_mean(sample.rated, sample.two_levels)
+    return {
+        "criterion_id": sample.criterion_id,
+        "model": sample.model,
+        "checkpoint": sample.checkpoint,
+        "n": sample.rated.n,
+        "output_count": sample.rated.total,
+        "naive_mean": naive_mean(sample.rated).value,
+        "corrected_mean": corrected.value,
+        "ci_low": corrected.ci_low,
+        "ci_high": corrected.ci_high,
+        "note": "; ".join(filter(None, (corrected.reason, sample.note))) or None,
+    }
 
 
-def _calibrate(criterion_id: str, model: str, checkpoint: str | None, rated: Rated, levels: list[float]) -> Calibration:
-    two_levels = (levels[0], levels[1]) if len(levels) == 2 and levels[0] < levels[1] else None
-    more_count, more_reason = ratings_to_halve(rated, two_levels)
+def _calibrate(sample: Sample) -> Calibration:
+    rated, two_levels = sample.rated, sample.two_levels
+    weight = judge_weight(rated)
+    corrected = corrected_mean(rated, two_levels, weight)
+    more_count, more_reason = ratings_to_halve(rated, corrected, weight)
     return Calibration(
-        criterion_id=criterion_id,
-        model=model,
-        checkpoint=checkpoint,
+        criterion_id=sample.criterion_id,
+        model=sample.model,
+        checkpoint=sample.checkpoint,
         n=rated.n,
         unrated_count=int(rated.unrated.size),
         naive=naive_mean(rated),
         rated=rated_mean(rated, two_levels),
-        corrected=corrected_mean(rated, two_levels),
+        corrected=corrected,
         rogan_gladen=rogan_gladen_mean(rated, two_levels)
         if two_levels
-        else Estimate(None, None, None, f"it is of two levels, found {len(levels)}"),
-        weight=judge_weight(rated),
+        else Estimate(None, None, None, f"it is of two levels, found {len(sample.levels)}"),
+        weight=weight,
         more_count=more_count,
         more_reason=more_reason,
-        note=_shift_note(rated),
+        note=sample.note,
     )
 
 
-def _rated(part: pa.Table) -> Rated:
-    ratings, scores = (part.column(name).to_numpy() for name in ("rating", "score"))
-    cases = part.column("case_id").combine_chunks().dictionary_encode().indices.to_numpy()
-    is_rated = ~np.isnan(ratings)
-    has_clusters = np.unique(cases).size < cases.size
-    return Rated(
-        ratings[is_rated],
-        scores[is_rated],
-        scores[~is_rated],
-        cases[is_rated] if has_clusters else None,
-        cases[~is_rated] if has_clusters else None,
-    )
-
-
-def _shift_note(rated: Rated) -> str | None:
-    shift = selection_shift(rated)
-    if shift is None or abs(shift) < SUSPICIOUS_SHIFT:
+def _note(judged: Judged, rows: tuple[Calibration, ...]) -> str | None:
+    if rows:
         return None
-    return (
-        f"the rated outputs are no random part: the judge gave them {rated.judged.mean():.3f} on average, "
-        f"the others {rated.unrated.mean():.3f}, {abs(shift):.1f} standard errors apart"
-    )
-
-
-def _note(judged: pa.Table, rows: tuple[Calibration, ...]) -> str | None:
-    if not judged.num_rows:
-        return "no verdict of it is a judge's: there is nothing to calibrate"
-    return None if rows else "nobody rated an output that the judge scored"
+    is_judged = judged.table.num_rows > 0
+    nothing = "nobody rated an output that the judge scored" if is_judged else "no verdict of it is a judge's"
+    return f"{nothing}; {judged.unjudged_words or 'there is nothing to calibrate'}"
 
 
 def _next_outputs(judged: pa.Table, count: int) -> tuple[Row, ...]:
@@ -197,16 +163,3 @@ def _next_outputs(judged: pa.Table, count: int) -> tuple[Row, ...]:
     chosen = outputs.take(places).drop_columns(["rating_count"])
     rows: list[Row] = chosen.rename_columns([*keys, "score"]).to_pylist()
     return tuple(rows)
-
-
-def _slices(table: pa.Table, keys: tuple[str, ...]) -> Iterator[range]:
-    """The runs of rows that share the keys, of a table ordered by them."""
-    if not table.num_rows:
-        return
-    is_new: NDArray[np.bool_] = np.zeros(table.num_rows, dtype=np.bool_)
-    is_new[0] = True
-    for key in keys:
-        codes = table.column(key).combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy()
-        is_new[1:] |= np.diff(codes) != 0
-    starts = [*np.flatnonzero(is_new).tolist(), table.num_rows]
-    yield from (range(start, stop) for start, stop in itertools.pairwise(starts))

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
@@ -48,8 +49,7 @@ def _fatal(path: Path, line: int | None, message: str) -> RatingsError:
 
 
 def _repeated_columns(path: str, line: int | None, columns: Iterable[str]) -> tuple[Fault, ...]:
-    names = list(columns)
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(columns).items() if count > 1)
     return tuple(Fault(path, line, f"found the column {name} twice, expected it once") for name in twice)
 
 

@@ -66,19 +66,16 @@ def drop_taken_back(marks: pa.Table) -> pa.Table:
         return connection.execute(_NOT_TAKEN_BACK).to_arrow_table().cast(marks.schema)
 
 
-def insert_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> int:
-    """Add the rows of a relation that the table does not hold yet, each once; returns how many those are.
+def insert_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> None:
+    """Add the rows of a relation that the table does not hold yet, each once.
 
     given: a relation with the columns of `RATING_SCHEMA` and `line`, by which the rows are stored: of a rater's
     ratings the one stored later counts. So one without a date is added again where another one came after it. A row
     without a score is added where the table holds a rating that it takes back.
     """
     connection.execute("set threads = 1")  # more would mix up the lines
-    row = connection.execute(
-        f"insert into ratings by name select * exclude (line) from ({_new_rows(given)}) order by line"
-    ).fetchone()
+    connection.execute(f"insert into ratings by name select * exclude (line) from ({_new_rows(given)}) order by line")
     connection.execute("reset threads")
-    return int(row[0]) if row else 0
 
 
 def count_new_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> tuple[int, int]:

@@ -5,6 +5,9 @@ from typing import Any
 
 import duckdb
 
+from rubrics.errors import InputError
+from tasks.lake import Lake
+
 Row = dict[str, Any]
 TOLERANCE = 1e-9  # of a mean of floats at its threshold
 
@@ -65,6 +68,16 @@ def read_rows(connection: duckdb.DuckDBPyConnection, query: str, *parameters: ob
     found = connection.execute(query, list(parameters))
     names = [column[0] for column in found.description or ()]
     return tuple(dict(zip(names, row, strict=True)) for row in found.fetchall())
+
+
+def read_run(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, query: str = "select * from runs where run_id = ?"
+) -> Row:
+    """The one row of a query about a run. Raises `InputError` where there is none: the lake has no such run."""
+    found = read_rows(connection, query, run_id)
+    if not found:
+        raise InputError(f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists")
+    return found[0]
 
 
 def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tuple[bool, tuple[str, ...]]:

@@ -21,7 +21,7 @@ from tasks.lake import Lake, connect, connect_up_to_date
 from tasks.past_judges import PastJudge, read_past_judge
 from tasks.plan import RunPlan, plan_run
 from tasks.reading import dataset_files, dataset_folders
-from tasks.requirements import Row, read_rows
+from tasks.requirements import Row, read_run
 from tasks.rubric_versions import find_rubric, stored_rubric
 from tasks.shards import write_shard
 from tasks.wording import counted
@@ -119,12 +119,10 @@ def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name:
 
 def _published_run(lake: Lake, run_id: str) -> Row:
     with connect_up_to_date(lake) as connection:
-        rows = read_rows(connection, "select * from runs where run_id = ?", run_id)
-    if not rows:
-        raise InputError(f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists")
-    if rows[0]["status"] != "published":
-        raise InputError(f"run: {run_id} is {rows[0]['status']}, expected a published run: its outputs are kept")
-    return rows[0]
+        run = read_run(connection, lake, run_id)
+    if run["status"] != "published":
+        raise InputError(f"run: {run_id} is {run['status']}, expected a published run: its outputs are kept")
+    return run
 
 
 def _later_judge(run: Row, past: PastJudge | None, judge_name: str | None) -> Judge:

@@ -81,7 +81,7 @@ def measure_run(
     """
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, rubric_id)
-        refuse_unknown(criterion_id, known_criteria(connection, run["run_id"]))
+        refuse_unknown(connection, run["run_id"], criterion_id)
         if not add_said_of_run(connection, run["run_id"]):
             return RunAgreement(run, (), "nobody rated its outputs, and it asked one judge or none")
         parts: list[AgreementPart] = []
@@ -115,9 +115,12 @@ def known_criteria(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[s
     return [str(row["criterion_id"]) for row in read_rows(connection, _CRITERIA)]
 
 
-def refuse_unknown(criterion_id: str | None, known: list[str]) -> None:
+def refuse_unknown(connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None) -> None:
     """Raise `InputError` where a criterion that was asked for is not one of the run's."""
-    if criterion_id is not None and criterion_id not in known:
+    if criterion_id is None:
+        return
+    known = known_criteria(connection, run_id)
+    if criterion_id not in known:
         raise InputError(f"--criterion: found {criterion_id!r}, expected one of {', '.join(known[:30])}")
 
 

@@ -109,13 +109,22 @@ def add_said_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> bool:
 
     connection: to the lake. Returns whether there is anything to compare.
     """
+    add_ratings_of_run(connection, run_id)
+    return _add_said(connection)
+
+
+def add_ratings_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    """Make latest_ratings of all that the lake holds by now of a published run's outputs, and the run's relations.
+
+    connection: to the lake. The relations are agreed_verdicts, agreed_opinions, agreed_levels and agreed_criteria.
+    """
     add_criteria_of_run(connection, run_id)
     of_run = f"where run_id = '{quoted(run_id)}'"
     for table in ("verdicts", "opinions"):
         connection.execute(f"create or replace temp view agreed_{table} as from lake.{table} {of_run}")
     connection.execute(f"create or replace temp view run_outputs as select output_id from output_scores {of_run}")
     connection.execute(f"create or replace temp view agreed_ratings as {_OF_LAKE}")
-    return add_said(connection)
+    connection.execute(_LATEST)
 
 
 def add_criteria_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
@@ -145,6 +154,10 @@ def add_said(connection: duckdb.DuckDBPyConnection) -> bool:
     Returns whether there is anything to compare.
     """
     connection.execute(_LATEST)
+    return _add_said(connection)
+
+
+def _add_said(connection: duckdb.DuckDBPyConnection) -> bool:
     ((rating_count,),) = connection.execute("select count(*) from latest_ratings").fetchall()
     ((has_several_judges,),) = connection.execute(_HAS_SEVERAL).fetchall()
     if not rating_count and not has_several_judges:

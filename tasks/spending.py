@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 import duckdb
 
-from rubrics.errors import InputError
 from tasks.judging.budget import read_budget
 from tasks.lake import Lake, connect_up_to_date
-from tasks.requirements import Row, read_rows
+from tasks.requirements import Row, read_run
 from tasks.wording import counted, usd_words
 from tasks.workspace import RunFolder
 
@@ -154,18 +153,13 @@ def read_spending(
     """Sum up what a run cost, or all that was asked since a moment. Raises `InputError` for an unknown run."""
     with connect_up_to_date(lake) as connection:
         if run_id is not None:
-            _refuse_unknown(connection, lake, run_id)
+            read_run(connection, lake, run_id)
         connection.execute(_LINES, {"run": run_id, "since": since})
         sums = {part: _sums(connection, part) for part in parts}
         total = next(iter(_sums(connection, None)), CostSum(None))
     journal_count = sum(1 for _ in lake.journal_folder.glob("*.jsonl"))
     possible_usd = None if run_id is None or journal_count else _possible_usd(lake, run_id, total)
     return Spending(run_id, since, total, sums, possible_usd, journal_count)
-
-
-def _refuse_unknown(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> None:
-    if not read_rows(connection, "select run_id from runs where run_id = ?", run_id):
-        raise InputError(f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists")
 
 
 def _sums(connection: duckdb.DuckDBPyConnection, part: Part | None) -> tuple[CostSum, ...]:

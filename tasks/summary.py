@@ -2,15 +2,18 @@
 
 from dataclasses import dataclass
 
+import duckdb
+
 from rubrics.errors import InputError
 from tasks.lake import Lake, connect, connect_up_to_date
-from tasks.requirements import Row, read_rows, unmet_requirements
+from tasks.requirements import Row, read_rows, read_run, unmet_requirements
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """A published run. scores, criteria, costs, feedback: rows of run_scores, criterion_scores, stage_costs and
-    run_feedback; unmet: in words; noise: rows of judge_noise, where verdicts rest on several opinions.
+    run_feedback; unmet: in words; noise: rows of judge_noise, where verdicts rest on several opinions; calibration: see
+    `corrected_rows`, by the ratings that there were when it was read; calibration_fault: why there are none, if so.
     """
 
     run: Row
@@ -22,6 +25,8 @@ class RunSummary:
     has_requirement: bool
     unmet: tuple[str, ...]
     noise: tuple[Row, ...] = ()
+    calibration: tuple[Row, ...] = ()
+    calibration_fault: str | None = None
 
     @property
     def verdict(self) -> str:
@@ -53,19 +58,17 @@ class RunSummary:
             "quality": list(self.quality),
             "feedback": list(self.feedback),
             "noise": list(self.noise),
+            "calibration": list(self.calibration),
+            "calibration_fault": self.calibration_fault,
         }
 
 
 def summarise(lake: Lake, run_id: str) -> RunSummary:
     """Read a published run's summary. Raises `InputError` where there is none of that id."""
     with connect_up_to_date(lake) as connection:
-        found = read_rows(connection, "select * from runs where run_id = ?", run_id)
-        if not found:
-            raise InputError(
-                f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists"
-            )
-        if found[0]["status"] != "published":
-            raise InputError(f"run: {run_id} is {found[0]['status']} ({found[0]['reason']}), expected a published run")
+        run = read_run(connection, lake, run_id)
+        if run["status"] != "published":
+            raise InputError(f"run: {run_id} is {run['status']} ({run['reason']}), expected a published run")
         scores = read_rows(
             connection,
             "select * exclude (run_id) from run_scores where run_id = ? order by mean desc nulls last, model",
@@ -77,7 +80,28 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         feedback = read_rows(connection, _FEEDBACK, run_id)
         noise = read_rows(connection, _NOISE, run_id)
         has_requirement, unmet = unmet_requirements(connection, run_id)
-    return RunSummary(found[0], scores, criteria, costs, quality, feedback, has_requirement, unmet, noise)
+        calibration, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
+    return RunSummary(
+        run, scores, criteria, costs, quality, feedback, has_requirement, unmet, noise, calibration, fault
+    )
+
+
+def _calibrate(
+    connection: duckdb.DuckDBPyConnection, run_id: str, criteria: list[str]
+) -> tuple[tuple[Row, ...], str | None]:
+    """The calibrated means, where people rated what a judge was asked; or why there are none."""
+    try:
+        if not read_rows(connection, _IS_RATED, criteria):
+            return (), None
+        rated = [row["criterion_id"] for row in read_rows(connection, _RATED, run_id, criteria)]
+        if not rated:
+            return (), None
+        from tasks.calibration import corrected_rows
+
+        return corrected_rows(connection, run_id, rated), None
+    # The run is published: what people said of it later is no reason to fail it.
+    except (duckdb.Error, ArithmeticError, ValueError) as error:
+        return (), str(error).splitlines()[0]
 
 
 def latest_run(lake: Lake) -> str:
@@ -120,6 +144,25 @@ order by list_position(['ingest', 'plan', 'score', 'quality', 'aggregate', 'publ
 """
 _FEEDBACK = "select model, checkpoint, feedback from run_feedback where run_id = ? order by mean desc nulls last, model"
 _NOISE = "select * exclude (run_id) from judge_noise where run_id = ? order by criterion_id, model, checkpoint"
+# Of any run's outputs: it reads one table, and nothing more is read where nobody rates.
+_IS_RATED = "select 1 as is_rated from ratings where score is not null and list_contains(?, criterion_id) limit 1"
+_RATED = """
+with judged as (
+    select c.criterion_id
+    from criteria as c inner join runs as r on c.rubric_id = r.rubric_id and c.rubric_version = r.rubric_version
+    where r.run_id = $1 and c.method = 'judge'
+    union
+    select criterion_id from case_criteria where run_id = $1 and method = 'judge'
+)
+
+select distinct criterion_id
+from ratings
+where score is not null
+    and list_contains($2, criterion_id)
+    and criterion_id in (from judged)
+    and output_id in (select output_id from output_scores where run_id = $1)
+order by criterion_id
+"""
 _QUALITY = """
 select stage, count(*) as expectation_count, count(*) filter (not is_met) as unmet_count,
     list(subject || ': ' || expectation order by subject, expectation) filter (not is_met) as unmet

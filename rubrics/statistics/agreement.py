@@ -16,12 +16,13 @@ from rubrics.statistics import correlation
 from rubrics.statistics.agreement_sums import Kinds, LevelSums
 from rubrics.statistics.alpha import METRICS, interval_alpha, krippendorff_alpha
 from rubrics.statistics.bootstrap import LEAST_DEFINED, percentile_interval, resample_counts
-from rubrics.statistics.icc import one_way_correlations, two_way_correlations
+from rubrics.statistics.icc import OneWaySums, TwoWaySums, one_way_correlations, two_way_correlations
 from rubrics.statistics.intervals import DIFFERENCES, LEVEL, SCORES, Interval
 from rubrics.statistics.kappa import cohen_kappa, distance_weights, fleiss_kappa, gwet_ac1
 
 Floats = NDArray[np.float64]
 RESAMPLE_COUNT = 1_000
+SEED = 0
 MOST_LEVELS = 20  # more different values are no levels
 MOST_KINDS = 500  # of units that are resampled; of more a sample stands for all
 
@@ -75,16 +76,14 @@ class Agreement:
 Measured = Mapping[str, Floats]
 
 
-def measure_raters(
-    levels: Floats, scores: Floats, scale: Floats, *, seed: int = 0, resample_count: int = RESAMPLE_COUNT
-) -> Agreement:
+def measure_raters(levels: Floats, scores: Floats, scale: Floats, *, resample_count: int = RESAMPLE_COUNT) -> Agreement:
     """The agreement of raters among themselves; of two of them as that of two sides, so that all is defined.
 
     levels, scores: (rater, unit), in [0, 1], NaN where missing, at the same places. scale: the scores of the levels
     that there are, whether given or not. The interval is of a bootstrap over units.
     """
     if len(levels) == 2:
-        found = measure_sides(levels, scores, scale, seed=seed, resample_count=resample_count)
+        found = measure_sides(levels, scores, scale, resample_count=resample_count)
         unknown = {name: Measure(name, None, None, None, _OF_ONE) for name in ("bias", "spread")}
         return replace(found, measures=tuple(unknown.get(each.statistic, each) for each in found.measures))
     sizes = (~np.isnan(scores)).sum(axis=0)
@@ -92,10 +91,9 @@ def measure_raters(
 
     def measure(kinds: Kinds, weights: Floats) -> Measured:
         found = {} if every is None else _level_statistics(sums_of.level_sums(kinds, every, weights), every)
-        found["alpha_interval"] = interval_alpha(*sums_of.interval_sums(kinds, weights))
-        one_way = one_way_correlations(sums_of.one_way_sums(kinds, weights))
-        two_way = two_way_correlations(sums_of.two_way_sums(kinds, weights))
-        return found | _correlations_within(one_way, two_way)
+        one_way = sums_of.one_way_sums(kinds, weights)
+        observed = sums_of.squared_differences(kinds, weights)
+        return found | _score_statistics(observed, one_way, sums_of.two_way_sums(kinds, weights))
 
     reasons = dict.fromkeys(_LEVELS, _too_many_levels()) if every is None else {}
     reasons |= dict.fromkeys((*_KAPPAS, *_SIDES), f"it is of two raters, found {len(levels)}")
@@ -103,13 +101,11 @@ def measure_raters(
     if (sizes == len(levels)).sum() < 2:
         reasons |= dict.fromkeys(_COMPLETE, "fewer than 2 outputs were rated by every rater")
     kinds = sums_of.count_kinds(levels[:, sizes > 0], scores[:, sizes > 0])
-    measures = _measure(kinds, measure, reasons, seed, resample_count)
+    measures = _measure(kinds, measure, reasons, resample_count)
     return Agreement(int((sizes > 1).sum()), int((sizes * (sizes - 1) // 2).sum()), measures)
 
 
-def measure_sides(
-    levels: Floats, scores: Floats, scale: Floats, *, seed: int = 0, resample_count: int = RESAMPLE_COUNT
-) -> Agreement:
+def measure_sides(levels: Floats, scores: Floats, scale: Floats, *, resample_count: int = RESAMPLE_COUNT) -> Agreement:
     """The agreement of the first rater with the others, who are not held against one another.
 
     Each rating of another one makes a pair with the first one's of the same unit; units are resampled with all their
@@ -130,7 +126,7 @@ def measure_sides(
         return found | _pair_statistics(sums_of.side_pairs(sides, weights))
 
     reasons = dict.fromkeys((*_LEVELS, *_KAPPAS), _too_many_levels()) if every is None else {}
-    measures = _measure(kinds, measure, reasons, seed, resample_count)
+    measures = _measure(kinds, measure, reasons, resample_count)
     return Agreement(int(chosen.sum()), int(pair_counts.sum()), measures)
 
 
@@ -157,11 +153,7 @@ def _too_many_levels() -> str:
 
 
 def _level_statistics(sums: LevelSums, scale: Floats) -> dict[str, Floats]:
-    alphas = {
-        f"alpha_{metric}": krippendorff_alpha(sums.coincidences, scale, metric)
-        for metric in METRICS
-        if metric != "interval"  # of the scores
-    }
+    alphas = {f"alpha_{metric}": krippendorff_alpha(sums.coincidences, scale, metric) for metric in METRICS}
     return alphas | {
         "percent_agreement": sums.agreement,
         "fleiss_kappa": fleiss_kappa(sums.agreement, sums.shares),
@@ -182,21 +174,19 @@ def _pair_statistics(pairs: correlation.Pairs) -> dict[str, Floats]:
         "spread": correlation.spread,
     }
     found = {name: function(pairs) for name, function in functions.items()}
-    found["alpha_interval"] = interval_alpha(observed, one_way.ratings, one_way.total, one_way.squares)
-    return found | _correlations_within(one_way_correlations(one_way), two_way_correlations(two_way))
+    return found | _score_statistics(observed, one_way, two_way)
 
 
-def _correlations_within(one_way: tuple[Floats, ...], two_way: tuple[Floats, ...]) -> dict[str, Floats]:
+def _score_statistics(observed: Floats, one_way: OneWaySums, two_way: TwoWaySums) -> dict[str, Floats]:
+    """What is of scores by any number of raters. observed: (table,), see `interval_alpha`."""
     names = ("icc_1_1", "icc_1_k", *_COMPLETE)
-    return dict(zip(names, (*one_way, *two_way), strict=True))
+    correlations = (*one_way_correlations(one_way), *two_way_correlations(two_way))
+    alpha = interval_alpha(observed, one_way.ratings, one_way.total, one_way.squares)
+    return {"alpha_interval": alpha, **dict(zip(names, correlations, strict=True))}
 
 
 def _measure(
-    kinds: Kinds,
-    measure: Callable[[Kinds, Floats], Measured],
-    reasons: Mapping[str, str],
-    seed: int,
-    resample_count: int,
+    kinds: Kinds, measure: Callable[[Kinds, Floats], Measured], reasons: Mapping[str, str], resample_count: int
 ) -> tuple[Measure, ...]:
     """Each statistic of the sample, and its interval from resamples.
 
@@ -210,18 +200,18 @@ def _measure(
     resampled, shrinkage = kinds, 1.0
     centres: Measured = points
     if kinds.counts.size > MOST_KINDS:
-        resampled = _sampled(kinds, seed)
+        resampled = _sampled(kinds)
         shrinkage = sqrt(resampled.counts.sum() / unit_count)
         centres = measure(resampled, resampled.counts[None].astype(np.float64))
-    weights = resample_counts(resampled.counts, resample_count=resample_count, seed=seed).astype(np.float64)
+    weights = resample_counts(resampled.counts, resample_count=resample_count, seed=SEED).astype(np.float64)
     draws = measure(resampled, weights)
     shifted = {name: points[name] + (draws[name] - centres[name]) * shrinkage for name in draws}
     return tuple(_told(name, points, shifted, shrinkage, reasons) for name in STATISTICS)
 
 
-def _sampled(kinds: Kinds, seed: int) -> Kinds:
+def _sampled(kinds: Kinds) -> Kinds:
     units = np.repeat(np.arange(kinds.counts.size), kinds.counts)
-    drawn = np.random.default_rng(seed).choice(units, MOST_KINDS, replace=False)
+    drawn = np.random.default_rng(SEED).choice(units, MOST_KINDS, replace=False)
     places, counts = np.unique(drawn, return_counts=True)
     return Kinds(kinds.levels[:, places], kinds.scores[:, places], counts)
 

@@ -91,15 +91,14 @@ def two_way_sums(kinds: Kinds, weights: Floats) -> TwoWaySums:
     return TwoWaySums(drawn.sum(axis=1), drawn @ scores.T, drawn @ squares, drawn @ between)
 
 
-def interval_sums(kinds: Kinds, weights: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """The arguments of `interval_alpha`."""
-    sums = one_way_sums(kinds, weights)
+def squared_differences(kinds: Kinds, weights: Floats) -> Floats:
+    """What `interval_alpha` takes for observed, (table,), over the units of two and more ratings."""
     chosen = (~np.isnan(kinds.scores)).sum(axis=0) > 1
     scores = _centred(kinds.scores)[:, chosen]
     sizes = (~np.isnan(scores)).sum(axis=0)
     totals, squares = np.nansum(scores, axis=0), np.nansum(np.square(scores), axis=0)
-    disagreement = 2.0 * (sizes * squares - np.square(totals)) / np.maximum(sizes - 1, 1)
-    return weights[:, chosen] @ disagreement, sums.ratings, sums.total, sums.squares
+    disagreement: Floats = 2.0 * (sizes * squares - np.square(totals)) / np.maximum(sizes - 1, 1)
+    return weights[:, chosen] @ disagreement
 
 
 def _centred(scores: Floats) -> Floats:

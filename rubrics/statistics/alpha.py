@@ -11,7 +11,7 @@ from rubrics.statistics.kappa import ratio
 
 Floats = NDArray[np.float64]
 RELATIVE_TOLERANCE = 1e-12  # of a difference of two sums of squares: by what a float sum can be off
-METRICS = ("nominal", "ordinal", "interval", "ratio")
+METRICS = ("nominal", "ordinal", "ratio")  # of levels; the interval metric is of scores
 
 
 def krippendorff_alpha(coincidences: Floats, scale: Floats, metric: str) -> Floats:
@@ -49,4 +49,5 @@ def _squared_distances(totals: Floats, scale: Floats, metric: str) -> Floats:
     differences = scale[:, None] - scale[None, :]
     if metric == "ratio":
         return np.square(np.nan_to_num(ratio(differences, scale[:, None] + scale[None, :])))[None]
-    return (np.square(differences) if metric == "interval" else (differences != 0).astype(np.float64))[None]
+    is_other: Floats = (differences != 0).astype(np.float64)
+    return is_other[None]

@@ -38,6 +38,15 @@ class Estimate:
     ci_high: float | None
     reason: str | None
 
+    @classmethod
+    def of(cls, value: float | None, interval: Interval) -> "Estimate":
+        """A mean, None where there are no scores, with its interval, NaN where it is unknown."""
+        if value is None:
+            return cls(None, None, None, "found no scores, expected some")
+        if not interval.is_known:
+            return cls(value, None, None, "too few outputs to tell how sure it is")
+        return cls(value, interval.low, interval.high, None)
+
     @property
     def width(self) -> float | None:
         """Of the interval."""
@@ -64,23 +73,29 @@ class Rated:
         return int(self.ratings.size)
 
     @property
+    def has_clusters(self) -> bool:
+        """Whether some case has several outputs."""
+        if self.cases is None or self.unrated_cases is None:
+            return False
+        every = np.concatenate([np.asarray(self.cases), np.asarray(self.unrated_cases)])
+        return bool(np.unique(every).size < every.size)
+
+    @property
     def total(self) -> int:
         """All outputs."""
         return int(self.ratings.size + self.unrated.size)
 
 
-def naive_mean(rated: Rated, level: float = LEVEL) -> Estimate:
+def naive_mean(rated: Rated) -> Estimate:
     """The judge's mean over all outputs, as if it never erred."""
     every = np.concatenate([rated.judged, rated.unrated])
     cases = None
     if rated.cases is not None and rated.unrated_cases is not None:
         cases = np.concatenate([np.asarray(rated.cases), np.asarray(rated.unrated_cases)])
-    return _told(
-        float(every.mean()) if every.size else None, student_t(every, clusters=cases, bounds=SCORES, level=level)
-    )
+    return Estimate.of(float(every.mean()) if every.size else None, student_t(every, clusters=cases, bounds=SCORES))
 
 
-def rated_mean(rated: Rated, levels: Levels | None = None, level: float = LEVEL) -> Estimate:
+def rated_mean(rated: Rated, levels: Levels | None = None) -> Estimate:
     """People's mean over the outputs that they rated, without the judge.
 
     levels: the scores of a criterion's two levels; ratings that are all one of them get Wilson's interval, others t.
@@ -89,49 +104,50 @@ def rated_mean(rated: Rated, levels: Levels | None = None, level: float = LEVEL)
         return Estimate(None, None, None, "found no rated outputs")
     value = float(rated.ratings.mean())
     if levels is None or not np.isin(rated.ratings, levels).all():
-        return _told(value, student_t(rated.ratings, clusters=rated.cases, bounds=SCORES, level=level))
+        return Estimate.of(value, student_t(rated.ratings, clusters=rated.cases, bounds=SCORES))
     low, high = levels
-    rate = rate_interval(rated.ratings == high, clusters=rated.cases, level=level)
-    return _told(value, Interval(low + (high - low) * rate.low, low + (high - low) * rate.high))
+    rate = rate_interval(rated.ratings == high, clusters=rated.cases)
+    return Estimate.of(value, Interval(low + (high - low) * rate.low, low + (high - low) * rate.high))
 
 
 def judge_weight(rated: Rated) -> float:
     """How far PPI++ follows the judge, 0..1: its power-tuned lambda, for a mean.
 
-    The covariance of ratings and scores over (1 + n / N) times the variance of all scores; 0 where too few are rated,
-    where all but one or all are (of cases, where there are some), and where the judge's scores say nothing or the
-    contrary.
+    The covariance of ratings and scores over (1 + n / N) times the variance of all scores, and where a case has several
+    outputs that of its sums, as the outputs of one case say less than as many cases; 0 where too few are rated, where
+    all but one or all are (of cases, where there are some), and where the judge's scores say nothing or the contrary.
     """
     unrated_units = np.arange(rated.unrated.size) if rated.unrated_cases is None else np.unique(rated.unrated_cases)
     if rated.n < LEAST_RATED or unrated_units.size < 2:
         return 0.0
+    if rated.cases is not None and rated.has_clusters and np.unique(rated.cases).size >= 2:
+        return _clustered_weight(rated)
     return _weight(rated.ratings, rated.judged, np.ones(rated.n), rated.unrated)
 
 
-def corrected_mean(rated: Rated, levels: Levels | None = None, level: float = LEVEL) -> Estimate:
+def corrected_mean(rated: Rated, levels: Levels | None = None, weight: float | None = None) -> Estimate:
     """The PPI++ mean: weight x the judge's mean of what is unrated + the mean of rating - weight x score.
 
     The interval is Student's, with the degrees of Welch and Satterthwaite: normal quantiles are too narrow under some
     200 ratings. The residuals' variance has n - 2 below it, as the weight is fitted too. Where a case has rated and
     unrated outputs, what its residuals and its scores share counts as well. levels: the scores of a
     criterion's two levels; the interval then has one more rating, spread over the four cells of rating and score
-    (Perks 1947): errors too rare to have been seen would make it too narrow. Where the judge gets no weight it is
-    `rated_mean`.
+    (Perks 1947): errors too rare to have been seen would make it too narrow. weight: that of `judge_weight`, where it
+    is known already. Where the judge gets no weight it is `rated_mean`.
     """
     if rated.n < LEAST_RATED:
         return Estimate(None, None, None, f"found {rated.n} rated outputs, expected {LEAST_RATED} or more")
-    weight = judge_weight(rated)
+    if weight is None:
+        weight = judge_weight(rated)
     if weight == 0.0:
-        return rated_mean(rated, levels, level)
+        return rated_mean(rated, levels)
     value = weight * rated.unrated.mean() + (rated.ratings - weight * rated.judged).mean()
-    interval = _corrected_interval(rated, levels, level)
-    return _told(float(np.clip(value, SCORES.low, SCORES.high)), interval)
+    interval = _corrected_interval(rated, levels, weight)
+    return Estimate.of(float(np.clip(value, SCORES.low, SCORES.high)), interval)
 
 
-def _corrected_interval(rated: Rated, levels: Levels | None, level: float) -> Interval:
-    from scipy.special import stdtrit
-
-    residuals = measure_mean(rated.ratings - judge_weight(rated) * rated.judged, rated.cases)
+def _corrected_interval(rated: Rated, levels: Levels | None, weight: float) -> Interval:
+    residuals = measure_mean(rated.ratings - weight * rated.judged, rated.cases)
     others = measure_mean(rated.unrated, rated.unrated_cases)
     if residuals.unit_count < LEAST_RATED or others.unit_count < 2 or (residuals.is_constant and levels is None):
         return UNKNOWN
@@ -140,7 +156,8 @@ def _corrected_interval(rated: Rated, levels: Levels | None, level: float) -> In
         ratings = np.append(ratings, np.repeat(levels, 2))
         judged = np.append(judged, np.tile(levels, 2))
         counts = np.append(counts, np.full(4, 1.0 / 4.0))
-    weight, n = _weight(ratings, judged, counts, rated.unrated), counts.sum()
+        weight = weight if rated.has_clusters else _weight(ratings, judged, counts, rated.unrated)
+    n = counts.sum()
     errors = ratings - weight * judged
     centre = float(counts @ errors / n)
     variance = float(counts @ np.square(errors - centre) / (n - 2.0) / n) * _design_effect(residuals)
@@ -153,7 +170,7 @@ def _corrected_interval(rated: Rated, levels: Levels | None, level: float) -> In
     degrees = total**2 / (
         (total - unrated) ** 2 / max(residuals.df - 1.0, 1.0) + unrated**2 / max(1, unrated_count - 1)
     )
-    margin = float(stdtrit(degrees, (1 + level) / 2)) * sqrt(total)
+    margin = _t_quantile(degrees) * sqrt(total)
     centre += weight * others.mean
     return Interval(centre - margin, centre + margin).clipped(SCORES)
 
@@ -175,6 +192,19 @@ def _weight(ratings: Floats, judged: Floats, counts: Floats, unrated: Floats) ->
     return float(np.clip(covariance / ((1.0 + n / unrated.size) * variance), 0.0, 1.0))
 
 
+def _clustered_weight(rated: Rated) -> float:
+    """Lambda of the least cluster-robust variance: that of a + lambda (c - b), by case.
+
+    a, b, c: what a case adds to the mean rating, to the mean score of the rated outputs and to that of the others.
+    """
+    scores = _influences(rated, rated.judged)
+    difference = scores.own - scores.others
+    variance = float(difference @ difference)
+    if sqrt(variance) <= SPREAD_TOLERANCE:
+        return 0.0
+    return float(np.clip(_influences(rated, rated.ratings).own @ difference / variance, 0.0, 1.0))
+
+
 def _design_effect(mean: Mean) -> float:
     """How many times larger the clusters make the variance of a mean; at least 1."""
     plain = mean.sd**2 / mean.n
@@ -183,46 +213,20 @@ def _design_effect(mean: Mean) -> float:
     )
 
 
-def rogan_gladen_mean(rated: Rated, levels: Levels, level: float = LEVEL) -> Estimate:
-    """The mean on a criterion of two levels by the judge's sensitivity and specificity (Rogan and Gladen 1978).
-
-    levels: the two levels' scores, ascending. A rating counts to the nearer level; one half way between, of raters who
-    differ, counts nowhere. The interval is that of Lang and Reiczigel (2014), eqs. 6 to 17, for two error rates
-    estimated from the rated outputs and a share from the others.
-    """
-    low, high = levels
-    middle = (low + high) / 2.0
-    is_told = np.abs(rated.ratings - middle) > SPREAD_TOLERANCE
-    is_high, is_judged_high = rated.ratings[is_told] > middle, rated.judged[is_told] > middle
-    counts = (int(is_high.sum()), int((~is_high).sum()), int(rated.unrated.size))
-    if not all(counts):
-        found = f"{counts[0]} and {counts[1]} outputs rated at the two levels and {counts[2]} unrated"
-        return Estimate(None, None, None, f"found {found}, expected some of each")
-    sensitivity = float(is_judged_high[is_high].mean())
-    specificity = float((~is_judged_high[~is_high]).mean())
-    share = float((rated.unrated > middle).mean())
-    if sensitivity + specificity <= 1.0:
-        return Estimate(None, None, None, "the judge is no better than chance: sensitivity + specificity is 1 or less")
-    value = (share + specificity - 1.0) / (sensitivity + specificity - 1.0)
-    interval = _lang_reiczigel((share, counts[2]), (sensitivity, counts[0]), (specificity, counts[1]), level)
-    ends = Interval(*(low + (high - low) * end for end in (interval.low, interval.high)))
-    return _told(low + (high - low) * float(np.clip(value, 0.0, 1.0)), ends)
-
-
-def ratings_to_halve(rated: Rated, levels: Levels | None = None, level: float = LEVEL) -> tuple[int | None, str | None]:
+def ratings_to_halve(rated: Rated, corrected: Estimate, weight: float) -> tuple[int | None, str | None]:
     """How many more ratings would halve the interval of `corrected_mean`, or None and why.
 
+    corrected, weight: those of `corrected_mean` and `judge_weight`.
     With n of M outputs rated its variance is s^2 ((1 - r^2) / n + r^2 / M), s the ratings' standard deviation, r their
     correlation with the scores: what the unrated outputs can not tell, and what no rating can.
     """
-    estimate = corrected_mean(rated, levels, level)
-    if estimate.width is None:
-        return None, estimate.reason
+    if corrected.width is None:
+        return None, corrected.reason
     variance = rated.ratings.var(ddof=1)
     if sqrt(variance) <= SPREAD_TOLERANCE:
         return None, "the ratings are all equal"
-    explained = 0.0 if judge_weight(rated) == 0.0 else float(np.corrcoef(rated.ratings, rated.judged)[0, 1]) ** 2
-    width_of = _widths(float(variance), explained, rated.total, level)
+    explained = 0.0 if weight == 0.0 else float(np.corrcoef(rated.ratings, rated.judged)[0, 1]) ** 2
+    width_of = _widths(float(variance), explained, rated.total)
     target = width_of(rated.n) / 2.0
     if width_of(rated.total) > target:
         share = width_of(rated.total) / width_of(rated.n)
@@ -247,39 +251,14 @@ def selection_shift(rated: Rated) -> float | None:
     return None if error <= SPREAD_TOLERANCE else (sides[0].mean - sides[1].mean) / error
 
 
-def _widths(variance: float, explained: float, total: int, level: float) -> Callable[[int], float]:
-    from scipy.special import stdtrit
-
+def _widths(variance: float, explained: float, total: int) -> Callable[[int], float]:
     def width_of(n: int) -> float:
-        quantile = float(stdtrit(n - 2.0, (1 + level) / 2))
-        return 2.0 * quantile * sqrt(variance * ((1.0 - explained) / n + explained / total))
+        return 2.0 * _t_quantile(n - 2.0) * sqrt(variance * ((1.0 - explained) / n + explained / total))
 
     return width_of
 
 
-def _lang_reiczigel(
-    share: tuple[float, int], sensitivity: tuple[float, int], specificity: tuple[float, int], level: float
-) -> Interval:
-    """The interval on a prevalence in 0..1. Each argument: a rate and the number of outputs it is of."""
-    from scipy.special import ndtri
+def _t_quantile(degrees: float) -> float:
+    from scipy.special import stdtrit
 
-    z = float(ndtri((1 + level) / 2))
-    p, n = (share[0] * share[1] + z * z / 2.0) / (share[1] + z * z), share[1] + z * z
-    se, sp = ((rate * count + 1.0) / (count + 2.0) for rate, count in (sensitivity, specificity))
-    youden = se + sp - 1.0
-    if youden <= 0.0:
-        return UNKNOWN
-    prevalence = (p + sp - 1.0) / youden
-    se_part, sp_part = se * (1.0 - se) / (sensitivity[1] + 2.0), sp * (1.0 - sp) / (specificity[1] + 2.0)
-    shift = 2.0 * z * z * (prevalence * se_part - (1.0 - prevalence) * sp_part)
-    variance = p * (1.0 - p) / n + prevalence**2 * se_part + (1.0 - prevalence) ** 2 * sp_part
-    margin = z * sqrt(variance) / youden
-    return Interval(prevalence + shift - margin, prevalence + shift + margin).clipped(SCORES)
-
-
-def _told(value: float | None, interval: Interval) -> Estimate:
-    if value is None:
-        return Estimate(None, None, None, "found no scores, expected some")
-    if not interval.is_known:
-        return Estimate(value, None, None, "too few outputs to tell how sure it is")
-    return Estimate(value, interval.low, interval.high, None)
+    return float(stdtrit(degrees, (1 + LEVEL) / 2))

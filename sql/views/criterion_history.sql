@@ -1,9 +1,24 @@
 -- criterion_history: one row per run_id, model, checkpoint, criterion_id of the published runs; the previous mean is of
--- the run that score_history names, and change is known where both runs asked by the same text.
-with published as (
+-- the run that score_history names, and change is known where both runs asked by the same text; of what rows brought
+-- along, where they had one text under the id in both, or the same texts in the same shares.
+with own as (
+    select
+        run_id,
+        criterion_id,
+        case
+            when count(digest) < count(*) then null
+            when min(digest) = max(digest) then min(digest)
+            else (sum(hash(digest)) // count(*))::varchar
+        end as digest,
+    from case_criteria
+    group by run_id, criterion_id
+),
+
+published as (
     select
         history.rubric_id, history.version, history.finished_at, history.rubric_version, history.previous_run_id,
-        history.previous_checkpoint, criteria.digest, scores.*,
+        history.previous_checkpoint, scores.*,
+        case when criteria.criterion_id is null then own.digest else criteria.digest end as digest,
     from criterion_scores as scores
     inner join score_history as history
         on scores.run_id = history.run_id
@@ -13,6 +28,7 @@ with published as (
         on history.rubric_id = criteria.rubric_id
         and history.rubric_version = criteria.rubric_version
         and scores.criterion_id = criteria.criterion_id
+    left join own on scores.run_id = own.run_id and scores.criterion_id = own.criterion_id
 ),
 
 final as (

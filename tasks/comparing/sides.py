@@ -9,7 +9,7 @@ from rubrics.errors import InputError
 from rubrics.model import Criterion, Rubric
 from rubrics.versions import rubric_from_body
 from tasks.lake import Lake
-from tasks.requirements import Row, model_name, read_rows
+from tasks.requirements import Row, model_name, read_rows, read_run
 
 _RUN = """
 select runs.run_id, runs.status, runs.version, runs.rubric_id, runs.rubric_version, runs.rubric_digest, rubrics.body
@@ -56,10 +56,7 @@ Groups = tuple[Row, Row]  # a model and checkpoint of A, and the one of B beside
 
 def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> Side:
     """Read a published run. Raises `InputError` where there is none of that id."""
-    found = read_rows(connection, _RUN, run_id)
-    if not found:
-        raise InputError(f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists")
-    run = dict(found[0])
+    run = read_run(connection, lake, run_id, _RUN)
     if run["status"] != "published":
         raise InputError(f"run: {run_id} is {run['status']}, expected a published run")
     return Side(run, rubric_from_body(run.pop("body")))

@@ -179,6 +179,13 @@ def test_the_judge_alone_is_the_mean_of_the_run(rated):
 
 
 @pytest.mark.server
+def test_the_report_of_a_rated_run_has_the_corrected_mean(rated, tmp_path):
+    (row,) = rated("calibrate", "r", "--json").json["calibration"]
+    assert rated("report", "r", "--out", "page.html").code == 0
+    assert f'<td class="number">{row["corrected"]["value"]:.3f}</td>' in (tmp_path / "page.html").read_text("utf-8")
+
+
+@pytest.mark.server
 def test_outputs_to_rate_next_are_those_that_nobody_rated(rated):
     found = rated("calibrate", "r", "--criterion", "clarity", "--rate-next", "100", "--json").json["rate_next"]
     rated_ids = {row["output_id"] for row in query(rated, "select output_id from ratings")}

@@ -119,6 +119,20 @@ def test_a_criterion_changed_where_its_text_is_the_same(insert, ask):
     assert {row["previous_mean"] for row in rows} == {0.25}
 
 
+def test_what_rows_bring_along_changed_where_it_is_one_text_or_the_same_ones_in_the_same_shares(insert, ask):
+    known = {"one": ("d", "ddd"), "several": ("de", "ed"), "twice": ("de", "eedd")}
+    texts = known | {"more": ("d", "de"), "shares": ("de", "dee"), "other": ("d", "e"), "unknown": ("", "")}
+    insert("runs", run(1), run(2))
+    insert("run_scores", mean(1, 0.1), mean(2, 0.2))
+    for name, of_runs in texts.items():
+        for version, found in enumerate(of_runs, 1):
+            brought = {"run_id": f"r{version}", "criterion_id": name}
+            insert("case_criteria", *(brought | {"digest": digest} for digest in found or [None]))
+    insert("criterion_scores", *(mean(v, 0.25 * v, criterion_id=name) for v in (1, 2) for name in texts))
+    rows = ask("select criterion_id, change from criterion_history where run_id = 'r2'")
+    assert {row["criterion_id"]: row["change"] for row in rows} == dict.fromkeys(texts) | dict.fromkeys(known, 0.25)
+
+
 def test_a_criterion_stands_beside_its_mean_in_the_same_run_before(insert, ask):
     insert("runs", run(1, rubric_version="1.0.0"), run(2, rubric_version="1.0.0"))
     insert("criteria", {"rubric_id": "reply", "rubric_version": "1.0.0", "criterion_id": "tone", "digest": "d"})

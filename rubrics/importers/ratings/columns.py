@@ -166,8 +166,13 @@ def refuse_repeated(names: Iterable[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise Misfit(f"{what}: found {name!r} twice, expected it once")
+            raise Misfit(repeated_words(name, what))
         seen.add(name)
+
+
+def repeated_words(name: str, what: str) -> str:
+    """The fault of a name that comes twice."""
+    return f"{what}: found {name!r} twice, expected it once"
 
 
 def _sample_index(value: Any) -> int | None:

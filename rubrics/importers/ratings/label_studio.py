@@ -7,7 +7,7 @@ Read are choices (one), rating, number and textarea. The output is named in the 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rubrics.importers.ratings.columns import moment, name_text, notes_text, read_slot, refuse_repeated, words_of
+from rubrics.importers.ratings.columns import moment, name_text, notes_text, read_slot, repeated_words, words_of
 from rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet
 from rubrics.importers.ratings.tables import NOTES_ENDINGS
 
@@ -61,7 +61,8 @@ def _notes_and_marks(annotation: Row, naming: Naming, left_out: LeftOut) -> tupl
         if name is None or kind not in TYPES:
             left_out.note(f"results of the type {words_of(kind)}")
         elif naming.is_criterion(name):
-            refuse_repeated([*values, name], "from_name")
+            if name in values:
+                raise Misfit(repeated_words(name, "from_name"))
             values[name] = _value(name, kind, each.get("value"))
         elif kind == "textarea":
             text = notes_text(_textarea(name, each.get("value")))
