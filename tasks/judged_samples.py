@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rubrics.statistics.calibration import Rated, selection_shift
 from tasks.said import add_ratings_of_run
+from tasks.sql_text import CLUSTER
 from tasks.wording import counted
 
 SUSPICIOUS_SHIFT = 3.0  # standard errors
@@ -75,7 +76,7 @@ where r.run_id = $1 and v.method = 'ratings' and c.method = 'judge'
 _NOTHING_SAID = """
 create or replace temp table said_elsewhere (criterion_id varchar, output_id varchar, score double)
 """
-_JUDGED = """
+_JUDGED = f"""
 with said as (
     select criterion_id, output_id, method, score from agreed_verdicts where status = 'scored' and method <> 'ratings'
     union all
@@ -87,12 +88,13 @@ select
     o.model,
     o.checkpoint,
     o.case_id,
+    o.shared,
     o.sample_index,
     v.output_id,
     v.score,
     r.rating,
 from said as v
-inner join (from output_scores where run_id = $1) as o on v.output_id = o.output_id
+inner join (select *, {CLUSTER} as shared from output_scores where run_id = $1) as o on v.output_id = o.output_id
 left join (
     select criterion_id, output_id, avg(score) as rating from latest_ratings group by criterion_id, output_id
 ) as r
@@ -117,7 +119,8 @@ Group = tuple[str, str, str | None]  # criterion, model, checkpoint
 class Judged:
     """Outputs that the judge scored: a row an output and criterion, ordered by criterion, model and checkpoint.
 
-    table: criterion_id, model, checkpoint, case_id, sample_index, output_id, score, rating (null where nobody rated).
+    table: criterion_id, model, checkpoint, case_id, shared (cluster or case), sample_index, output_id, score,
+    rating (null where nobody rated).
     unjudged: how many outputs people score in the judge's place of which it said nothing, where there are some.
     """
 
@@ -188,7 +191,7 @@ def samples_of(connection: duckdb.DuckDBPyConnection, judged: Judged) -> Iterato
 
 def _rated(part: pa.Table) -> Rated:
     ratings, scores = (part.column(name).to_numpy() for name in ("rating", "score"))
-    cases = part.column("case_id").combine_chunks().dictionary_encode().indices.to_numpy()
+    cases = part.column("shared").combine_chunks().dictionary_encode().indices.to_numpy()
     is_rated = ~np.isnan(ratings)
     has_clusters = np.unique(cases).size < cases.size
     return Rated(

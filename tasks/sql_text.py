@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 
+# What an output shares with others, as the macro of sql/macros: a lake keeps no macros.
+CLUSTER = "coalesce('cluster ' || cluster, 'case ' || case_id)"
+
 
 def quoted(text: str) -> str:
     """The inside of a SQL string."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.comparing.sides import Groups, Wanted
+from tasks.sql_text import CLUSTER
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +31,7 @@ counted as (
     select
         * exclude (twin_id, cluster),
         (dense_rank() over (order by case_id, sample_index, twin_id) - 1)::integer as place,
-        min(coalesce('cluster ' || cluster, 'case ' || case_id)) over same_place as bond,
+        min({cluster}) over same_place as bond,
         count(*) filter (side = 'a') over same_place as count_a,
         count(*) filter (side = 'b') over same_place as count_b,
     from twins
@@ -196,7 +197,7 @@ def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Gr
     for side, group in zip("ab", groups, strict=True):
         values |= {f"model_{side}": group["model"], f"checkpoint_{side}": group["checkpoint"]}
     sides = {f"side_{side}": _SIDE.format(side=side) for side in "ab"}
-    connection.execute(_OUTPUTS.format(**sides), values)
+    connection.execute(_OUTPUTS.format(**sides, cluster=CLUSTER), values)
     scores = " union all ".join(part.format(side=side) for part in (_OVERALL, _VERDICTS) for side in "ab")
     connection.execute(_PAIRS.format(scores=scores), runs)
     by_criterion = dict(_read_pairs(connection))
