@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import duckdb
 
 from rubrics.errors import LakeError
+from tasks.lake_errors import COMMIT_DEADLINE_S, is_conflict, opening_fault
 from tasks.lake_extensions import load_extensions
 from tasks.lake_tables import bring_up_to_date, is_up_to_date
 from tasks.sql_text import quoted
@@ -24,21 +24,8 @@ DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
 # A second thread adds half to what a query of a few rows costs; a query of these many bytes is fast with one.
 ONE_THREAD_BYTES = 64 * 2**20
-COMMIT_DEADLINE_S = timedelta(minutes=3).total_seconds()
 # Rows of small tables stay in the catalog: a run would otherwise leave a dozen tiny files.
 INLINED_ROW_LIMIT = 200
-CONNECTION_FAILURE = "connection to server "  # libpq's words where it knew whom to ask
-CONFLICT_WORDS = (
-    "database is locked",
-    "maximum retry count",
-    "Failed to commit DuckLake transaction",
-    "conflict",
-    "could not serialize",
-    "deadlock detected",
-    "duplicate key value",
-    "UNIQUE constraint failed",
-    "already exists",
-)
 
 _DATA_BYTES = "select coalesce(sum(file_size_bytes), 0) from __ducklake_metadata_lake.ducklake_data_file"
 
@@ -187,11 +174,6 @@ def commit(lake: Lake, message: str, body: Body, *, extra: str = "{}", other_byt
             time.sleep(random.uniform(0, min(2.0, 0.05 * 2**attempt)))  # noqa: S311 - jitter, no secret
 
 
-def is_conflict(error: duckdb.Error) -> bool:
-    """Whether another writer came first, so that the same transaction may go through the next time."""
-    return any(word.lower() in str(error).lower() for word in CONFLICT_WORDS)
-
-
 def prepare_lake(lake: Lake) -> None:
     """Make the tables and views that are not there yet, and widen those of an earlier gradebook."""
     try:
@@ -277,24 +259,6 @@ def _attach(connection: duckdb.DuckDBPyConnection, lake: Lake, *, read_only: boo
             if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
                 raise NoLakeThere(lake.name) from None
             if not is_conflict(error) or time.monotonic() > deadline:
-                raise LakeError(_first_sentence(lake, error, at)) from None  # DuckDB's text holds the password
+                raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text holds the password
             time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - jitter, no secret
     connection.execute("use lake")
-
-
-def _first_sentence(lake: Lake, error: duckdb.Error, at: int | None) -> str:
-    if at is not None and any(word in str(error).lower() for word in ("snapshot", "failed to cast value")):
-        return f"--at: found {at}, expected a version of the lake; `gradebook runs` lists them"
-    return f"{lake.name}: the lake can't be opened: {_reason(lake, str(error))}"
-
-
-def _reason(lake: Lake, text: str) -> str:
-    """DuckDB's reason on one line. libpq quotes pieces of a string that it can't read: they may be of a password."""
-    if lake.catalog == "sqlite":
-        return text.splitlines()[0]
-    _, found, told = text.rpartition(CONNECTION_FAILURE)
-    if found:
-        return CONNECTION_FAILURE + told.splitlines()[0]
-    if "Unable to connect" in text:
-        return "its connection string can't be read, or its host is not known"
-    return text.replace(lake.address, "...").splitlines()[0]
