@@ -17,7 +17,7 @@ import duckdb
 from rubrics.errors import LakeError
 from tasks.lake_errors import COMMIT_DEADLINE_S, is_conflict, opening_fault
 from tasks.lake_extensions import load_extensions
-from tasks.lake_tables import bring_up_to_date, is_up_to_date
+from tasks.lake_tables import bring_up_to_date, is_up_to_date, missing_parts
 from tasks.sql_text import quoted
 
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
@@ -26,6 +26,7 @@ EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
 ONE_THREAD_BYTES = 64 * 2**20
 # Rows of small tables stay in the catalog: a run would otherwise leave a dozen tiny files.
 INLINED_ROW_LIMIT = 200
+MOST_SHOWN = 5  # of what an earlier version lacks
 
 _DATA_BYTES = "select coalesce(sum(file_size_bytes), 0) from __ducklake_metadata_lake.ducklake_data_file"
 
@@ -40,11 +41,15 @@ Body = Callable[[duckdb.DuckDBPyConnection, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """Where a lake is. root: the local folder of data files, journals and the runs' working folders."""
+    """Where a lake is. root: the local folder of data files, journals and the runs' working folders.
+
+    at: the version that is read, and nothing written; None: the last one.
+    """
 
     catalog: str  # sqlite | postgres
     address: str  # the SQLite file, or PostgreSQL's connection string
     root: Path
+    at: int | None = None
 
     @property
     def data_path(self) -> Path:
@@ -59,7 +64,8 @@ class Lake:
     @property
     def name(self) -> str:
         """What messages call it: a connection string may hold a password."""
-        return self.address if self.catalog == "sqlite" else "the PostgreSQL catalog"
+        name = self.address if self.catalog == "sqlite" else "the PostgreSQL catalog"
+        return name if self.at is None else f"{name} at version {self.at}"
 
     @property
     def is_there(self) -> bool:
@@ -109,11 +115,12 @@ def find_lake(uri: str, data: str | None = None) -> Lake:
 def connect(
     lake: Lake, *, read_only: bool = False, at: int | None = None, other_bytes: int = 0
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the lake as the default database of a new connection; `at`: as it was at that version.
+    """Open the lake as the default database of a new connection; `at`: as it was at that version, not at `lake.at`.
 
     other_bytes: what the block reads beside the lake: queries of a small lake and little else run on one thread.
-    Raises `LakeError` where there is no lake, or it can't be opened or written.
+    Raises `LakeError` where there is no lake, it can't be opened or written, or the version lacks what the block reads.
     """
+    at = lake.at if at is None else at
     if read_only and not lake.is_there:
         raise NoLakeThere(lake.name)
     if not read_only:
@@ -127,19 +134,36 @@ def connect(
             _attach(connection, lake, read_only=read_only, at=at)
             if other_bytes > ONE_THREAD_BYTES or _is_large(connection):
                 connection.execute("reset threads")
-            yield connection
+            with _refused_if_missing(connection, at):
+                yield connection
         finally:
             connection.close()
+
+
+@contextmanager
+def _refused_if_missing(connection: duckdb.DuckDBPyConnection, at: int | None) -> Iterator[None]:
+    """Say which tables and columns a version of an earlier gradebook lacks, where the block misses one."""
+    try:
+        yield
+    except (duckdb.CatalogException, duckdb.BinderException) as error:
+        missing = missing_parts(connection) if at is not None else []
+        if not missing:
+            raise
+        shown = [*missing[:MOST_SHOWN], *([f"{len(missing) - MOST_SHOWN} more"] if len(missing) > MOST_SHOWN else [])]
+        raise LakeError(
+            f"--at: found version {at}, made before the lake had {', '.join(shown)}; expected a later one; "
+            f"`gradebook sql --at {at}` reads what is there"
+        ) from error
 
 
 @contextmanager
 def connect_up_to_date(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the lake to read; the tables and views of an earlier gradebook are brought up to date first.
 
-    Raises `LakeError` as `connect` does.
+    A lake at a version stays as it was. Raises `LakeError` as `connect` does.
     """
     with connect(lake, read_only=True) as connection:
-        if is_up_to_date(connection):
+        if lake.at is not None or is_up_to_date(connection):
             yield connection
             return
     prepare_lake(lake)

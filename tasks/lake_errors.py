@@ -31,7 +31,7 @@ def is_conflict(error: duckdb.Error) -> bool:
 def opening_fault(lake: "Lake", error: duckdb.Error, at: int | None) -> str:
     """Why a lake can't be opened, at a version where one was wanted, in one sentence without the connection string."""
     if at is not None and any(word in str(error).lower() for word in ("snapshot", "failed to cast value")):
-        return f"--at: found {at}, expected a version of the lake; `gradebook runs` lists them"
+        return f"--at: found {at}, expected a version of the lake; `gradebook versions` lists them"
     return f"{lake.name}: the lake can't be opened: {_reason(lake, str(error))}"
 
 
