@@ -21,6 +21,7 @@ from flows import (
     ratings_commands,
     review_commands,
     rubric_commands,
+    version_commands,
 )
 from flows.options import (
     DEFAULT_LAKE,
@@ -70,6 +71,7 @@ app.command()(power_commands.power)
 app.command()(cost_commands.cost)
 app.command()(agreement_commands.agreement)
 app.command()(agreement_commands.calibrate)
+app.command()(version_commands.versions)
 
 
 class Format(StrEnum):
