@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
+from flows.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
 
 
 class By(StrEnum):
@@ -18,28 +18,31 @@ class By(StrEnum):
 CriterionOption = Annotated[str | None, typer.Option("--criterion", help="this criterion alone, in full")]
 
 
-def agreement(
+def agreement(  # noqa: PLR0913 - each is an option
     run: Annotated[str | None, typer.Argument(help="a run's id; default: the run published last")] = None,
     rubric: Annotated[str | None, typer.Option("--rubric", help="without RUN: the last run of this rubric")] = None,
     criterion: CriterionOption = None,
     by: Annotated[By | None, typer.Option("--by", help="each rater, or each judge, against the others")] = None,
+    at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show how far raters agree, the judge agrees with them, and judges with each other.
 
-    Each figure has its 95% interval, by a bootstrap over outputs. All ratings that the lake holds by now count.
+    Each figure has its 95% interval, by a bootstrap over outputs. All ratings that the lake holds count;
+    with --at, those that it held then.
 
     \b
     gradebook agreement
     gradebook agreement 20261101-020000-a1b2c3 --by rater
     gradebook agreement --rubric support_reply --criterion tone --json
+    gradebook agreement --at 2026-11-01
     """
-    from tasks.lake import find_lake
+    from tasks.lake_versions import find_lake_at
     from tasks.run_agreement import measure_run
 
-    found = measure_run(find_lake(lake, data), run, rubric_id=rubric, criterion_id=criterion)
+    found = measure_run(find_lake_at(lake, data, at), run, rubric_id=rubric, criterion_id=criterion)
     if as_json:
         print_json(found.as_json())
         return
@@ -52,6 +55,7 @@ def calibrate(
     run: Annotated[str, typer.Argument(help="a run's id")],
     criterion: CriterionOption = None,
     rate_next: Annotated[int, typer.Option("--rate-next", help="how many outputs to name that should be rated")] = 0,
+    at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -63,9 +67,9 @@ def calibrate(
     gradebook calibrate 20261101-020000-a1b2c3 --criterion tone --rate-next 20
     """
     from tasks.calibration import calibrate_run
-    from tasks.lake import find_lake
+    from tasks.lake_versions import find_lake_at
 
-    found = calibrate_run(find_lake(lake, data), run, criterion_id=criterion, next_count=rate_next)
+    found = calibrate_run(find_lake_at(lake, data, at), run, criterion_id=criterion, next_count=rate_next)
     if as_json:
         print_json(found.as_json())
         return

@@ -22,6 +22,7 @@ from flows import (
     ratings_commands,
     review_commands,
     rubric_commands,
+    version_commands,
 )
 from flows.options import (
     DEFAULT_LAKE,
@@ -29,6 +30,7 @@ from flows.options import (
     NOT_FINISHED,
     NOT_MET,
     AllowFunctionsOption,
+    AtOption,
     DataOption,
     DeadlineOption,
     FeedbackOption,
@@ -71,6 +73,7 @@ app.command()(power_commands.power)
 app.command()(cost_commands.cost)
 app.command()(agreement_commands.agreement)
 app.command()(agreement_commands.calibrate)
+app.command()(version_commands.versions)
 
 
 class Format(StrEnum):
@@ -157,13 +160,15 @@ def evaluate(  # noqa: PLR0913 - each is an option
 
 
 @app.command()
-def runs(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
+def runs(
+    at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
+) -> None:
     """List the runs of a lake, the newest first."""
     from flows.display import show_rows
-    from tasks.lake import find_lake
+    from tasks.lake_versions import find_lake_at
     from tasks.summary import list_runs
 
-    rows = list_runs(find_lake(lake, data))
+    rows = list_runs(find_lake_at(lake, data, at))
     if as_json:
         print_json({"runs": list(rows)})
     elif rows:
@@ -175,9 +180,9 @@ def runs(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: Json
 @app.command()
 def sql(
     query: Annotated[str, typer.Argument(help="one statement that reads")],
-    at: Annotated[int | None, typer.Option("--at", help="as the tables were at this version")] = None,
     form: Annotated[Format, typer.Option("--format", help="how to write the rows")] = Format.table,
     out: Annotated[Path | None, typer.Option("--out", help="write to this file; default: stdout")] = None,
+    at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
@@ -187,29 +192,31 @@ def sql(
     gradebook sql "select * from run_scores"
     gradebook sql "select criterion_id, avg(mean) from criterion_scores group by all" --format csv
     gradebook sql "from output_scores" --at 12 --format parquet --out scores.parquet
+    gradebook sql "select count(*) from ratings" --at 2026-11-01T09:30
     """
     from flows.tables import write_rows
-    from tasks.lake import find_lake
+    from tasks.lake_versions import find_lake_at
     from tasks.query import run_query
 
     if form is Format.parquet and out is None:
         raise InputError("--out: found none, expected a file for --format parquet")
-    write_rows(run_query(find_lake(lake, data), query, at), form.value, out)
+    write_rows(run_query(find_lake_at(lake, data, at), query), form.value, out)
 
 
 @app.command()
 def report(
     run: Annotated[str | None, typer.Argument(help="a run's id; default: the run published last")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="the file to write; default: RUN.html")] = None,
+    at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
     """Write the page about a run: one HTML file, open it from disk."""
-    from tasks.lake import find_lake
+    from tasks.lake_versions import find_lake_at
     from tasks.report import write_report
     from tasks.summary import latest_run, summarise
 
-    found = find_lake(lake, data)
+    found = find_lake_at(lake, data, at)
     summary = summarise(found, run or latest_run(found))
     try:
         path = write_report(found, summary, out or Path(f"{summary.run_id}.html"))

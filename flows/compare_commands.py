@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
+from flows.options import DEFAULT_LAKE, NOT_MET, AtOption, DataOption, JsonOption, LakeOption, print_json
 from rubrics.errors import InputError
 
 MOST_RESAMPLES = 1_000_000
@@ -25,6 +25,7 @@ def compare(  # noqa: PLR0913 - each is an option
         list[float] | None, typer.Option("--share-at", help="P(score <= this) of both; may be repeated")
     ] = None,
     resamples: Annotated[int, typer.Option("--resamples", help="of the bootstrap intervals; 0: none")] = 10_000,
+    at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -44,7 +45,7 @@ def compare(  # noqa: PLR0913 - each is an option
     """
     from flows.comparing_display import show_comparison
     from tasks.compare import Asked, compare_runs
-    from tasks.lake import find_lake
+    from tasks.lake_versions import find_lake_at
 
     if not 0 <= resamples <= MOST_RESAMPLES:
         raise InputError(f"--resamples: found {resamples:,}, expected 0 to {MOST_RESAMPLES:,}")
@@ -52,7 +53,7 @@ def compare(  # noqa: PLR0913 - each is an option
         if not isfinite(score):
             raise InputError(f"--share-at: found {score:g}, expected a finite number")
     asked = Asked((model_a, model_b), fail_if, resamples, tuple(share_at or ()))
-    found = compare_runs(find_lake(lake, data), run_a, run_b, asked)
+    found = compare_runs(find_lake_at(lake, data, at), run_a, run_b, asked)
     if as_json:
         print_json(found.as_json())
     else:

@@ -1,7 +1,7 @@
 """What people see in a terminal: progress while a run works, tables when it is done. All of it on stderr."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -153,11 +153,12 @@ def usd_range_words(cost_usd: float | None, low_usd: float | None, high_usd: flo
     return f"${cost_usd:,.{digits}f} (${low_usd:,.{digits}f} to ${high_usd:,.{digits}f})"
 
 
-def show_rows(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print rows as a table on stdout."""
+def show_rows(headings: Iterable[str], rows: Iterable[Iterable[object]], bold: Container[int] = ()) -> None:
+    """Print rows as a table on stdout. bold: the numbers of the rows that stand out in a terminal, from 0."""
     table = Table(*(escape(plain(heading)) for heading in headings), box=SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*(escape("" if value is None else plain(value)) for value in row))
+    for index, row in enumerate(rows):
+        cells = (escape("" if value is None else plain(value)) for value in row)
+        table.add_row(*cells, style="bold" if index in bold else None)
     # A pipe has no width: rich would cut every cell at 80 columns.
     Console(file=sys.stdout, width=None if sys.stdout.isatty() else 10_000).print(table)
 

@@ -24,6 +24,10 @@ RecordOption = Annotated[
 DeadlineOption = Annotated[
     str | None, typer.Option("--deadline", help="when batches are given up: a time, or a duration such as 6h")
 ]
+AtOption = Annotated[
+    str | None,
+    typer.Option("--at", help="as it was then: a version, a published run's id, a time (UTC) or the end of a day"),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
 
 

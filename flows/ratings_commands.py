@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, MapOption, print_json
+from flows.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, MapOption, print_json
 
 if TYPE_CHECKING:
     from tasks.rating_import import RatingImport
@@ -90,26 +90,29 @@ def import_file(  # noqa: PLR0913 - each is an option
 
 
 @app.command("list")
-def list_ratings(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
+def list_ratings(
+    at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
+) -> None:
     """Count the ratings of each rater on each criterion."""
-    from tasks.lake import find_lake
+    from tasks.lake_versions import find_lake_at
     from tasks.rating_store import count_ratings
 
-    _show_rows(count_ratings(find_lake(lake, data)), as_json=as_json)
+    _show_rows(count_ratings(find_lake_at(lake, data, at)), as_json=as_json)
 
 
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="an output's id, or a case's")],
+    at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the ratings of an output, or of a case's outputs."""
-    from tasks.lake import find_lake
+    from tasks.lake_versions import find_lake_at
     from tasks.rating_store import find_ratings
 
-    _show_rows(find_ratings(find_lake(lake, data), name), as_json=as_json)
+    _show_rows(find_ratings(find_lake_at(lake, data, at), name), as_json=as_json)
 
 
 def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -10,35 +10,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import duckdb
 
 from rubrics.errors import LakeError
+from tasks.lake_errors import COMMIT_DEADLINE_S, is_conflict, opening_fault
 from tasks.lake_extensions import load_extensions
-from tasks.lake_tables import bring_up_to_date, is_up_to_date
+from tasks.lake_tables import bring_up_to_date, is_up_to_date, missing_parts
 from tasks.sql_text import quoted
 
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
 # A second thread adds half to what a query of a few rows costs; a query of these many bytes is fast with one.
 ONE_THREAD_BYTES = 64 * 2**20
-COMMIT_DEADLINE_S = timedelta(minutes=3).total_seconds()
 # Rows of small tables stay in the catalog: a run would otherwise leave a dozen tiny files.
 INLINED_ROW_LIMIT = 200
-CONNECTION_FAILURE = "connection to server "  # libpq's words where it knew whom to ask
-CONFLICT_WORDS = (
-    "database is locked",
-    "maximum retry count",
-    "Failed to commit DuckLake transaction",
-    "conflict",
-    "could not serialize",
-    "deadlock detected",
-    "duplicate key value",
-    "UNIQUE constraint failed",
-    "already exists",
-)
+MOST_SHOWN = 5  # of what an earlier version lacks
 
 _DATA_BYTES = "select coalesce(sum(file_size_bytes), 0) from __ducklake_metadata_lake.ducklake_data_file"
 
@@ -53,11 +41,15 @@ Body = Callable[[duckdb.DuckDBPyConnection, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """Where a lake is. root: the local folder of data files, journals and the runs' working folders."""
+    """Where a lake is. root: the local folder of data files, journals and the runs' working folders.
+
+    at: the version that is read, and nothing written; None: the last one.
+    """
 
     catalog: str  # sqlite | postgres
     address: str  # the SQLite file, or PostgreSQL's connection string
     root: Path
+    at: int | None = None
 
     @property
     def data_path(self) -> Path:
@@ -72,7 +64,8 @@ class Lake:
     @property
     def name(self) -> str:
         """What messages call it: a connection string may hold a password."""
-        return self.address if self.catalog == "sqlite" else "the PostgreSQL catalog"
+        name = self.address if self.catalog == "sqlite" else "the PostgreSQL catalog"
+        return name if self.at is None else f"{name} at version {self.at}"
 
     @property
     def is_there(self) -> bool:
@@ -122,11 +115,12 @@ def find_lake(uri: str, data: str | None = None) -> Lake:
 def connect(
     lake: Lake, *, read_only: bool = False, at: int | None = None, other_bytes: int = 0
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the lake as the default database of a new connection; `at`: as it was at that version.
+    """Open the lake as the default database of a new connection; `at`: as it was at that version, not at `lake.at`.
 
     other_bytes: what the block reads beside the lake: queries of a small lake and little else run on one thread.
-    Raises `LakeError` where there is no lake, or it can't be opened or written.
+    Raises `LakeError` where there is no lake, it can't be opened or written, or the version lacks what the block reads.
     """
+    at = lake.at if at is None else at
     if read_only and not lake.is_there:
         raise NoLakeThere(lake.name)
     if not read_only:
@@ -140,19 +134,36 @@ def connect(
             _attach(connection, lake, read_only=read_only, at=at)
             if other_bytes > ONE_THREAD_BYTES or _is_large(connection):
                 connection.execute("reset threads")
-            yield connection
+            with _refused_if_missing(connection, at):
+                yield connection
         finally:
             connection.close()
+
+
+@contextmanager
+def _refused_if_missing(connection: duckdb.DuckDBPyConnection, at: int | None) -> Iterator[None]:
+    """Say which tables and columns a version of an earlier gradebook lacks, where the block misses one."""
+    try:
+        yield
+    except (duckdb.CatalogException, duckdb.BinderException) as error:
+        missing = missing_parts(connection) if at is not None else []
+        if not missing:
+            raise
+        shown = [*missing[:MOST_SHOWN], *([f"{len(missing) - MOST_SHOWN} more"] if len(missing) > MOST_SHOWN else [])]
+        raise LakeError(
+            f"--at: found version {at}, made before the lake had {', '.join(shown)}; expected a later one; "
+            f"`gradebook sql --at {at}` reads what is there"
+        ) from error
 
 
 @contextmanager
 def connect_up_to_date(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the lake to read; the tables and views of an earlier gradebook are brought up to date first.
 
-    Raises `LakeError` as `connect` does.
+    A lake at a version stays as it was. Raises `LakeError` as `connect` does.
     """
     with connect(lake, read_only=True) as connection:
-        if is_up_to_date(connection):
+        if lake.at is not None or is_up_to_date(connection):
             yield connection
             return
     prepare_lake(lake)
@@ -185,11 +196,6 @@ def commit(lake: Lake, message: str, body: Body, *, extra: str = "{}", other_byt
                 raise
             attempt += 1
             time.sleep(random.uniform(0, min(2.0, 0.05 * 2**attempt)))  # noqa: S311 - jitter, no secret
-
-
-def is_conflict(error: duckdb.Error) -> bool:
-    """Whether another writer came first, so that the same transaction may go through the next time."""
-    return any(word.lower() in str(error).lower() for word in CONFLICT_WORDS)
 
 
 def prepare_lake(lake: Lake) -> None:
@@ -277,24 +283,6 @@ def _attach(connection: duckdb.DuckDBPyConnection, lake: Lake, *, read_only: boo
             if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
                 raise NoLakeThere(lake.name) from None
             if not is_conflict(error) or time.monotonic() > deadline:
-                raise LakeError(_first_sentence(lake, error, at)) from None  # DuckDB's text holds the password
+                raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text holds the password
             time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - jitter, no secret
     connection.execute("use lake")
-
-
-def _first_sentence(lake: Lake, error: duckdb.Error, at: int | None) -> str:
-    if at is not None and any(word in str(error).lower() for word in ("snapshot", "failed to cast value")):
-        return f"--at: found {at}, expected a version of the lake; `gradebook runs` lists them"
-    return f"{lake.name}: the lake can't be opened: {_reason(lake, str(error))}"
-
-
-def _reason(lake: Lake, text: str) -> str:
-    """DuckDB's reason on one line. libpq quotes pieces of a string that it can't read: they may be of a password."""
-    if lake.catalog == "sqlite":
-        return text.splitlines()[0]
-    _, found, told = text.rpartition(CONNECTION_FAILURE)
-    if found:
-        return CONNECTION_FAILURE + told.splitlines()[0]
-    if "Unable to connect" in text:
-        return "its connection string can't be read, or its host is not known"
-    return text.replace(lake.address, "...").splitlines()[0]

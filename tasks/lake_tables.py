@@ -78,6 +78,19 @@ def is_up_to_date(connection: duckdb.DuckDBPyConnection) -> bool:
     return all(column in found for column in columns) and views.items() <= _views(connection, "lake").items()
 
 
+def missing_parts(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """The tables and views that are not there, and the columns, as `table.column`, that a table lacks."""
+    columns, views = _wanted()
+    found = _columns(connection, "lake")
+    tables = {table for table, _ in found}
+    names = [
+        f"{table}.{column}" if table in tables else table
+        for table, column in columns
+        if table not in views and (table, column) not in found
+    ]
+    return list(dict.fromkeys([*names, *sorted(views.keys() - _views(connection, "lake").keys())]))
+
+
 def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
     """Make what is missing, within the transaction at hand; nothing is ever taken away.
 

@@ -36,13 +36,13 @@ DATABASE_LISTS = {"duckdb_databases", "pragma_database_list"}  # they show the w
 CATALOG_PREFIX = "__ducklake_metadata"  # DuckLake's own name for the SQLite or PostgreSQL database behind the lake
 
 
-def run_query(lake: Lake, query: str, at: int | None = None) -> pa.Table:
-    """Run one reading statement over the lake, as it was at version `at` where one is given.
+def run_query(lake: Lake, query: str) -> pa.Table:
+    """Run one reading statement over the lake.
 
     Raises `QueryError` for anything that is not one `select` (or `from`, `show`, `describe`, `explain`) over the lake's
     tables, and for whatever DuckDB finds wrong with it.
     """
-    with connect(lake, read_only=True, at=at) as connection:
+    with connect(lake, read_only=True) as connection:
         _lock(connection, lake)
         statement = _only_statement(connection, query)
         _refuse_other_sources(connection, statement)

@@ -13,7 +13,7 @@ import duckdb
 from tasks.judging.claim_store import CLAIMS_NAME, ClaimStore
 from tasks.judging.journal import Journal, JournalTail, is_journal_held
 from tasks.judging.retries import RATE_LIMIT_PATIENCE_S
-from tasks.lake import COMMIT_DEADLINE_S, is_conflict
+from tasks.lake_errors import COMMIT_DEADLINE_S, is_conflict
 from tasks.progress import reporter
 
 LOOK_EVERY_S = 0.3

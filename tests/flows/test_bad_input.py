@@ -435,7 +435,7 @@ BAD_QUERIES = {
     "a write": (("delete from runs",), "found a statement of type DELETE, expected one that only reads"),
     "a file": (("from read_text('/etc/passwd')",), "read_text"),
     "a version to come": (("from runs", "--at", "99999"), "--at: found 99999, expected a version of the lake"),
-    "a negative version": (("from runs", "--at", "-1"), "--at: found -1, expected a version of the lake"),
+    "a negative version": (("from runs", "--at", "-1"), "--at: found '-1', expected a version"),
     "Parquet on stdout": (("from runs", "--format", "parquet"), "--out: found none, expected a file"),
     "no name": (("from runs", "--out", ""), "--out: found '.', expected the name of a file"),
     "a folder": (("from runs", "--out", "folder"), "--out: can't write folder: Is a directory"),

@@ -4,6 +4,7 @@ import multiprocessing
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -162,4 +163,4 @@ def test_sql_that_reads_is_answered(lake, query):
 
 def test_a_version_that_is_not_there_is_named(lake):
     with pytest.raises(LakeError, match="--at: found 999"):
-        run_query(lake, "from runs", at=999)
+        run_query(replace(lake, at=999), "from runs")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from samples import write_outputs, write_rubric
 
 from rubrics.errors import LakeError, QueryError
 from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from tasks.lake_log import list_versions
+from tasks.lake_versions import find_version
 from tasks.query import run_query
 
 pytestmark = pytest.mark.postgres
@@ -236,3 +239,20 @@ def test_reading_shows_no_connection_string(lake):
         run_query(lake, query).to_pylist() for query in ("show databases", "show all tables", "from duckdb_tables()")
     ]
     assert lake.address not in str(shown)
+
+
+# -------- earlier versions
+def test_versions_are_listed_and_found_by_their_time(lake: Lake):
+    made = [add_run(lake, run_id) for run_id in ("a", "b")]
+    listed = list_versions(lake, 2).versions
+    assert [each.version for each in listed] == made[::-1]
+    assert [each.row_counts for each in listed] == [{"runs": 1}] * 2
+    assert [find_version(lake, each.made_at.isoformat()) for each in listed] == made[::-1]
+
+
+def test_a_version_that_is_not_there_is_named_without_the_connection(lake: Lake):
+    with (
+        pytest.raises(LakeError, match="--at: found 999, expected a version of the lake"),
+        connect(replace(lake, at=999), read_only=True),
+    ):
+        pass
