@@ -19,6 +19,7 @@ from flows import (
     ledger_commands,
     power_commands,
     ratings_commands,
+    rebuild_commands,
     review_commands,
     rubric_commands,
 )
@@ -66,6 +67,8 @@ app.add_typer(rubric_commands.app, name="rubric")
 app.command()(review_commands.review)
 app.command()(compare_commands.compare)
 app.command()(power_commands.power)
+app.command()(rebuild_commands.rebuild)
+app.command()(rebuild_commands.rescore)
 app.command()(cost_commands.cost)
 app.command()(agreement_commands.agreement)
 app.command()(agreement_commands.calibrate)
