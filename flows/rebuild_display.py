@@ -23,11 +23,11 @@ def show_rebuilt(rebuilt: Rebuilt) -> None:
     people.print(table)
     for check in rebuilt.checks:
         for difference in check.differences:
-            people.print(f"[red]{check.mart}[/] {escape(_sentence(difference))}")
+            people.print(f"[red]{check.mart}[/] {escape(_sentence(difference))}", soft_wrap=True)
     if rebuilt.made_by != rebuilt.code_version and not rebuilt.is_equal:
         people.print(f"gradebook {rebuilt.made_by} published the run, this is {rebuilt.code_version}")
     for file in rebuilt.files:
-        people.print(f"wrote {escape(str(file))}")
+        people.print(f"wrote {escape(str(file))}", soft_wrap=True)
 
 
 def _words(check: MartCheck, rebuilt: Rebuilt) -> str:
