@@ -1,5 +1,6 @@
 """`gradebook rebuild` and `gradebook rescore` over runs with everything that bears on their tables of scores."""
 
+import asyncio
 import json
 import math
 import os
@@ -211,6 +212,13 @@ def test_the_same_command_again_is_a_new_run_unless_it_names_one(copied, gradebo
     named = rescore(gradebook, copied, copied / "heavier.yaml", "--run-id", first["run_id"]).json
     assert first["run_id"] != second["run_id"]
     assert named["version"] == first["version"] < second["version"]
+
+
+def test_the_flow_publishes_what_the_command_does(copied, prefect_server):
+    from flows.rescore_run import rescore_run
+
+    summary = asyncio.run(rescore_run("panel", str(copied / "heavier.yaml"), lake=lake_of(copied)))
+    assert (summary.run["status"], summary.run["trigger"], summary.is_met) == ("published", "rescore", True)
 
 
 OTHER = LIKED.replace("score: 0}", "score: 0.1}") + LIKED.replace("liked", "loved")
