@@ -20,6 +20,7 @@ from flows import (
     noise_commands,
     power_commands,
     ratings_commands,
+    rebuild_commands,
     review_commands,
     rubric_commands,
     version_commands,
@@ -70,6 +71,8 @@ app.command()(review_commands.review)
 app.command()(compare_commands.compare)
 app.command()(noise_commands.noise)
 app.command()(power_commands.power)
+app.command()(rebuild_commands.rebuild)
+app.command()(rebuild_commands.rescore)
 app.command()(cost_commands.cost)
 app.command()(agreement_commands.agreement)
 app.command()(agreement_commands.calibrate)

@@ -135,6 +135,11 @@ def run_sql_checks(connection: duckdb.DuckDBPyConnection) -> list[CheckFinding]:
     return [_run_check(connection, check) for check in _checks()]
 
 
+def mart_names() -> tuple[str, ...]:
+    """Names of the marts, in the order they are built. Raises `UnknownRelation`."""
+    return tuple(model.name for model in _ordered_models() if model.layer == "marts")
+
+
 def model_order() -> tuple[str, ...]:
     """Names of all models, each after those it reads. Raises `UnknownRelation`."""
     return tuple(model.name for model in _ordered_models())

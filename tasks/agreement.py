@@ -51,7 +51,10 @@ select criterion_id from (
 where $1 is null or criterion_id = $1
 group by criterion_id having count(*) >= ? order by criterion_id
 """
-_OF_CRITERION = "select output_id, side, who, level_score, score from said where criterion_id = ?"
+# In an order: the bootstrap draws outputs by their place, and the same run has to come to the same intervals.
+_OF_CRITERION = """
+select output_id, side, who, level_score, score from said where criterion_id = ? order by output_id, side, who
+"""
 
 
 @dataclass(frozen=True, slots=True)

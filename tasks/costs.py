@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from tasks.aggregate import build_marts
 from tasks.criteria import add_criteria_sources
-from tasks.lake import connect
+from tasks.lake import Lake, connect
 from tasks.runs import Run
 from tasks.timings import read_timings
 
@@ -13,17 +13,17 @@ from tasks.timings import read_timings
 def add_cost_sources(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
     """Make the sources of the mart `stage_costs`: the run's timings and the judgments it paid for."""
     connection.register("source_timings", read_timings(run.folder))
-    connection.register("source_judgments", _paid_judgments(run))
+    connection.register("source_judgments", paid_judgments(run.lake, run.run_id))
 
 
-def _paid_judgments(run: Run) -> pa.Table:
-    """What the marts read of the judgments that the run paid for: no texts."""
+def paid_judgments(lake: Lake, run_id: str) -> pa.Table:
+    """What the marts read of the judgments that a run paid for: no texts."""
     query = (
         "select output_id, criterion_id, prompt_tokens, cached_tokens, completion_tokens, cost_usd, attempts "
         "from judgments where run_id = ?"
     )
-    with connect(run.lake, read_only=True) as lake:
-        return lake.execute(query, [run.run_id]).to_arrow_table()
+    with connect(lake, read_only=True) as connection:
+        return connection.execute(query, [run_id]).to_arrow_table()
 
 
 def run_costs(run: Run) -> pa.Table:

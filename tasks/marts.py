@@ -29,7 +29,7 @@ def aggregate_run(run: Run, shards: tuple[str, ...]) -> tuple[str, ...]:
         with connect_marts(database, MEMORY_LIMIT) as connection:
             add_score_sources(connection, folder, run.rubric, shards)
             add_cost_sources(connection, run)
-            _add_opinions(connection, folder)
+            add_opinions(connection, folder)
             add_agreement_source(connection, run.lake, folder, run.rubric)
             marts = build_marts(connection)
             findings = [_finding(folder.run_id, finding) for finding in run_sql_checks(connection)]
@@ -52,8 +52,8 @@ def add_score_sources(
     add_criteria_sources(connection, folder, rubric)
 
 
-def _add_opinions(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:
-    """What verdicts rest on, where the run has several opinions of each."""
+def add_opinions(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:
+    """Make the source of what verdicts rest on; empty where the run has one opinion of each."""
     files = [str(file) for file in folder.opinion_files()]
     if files:
         _view(connection, "source_opinions", files)

@@ -150,5 +150,10 @@ def _refuse_bad_values(request: EvaluationRequest) -> None:
         raise InputError(f"--max-bad-rate: found {request.max_bad_rate:g}, expected a share of 0 to 1")
     if request.budget_usd is not None and not 0 <= request.budget_usd < float("inf"):
         raise InputError(f"--budget-usd: found {request.budget_usd:g}, expected dollars, 0 or more")
-    if request.run_id is not None and not RUN_ID.fullmatch(request.run_id):
-        raise InputError(f"--run-id: found {request.run_id!r}, expected up to 80 letters, digits, - and _")
+    refuse_bad_run_id(request.run_id)
+
+
+def refuse_bad_run_id(run_id: str | None) -> None:
+    """Raise `InputError` where a run's name could not be a folder's; None: it is not named."""
+    if run_id is not None and not RUN_ID.fullmatch(run_id):
+        raise InputError(f"--run-id: found {run_id!r}, expected up to 80 letters, digits, - and _")

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -44,6 +44,7 @@ class Run:
     functions: FunctionSettings
     dataset_digest: str
     created_at: datetime
+    taken_over: Mapping[str, object] = field(default_factory=dict)  # columns of its row that are another run's
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -147,6 +148,7 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "output_count": None,
         "version": None,
         "cost_usd": None,
+        **run.taken_over,
     }
 
 

@@ -1,0 +1,65 @@
+"""Which rubrics an old run's verdicts can be held to."""
+
+from typing import Any
+
+import pytest
+
+from rubrics.errors import InputError
+from rubrics.model import Rubric
+from tasks.kept_runs import KeptRun
+from tasks.rescore import refuse_other_questions
+
+TONE: dict[str, Any] = {
+    "id": "tone",
+    "description": "Is it warm?",
+    "method": {"type": "judge"},
+    "levels": [{"id": "bad", "score": 0}, {"id": "good", "score": 1}],
+}
+SHAPE: dict[str, Any] = {"id": "shape", "description": "Is it one?", "method": {"type": "schema", "schema": {}}}
+
+
+def rubric_of(*criteria: dict[str, Any], version: str = "1.0.0", **keys: Any) -> Rubric:
+    return Rubric.model_validate({"id": "reply", "version": version, "criteria": list(criteria)} | keys)
+
+
+OLD = KeptRun({"run_id": "old"}, rubric_of(TONE, SHAPE))
+HELD = {"tone": 3, "shape": 3}
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        TONE | {"weight": 9},
+        TONE | {"gate": True},
+        TONE | {"threshold": 0.5, "name": "Tone", "rationale": "It counts.", "metadata": {"a": 1}},
+        TONE | {"levels": TONE["levels"][::-1]},  # worst first, however they are written
+    ],
+)
+def test_what_weighs_otherwise_and_asks_the_same_is_taken(criterion):
+    refuse_other_questions(OLD, rubric_of(criterion, version="2.0.0"), HELD)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "words"),
+    [
+        (TONE | {"description": "Is it cold?"}, "tone: another description"),
+        (TONE | {"method": {"type": "judge", "guidance": "Think."}}, "tone: another method"),
+        (TONE | {"levels": [*TONE["levels"], {"id": "fair", "score": 0.5}]}, "tone: another scale of levels"),
+        (TONE | {"description": "No.", "method": {"type": "ratings"}}, "tone: another description and method"),
+        (TONE | {"id": "warmth"}, "warmth: not in reply 1.0.0"),
+    ],
+)
+def test_what_asks_otherwise_is_refused_by_name(criterion, words):
+    with pytest.raises(InputError, match=words):
+        refuse_other_questions(OLD, rubric_of(criterion, version="2.0.0"), HELD)
+
+
+def test_a_schema_counts_with_those_that_it_may_refer_to():
+    new = rubric_of(SHAPE, version="2.0.0", schemas={"town": {"type": "string"}})
+    with pytest.raises(InputError, match="shape: another set of schemas"):
+        refuse_other_questions(OLD, new, HELD)
+
+
+def test_each_of_several_faults_is_named():
+    with pytest.raises(InputError, match="tone: no verdicts; warmth: not in reply"):
+        refuse_other_questions(OLD, rubric_of(TONE, TONE | {"id": "warmth"}), {})
