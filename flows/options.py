@@ -24,6 +24,12 @@ RecordOption = Annotated[
 DeadlineOption = Annotated[
     str | None, typer.Option("--deadline", help="when batches are given up: a time, or a duration such as 6h")
 ]
+BaselineOption = Annotated[
+    str | None, typer.Option("--baseline", help="compare with this run, or latest: the last one of the rubric")
+]
+FailIfOption = Annotated[
+    str | None, typer.Option("--fail-if", help="exit with 1 where this holds: 'mean_diff < -0.01 and p < 0.05'")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
 
 

@@ -1,16 +1,24 @@
 """What came out of a published run, read back from the lake: the same numbers that SQL gives."""
 
+import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import duckdb
 
 from rubrics.errors import InputError
 from tasks.lake import Lake, connect, connect_up_to_date
 from tasks.requirements import Row, read_rows, unmet_requirements
 
+if TYPE_CHECKING:
+    from tasks.run_comparisons import RunComparison
+
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """A published run. scores, criteria, costs, feedback: rows of run_scores, criterion_scores, stage_costs and
-    run_feedback; unmet: in words; noise: rows of judge_noise, where verdicts rest on several opinions.
+    run_feedback; unmet: in words; noise: rows of judge_noise, where verdicts rest on several opinions. comparison: with
+    its baseline, where it has one.
     """
 
     run: Row
@@ -22,6 +30,7 @@ class RunSummary:
     has_requirement: bool
     unmet: tuple[str, ...]
     noise: tuple[Row, ...] = ()
+    comparison: "RunComparison | None" = None
 
     @property
     def verdict(self) -> str:
@@ -53,6 +62,7 @@ class RunSummary:
             "quality": list(self.quality),
             "feedback": list(self.feedback),
             "noise": list(self.noise),
+            "comparison": None if self.comparison is None else self.comparison.as_json(),
         }
 
 
@@ -77,7 +87,21 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         feedback = read_rows(connection, _FEEDBACK, run_id)
         noise = read_rows(connection, _NOISE, run_id)
         has_requirement, unmet = unmet_requirements(connection, run_id)
-    return RunSummary(found[0], scores, criteria, costs, quality, feedback, has_requirement, unmet, noise)
+        comparison = _comparison(connection, lake, found[0])
+    if comparison is not None and comparison.gate is not None:
+        has_requirement, unmet = True, (*unmet, *comparison.unmet)
+    return RunSummary(found[0], scores, criteria, costs, quality, feedback, has_requirement, unmet, noise, comparison)
+
+
+def _comparison(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> "RunComparison | None":
+    settings = json.loads(run["settings"] or "{}")
+    baseline = settings.get("baseline_run_id")
+    if baseline is None:
+        return None
+    # Here, for every command that prints a table loads this module, and few of them a comparison.
+    from tasks.run_comparisons import read_run_comparison
+
+    return read_run_comparison(connection, lake, run["run_id"], baseline, settings.get("fail_if"))
 
 
 def latest_run(lake: Lake) -> str:

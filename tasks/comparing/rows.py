@@ -1,6 +1,6 @@
 """The rows of a comparison: the overall score, each criterion and each category, with all their figures."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -61,6 +61,11 @@ class ComparedRow:
         return (self.figures.mean_diff or 0.0) < 0 and p is not None and p <= SIGNIFICANT
 
     @property
+    def is_compared(self) -> bool:
+        """Whether any output of one side stands beside one of the other."""
+        return self.figures.n + self.counts.unscored_count > 0
+
+    @property
     def name(self) -> str:
         """What people call it."""
         return {OVERALL: "overall", CRITERION: self.scope_id, CATEGORY: f"category {self.scope_id}"}[self.scope]
@@ -119,6 +124,15 @@ class RowMaker:
                 figures = _measure(pairs, bounds, self.resample_count)
                 rows.append(ComparedRow(self.model_a, self.model_b, CATEGORY, category, None, pairs.counts, figures))
         return _adjusted(rows)
+
+
+def worst_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
+    """Regressions first, then by difference; the overall score above all."""
+    return sorted(rows, key=lambda row: (row.scope != OVERALL, not row.is_regression, _difference(row)))
+
+
+def _difference(row: ComparedRow) -> float:
+    return float("inf") if row.figures.mean_diff is None else row.figures.mean_diff
 
 
 def _measure(pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFigures:

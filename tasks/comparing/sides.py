@@ -54,14 +54,15 @@ class Side:
 Groups = tuple[Row, Row]  # a model and checkpoint of A, and the one of B beside it
 
 
-def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> Side:
-    """Read a published run. Raises `InputError` where there is none of that id."""
+def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, option: str = "run") -> Side:
+    """Read a published run. option: what named it. Raises `InputError` where there is none of that id."""
     found = read_rows(connection, _RUN, run_id)
     if not found:
-        raise InputError(f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists")
+        expected = "expected one of those that `gradebook runs` lists"
+        raise InputError(f"{option}: found no {run_id!r} in {lake.name}, {expected}")
     run = dict(found[0])
     if run["status"] != "published":
-        raise InputError(f"run: {run_id} is {run['status']}, expected a published run")
+        raise InputError(f"{option}: {run_id} is {run['status']}, expected a published run")
     return Side(run, rubric_from_body(run.pop("body")))
 
 
@@ -135,6 +136,11 @@ def same_criteria(old: Rubric, new: Rubric) -> tuple[list[str], list[str]]:
     others += [f"{name}: only in {new.id} {new.version}" for name in news if name not in olds]
     others += [f"{name}: only in {old.id} {old.version}" for name in olds if name not in news]
     return same, others
+
+
+def is_one_version(a: Side, b: Side) -> bool:
+    """Whether both runs used one rubric, so that their overall scores can be compared."""
+    return bool(a.run["rubric_digest"] == b.run["rubric_digest"] and a.rubric.id == b.rubric.id)
 
 
 def describe_difference(a: Side, b: Side, compared_count: int) -> str:
