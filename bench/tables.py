@@ -101,6 +101,7 @@ def make_marts(folder: Path, memory: str, criterion_count: int) -> None:
     from rubrics.opinions import OPINION_SCHEMA
     from tasks.aggregate import build_marts, connect_marts
     from tasks.agreement import AGREEMENT_SCHEMA
+    from tasks.comparing.table import RUN_COMPARISON_SCHEMA
     from tasks.timings import TIMING_SCHEMA
     from tasks.workspace import RunFolder
 
@@ -111,6 +112,7 @@ def make_marts(folder: Path, memory: str, criterion_count: int) -> None:
         add_criteria_sources(connection, RunFolder(folder / "run"), make_rubric(criterion_count))
         connection.execute(NO_JUDGMENTS)
         empty = {"opinions": OPINION_SCHEMA, "agreement": AGREEMENT_SCHEMA, "timings": TIMING_SCHEMA}
+        empty["run_comparisons"] = RUN_COMPARISON_SCHEMA
         for name, schema in empty.items():
             connection.register(f"source_{name}", schema.empty_table())
         marts = build_marts(connection)

@@ -32,8 +32,10 @@ from flows.options import (
     NOT_MET,
     AllowFunctionsOption,
     AtOption,
+    BaselineOption,
     DataOption,
     DeadlineOption,
+    FailIfOption,
     FeedbackOption,
     JsonOption,
     LakeOption,
@@ -45,6 +47,7 @@ from rubrics.errors import GradebookError, InputError
 
 if TYPE_CHECKING:
     from tasks.request import EvaluationRequest
+    from tasks.summary import RunSummary
 
 INTERRUPTED = 130  # what typer makes of Ctrl-C, without a word
 DEMO_LAKE = "sqlite:demo-lake/catalog.sqlite"
@@ -120,6 +123,8 @@ def evaluate(  # noqa: PLR0913 - each is an option
     feedback: FeedbackOption = None,
     record: RecordOption = None,
     deadline: DeadlineOption = None,
+    baseline: BaselineOption = None,
+    fail_if: FailIfOption = None,
     allow_functions: AllowFunctionsOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
@@ -134,8 +139,9 @@ def evaluate(  # noqa: PLR0913 - each is an option
     gradebook evaluate outputs.jsonl --rubric rubric.yaml
     gradebook evaluate "night/*.parquet" --rubric general_answer --judge gpt-4o-mini --dry-run
     gradebook evaluate outputs.csv --rubric json_record --map output=response --json
+    gradebook evaluate outputs.jsonl --rubric rubric.yaml --baseline latest --fail-if "mean_diff < 0 and p < 0.05"
 
-    Exit: 0 done, 1 a gate or threshold is not met, 2 bad input, 3 not finished.
+    Exit: 0 done, 1 a gate or threshold is not met or --fail-if holds, 2 bad input, 3 not finished.
     """
     from tasks.judging.deadlines import read_deadline
     from tasks.preview import read_column_map
@@ -147,18 +153,14 @@ def evaluate(  # noqa: PLR0913 - each is an option
     )
     done_by = None if deadline is None else read_deadline(deadline, datetime.now(UTC))
     request = replace(request, allow_functions=tuple(allow_functions or ()), record=record, deadline=done_by)
+    request = replace(request, baseline=baseline, fail_if=fail_if)
     if dry_run:
         _print_plan(request, as_json=as_json)
         return
     from flows.local import evaluate_here
 
     summary, report = evaluate_here(request, is_verbose=verbose)
-    if as_json:
-        print_json(summary.as_json() | {"report": str(report)})
-    else:
-        from flows.display import show_summary
-
-        show_summary(summary, str(report))
+    _tell_summary(summary, report, as_json=as_json)
     raise typer.Exit(DONE if summary.is_met else NOT_MET)
 
 
@@ -252,6 +254,15 @@ def _tell(sentence: str) -> None:
     """Say on stderr what went wrong; control characters of a file or a name can't steer the terminal."""
     shown = (letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in sentence)
     typer.echo(f"gradebook: {''.join(shown)}", err=True)
+
+
+def _tell_summary(summary: "RunSummary", report: Path, *, as_json: bool) -> None:
+    if as_json:
+        print_json(summary.as_json() | {"report": str(report)})
+        return
+    from flows.display import show_summary
+
+    show_summary(summary, str(report))
 
 
 def _print_plan(request: "EvaluationRequest", *, as_json: bool) -> None:

@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, NOT_MET, AtOption, DataOption, JsonOption, LakeOption, print_json
+from flows.options import (
+    DEFAULT_LAKE,
+    NOT_MET,
+    AtOption,
+    DataOption,
+    FailIfOption,
+    JsonOption,
+    LakeOption,
+    print_json,
+)
 from rubrics.errors import InputError
 
 MOST_RESAMPLES = 1_000_000
@@ -18,9 +27,7 @@ def compare(  # noqa: PLR0913 - each is an option
         str | None, typer.Option("--model-a", help="the baseline's model, as `gradebook report`")
     ] = None,
     model_b: Annotated[str | None, typer.Option("--model-b", help="the other model")] = None,
-    fail_if: Annotated[
-        str | None, typer.Option("--fail-if", help="exit with 1 where this holds: 'mean_diff < -0.01 and p < 0.05'")
-    ] = None,
+    fail_if: FailIfOption = None,
     share_at: Annotated[
         list[float] | None, typer.Option("--share-at", help="P(score <= this) of both; may be repeated")
     ] = None,

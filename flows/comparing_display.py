@@ -10,11 +10,13 @@ from rubrics.statistics.comparison import PassFigures
 from tasks.compare import Comparison, ModelComparison
 from tasks.comparing.explaining import Explanation, LostCase
 from tasks.comparing.gate import GateFinding
-from tasks.comparing.rows import ComparedRow
-from tasks.wording import counted, rate_words, score_words
+from tasks.comparing.rows import ComparedRow, worst_first
+from tasks.run_comparisons import ComparedModels, RunComparison
+from tasks.wording import counted, p_words, rate_words, score_words, signed_words, span_words
 
 MOST_PARTS = 20
 MOST_LOSSES = 3
+MOST_ROWS = 10  # beside the scores of a run
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -31,6 +33,42 @@ def show_comparison(comparison: Comparison) -> None:
         _show_gate(comparison.gate)
 
 
+def show_run_comparison(comparison: RunComparison) -> None:
+    """Print in a few lines how a run stands beside its baseline, what got worse first."""
+    if comparison.banner:
+        people.print(f"[bold yellow]{escape(comparison.banner)}[/]", soft_wrap=True)
+    for pair in comparison.models:
+        if pair.rows:
+            people.print(_beside_table(pair, comparison))
+    people.print(f"all of it: gradebook compare {comparison.baseline_run_id} {comparison.run_id}", soft_wrap=True)
+    if comparison.gate is not None and not comparison.gate.is_failed:
+        _show_gate(comparison.gate)
+
+
+def _beside_table(pair: ComparedModels, comparison: RunComparison) -> Table:
+    title = f"{pair.name}: {comparison.run_id} (B) beside {comparison.baseline_run_id} (A)"
+    table = table_titled(escape(plain(title)), "criterion")
+    for heading in ("A", "B", "B - A", "95% interval", "p", "better", "worse", "pairs"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    rows = worst_first(pair.rows)
+    for row in rows[:MOST_ROWS]:
+        found = row.figures
+        p = found.p if found.p_adjusted is None else found.p_adjusted
+        counts = (found.better_count, found.worse_count, found.n)
+        table.add_row(
+            _name(row),
+            score_words(found.mean_a),
+            score_words(found.mean_b),
+            signed_words(found.mean_diff),
+            span_words(found.diff_low, found.diff_high),
+            p_words(p),
+            *(f"{count:,}" for count in counts),
+        )
+    if len(rows) > MOST_ROWS:
+        table.add_row(f"{len(rows) - MOST_ROWS:,} others", *[""] * 8)
+    return table
+
+
 def _show_pair(pair: ModelComparison) -> None:
     people.print(_score_table(pair))
     if pair.rows:
@@ -44,7 +82,7 @@ def _show_pair(pair: ModelComparison) -> None:
 def _score_table(pair: ModelComparison) -> Table:
     headings = ("A", "B", "B - A", "95% interval", "better", "worse", "tied", "pairs", "unscored", "alone")
     table = table_titled(escape(plain(pair.name)), "criterion", right=headings)
-    for row in _worst_first(pair.rows):
+    for row in worst_first(pair.rows):
         found, counts = row.figures, row.counts
         numbers = (
             found.better_count,
@@ -58,7 +96,7 @@ def _score_table(pair: ModelComparison) -> Table:
             _name(row),
             score_words(found.mean_a),
             score_words(found.mean_b),
-            change_words(found.mean_diff),
+            signed_words(found.mean_diff),
             span_words(found.diff_low, found.diff_high),
             *(f"{number:,}" for number in numbers),
         )
@@ -68,12 +106,12 @@ def _score_table(pair: ModelComparison) -> Table:
 def _test_table(pair: ModelComparison) -> Table:
     headings = ("p (t)", "p (Wilcoxon)", "p adjusted", "effect size", "bootstrap", "could find")
     table = table_titled("how sure", "criterion", right=headings)
-    for row in _worst_first(pair.rows):
+    for row in worst_first(pair.rows):
         found = row.figures
         table.add_row(
             _name(row),
             *(p_words(p) for p in (found.p, found.p_wilcoxon, found.p_adjusted)),
-            change_words(found.effect_size, 2),
+            signed_words(found.effect_size, 2),
             span_words(found.boot_low, found.boot_high),
             score_words(found.detectable_diff),
         )
@@ -122,11 +160,11 @@ def _part_table(found: Explanation) -> Table:
     for part in parts:
         if part in shown:
             table.add_row(
-                escape(plain(part.criterion_id)), change_words(part.part, 4), change_words(part.uniform_part, 4)
+                escape(plain(part.criterion_id)), signed_words(part.part, 4), signed_words(part.uniform_part, 4)
             )
     others = [part for part in parts if part not in shown]
     if others:
-        table.add_row(f"{len(others):,} others", change_words(sum(part.part for part in others), 4), "")
+        table.add_row(f"{len(others):,} others", signed_words(sum(part.part for part in others), 4), "")
     return table
 
 
@@ -134,8 +172,8 @@ def _lost_table(cases: Iterable[LostCase]) -> Table:
     table = table_titled("cases that lost most", "case", right=("A", "B", "B - A"))
     table.add_column("by")
     for case in cases:
-        losses = ", ".join(f"{name} {change_words(part)}" for name, part in case.criteria[:MOST_LOSSES])
-        scores = (score_words(case.score_a), score_words(case.score_b), change_words(case.difference))
+        losses = ", ".join(f"{name} {signed_words(part)}" for name, part in case.criteria[:MOST_LOSSES])
+        scores = (score_words(case.score_a), score_words(case.score_b), signed_words(case.difference))
         table.add_row(escape(plain(case.case_id)), *scores, escape(plain(losses)))
     return table
 
@@ -147,32 +185,6 @@ def _show_gate(gate: GateFinding) -> None:
         people.print(f"  {escape(plain(reason))}", soft_wrap=True)
 
 
-def _worst_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
-    """Regressions first, then by difference; the overall score above all."""
-    return sorted(rows, key=lambda row: (row.scope != "overall", not row.is_regression, _difference(row)))
-
-
-def _difference(row: ComparedRow) -> float:
-    return float("inf") if row.figures.mean_diff is None else row.figures.mean_diff
-
-
 def _name(row: ComparedRow) -> str:
     name = escape(plain(row.name))
     return f"[red]{name}[/]" if row.is_regression else name
-
-
-def change_words(value: float | None, digits: int = 3) -> str:
-    """A difference with its sign."""
-    return "–" if value is None else f"{value:+.{digits}f}"
-
-
-def span_words(low: float | None, high: float | None) -> str:
-    """An interval of differences."""
-    return "–" if low is None else f"{change_words(low)}..{change_words(high)}"
-
-
-def p_words(p: float | None) -> str:
-    """A chance with what digits it has; a tiny one is not 0."""
-    if p is None:
-        return "–"
-    return f"{p:.3f}" if p >= 0.001 else "<0.001"

@@ -112,6 +112,10 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
     people.print(f"\n[bold]{escape(run['rubric_id'])} {run['rubric_version']}[/] over {escape(plain(run['dataset']))}")
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
+    if summary.comparison is not None:
+        from flows.comparing_display import show_run_comparison  # it prints with what stands here
+
+        show_run_comparison(summary.comparison)
     if summary.noise:
         people.print(_noise_table(summary))
     _show_calibration(summary)

@@ -23,6 +23,11 @@ from tasks.summary import RunSummary
 
 # A task is a criterion and a shard: it computes outside Python's lock, or waits for the judge.
 WORKER_COUNT = 8
+# What the artifact shows of the table run_comparisons.
+COMPARED = (
+    *("baseline_model", "baseline_checkpoint", "model", "checkpoint", "scope", "scope_id", "n", "mean_a", "mean_b"),
+    *("mean_diff", "diff_low", "diff_high", "p", "p_adjusted", "better_count", "worse_count", "tied_count", "part"),
+)
 
 
 @flow(
@@ -47,6 +52,8 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
     allow_functions: list[str] | None = None,
     record: str | None = None,
     deadline: str | None = None,
+    baseline: str | None = None,
+    fail_if: str | None = None,
 ) -> RunSummary:
     """Score one set of outputs with one rubric version and publish the evaluation tables."""
     warm_up()
@@ -67,6 +74,8 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
         allow_functions=tuple(allow_functions or ()),
         record=record,
         deadline=read_deadline(deadline, datetime.now(UTC)) if deadline else None,
+        baseline=baseline,
+        fail_if=fail_if,
     )
     with opened_run(request, datetime.now(UTC)) as run:
         if not is_published(run):  # by a command that named this run, or was interrupted just after its commit
@@ -122,6 +131,10 @@ async def _show_artifacts(run: Run, summary: RunSummary) -> None:
     await acreate_table_artifact(
         scores, key="scores", description=f"Scores of run {run.run_id}, version {summary.run['version']}"
     )
+    if summary.comparison is not None:
+        rows = [{name: _cell(row[name]) for name in COMPARED} for row in summary.comparison.figures]
+        description = f"Run {run.run_id} (b) beside {summary.comparison.baseline_run_id} (a)"
+        await acreate_table_artifact(rows, key="comparison", description=description)
     await acreate_table_artifact(costs, key="costs", description=f"Costs of run {run.run_id}")
     await acreate_link_artifact(run.folder.report_file.as_uri(), key="report", link_text=f"Report of run {run.run_id}")
 

@@ -60,6 +60,8 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
                 allow_functions=list(request.allow_functions),
                 record=request.record,
                 deadline=request.deadline.isoformat() if request.deadline else None,
+                baseline=request.baseline,
+                fail_if=request.fail_if,
             )
         )
     return summary, RunFolder(checked.lake.root / "runs" / summary.run_id).report_file

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from rich.markup import escape
 from rich.table import Table
 
-from flows.comparing_display import change_words, p_words, span_words
 from flows.display import people, plain, table_titled
 from rubrics.statistics.drawn_rules import Nominal
 from tasks.judge_noise import Fires, JudgedTwice, JudgeNoise, RuleNoise
 from tasks.requirements import Row, model_name
-from tasks.wording import counted, rate_words, score_words, sqrt_words
+from tasks.wording import counted, p_words, rate_words, score_words, signed_words, span_words, sqrt_words
 
 
 def show_noise(found: JudgeNoise) -> None:
@@ -61,7 +60,7 @@ def _twice_table(model: JudgedTwice) -> Table:
             escape(plain(row.name)),
             score_words(found.mean_a),
             score_words(found.mean_b),
-            change_words(found.mean_diff),
+            signed_words(found.mean_diff),
             span_words(found.diff_low, found.diff_high),
             p_words(found.p),
             p_words(found.p_adjusted),

@@ -28,6 +28,12 @@ AtOption = Annotated[
     str | None,
     typer.Option("--at", help="as it was then: a version, a published run's id, a time (UTC) or the end of a day"),
 ]
+BaselineOption = Annotated[
+    str | None, typer.Option("--baseline", help="compare with this run, or latest: the last one of the rubric")
+]
+FailIfOption = Annotated[
+    str | None, typer.Option("--fail-if", help="exit with 1 where this holds: 'mean_diff < -0.01 and p < 0.05'")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
 
 

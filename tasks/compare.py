@@ -20,6 +20,7 @@ from tasks.comparing.sides import (
     Wanted,
     describe_difference,
     find_wanted,
+    is_one_version,
     pair_groups,
     read_side,
     same_criteria,
@@ -46,11 +47,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class ModelComparison:
-    """Two models beside each other. overall, explanation: None where the rubrics differ.
+    """Two models beside each other. groups: the model and checkpoint of A, and of B.
 
-    criteria: in the order of the rubric, then those that rows brought along.
+    overall, explanation: None where the rubrics differ. criteria: in the order of the rubric, then those that rows
+    brought along.
     """
 
+    groups: Groups
     model_a: str
     model_b: str
     overall: ComparedRow | None
@@ -117,15 +120,20 @@ def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked 
         a = read_side(connection, lake, run_a)
         b = a if run_b is None else read_side(connection, lake, run_b)
         wanted = find_wanted(connection, run_a, run_b, asked.models)
-        comparer = _Comparer(connection, wanted, a, b, asked)
-        if rule is not None:
-            comparer.refuse_unknown_ids(rule)
-        groups, alone = pair_groups(connection, wanted)
-        models = tuple(comparer.compare(pair) for pair in groups)
-        left_out = tuple(comparer.left_out)
-    compared_ids = {*comparer.same_ids} | {
-        row.scope_id for pair in models for row in pair.criteria if row.figures.n + row.counts.unscored_count
-    }
+        return compare_sides(connection, wanted, a, b, asked, rule)
+
+
+def compare_sides(
+    connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked, rule: Rule | None = None
+) -> Comparison:
+    """Compare what a connection shows of two sides. rule: of `asked`, parsed. Raises `InputError` as `compare_runs`."""
+    comparer = _Comparer(connection, wanted, a, b, asked)
+    if rule is not None:
+        comparer.refuse_unknown_ids(rule)
+    groups, alone = pair_groups(connection, wanted)
+    models = tuple(comparer.compare(pair) for pair in groups)
+    left_out = tuple(comparer.left_out)
+    compared_ids = {*comparer.same_ids} | {row.scope_id for pair in models for row in pair.criteria if row.is_compared}
     named = [(pair.name, pair.rows) for pair in models]
     if asked.shares_at and not comparer.is_one_version:
         left_out = (*left_out, "--share-at: the rubrics differ, so there are no overall scores")
@@ -146,7 +154,7 @@ class _Comparer:
         self._connection, self._wanted, self._asked = connection, wanted, asked
         self._old, self._new = a.rubric, b.rubric
         self.same_ids, self.other_criteria = same_criteria(a.rubric, b.rubric)
-        self.is_one_version = a.run["rubric_digest"] == b.run["rubric_digest"] and a.rubric.id == b.rubric.id
+        self.is_one_version = is_one_version(a, b)
         self._own_ids = self._read_own_ids()
         self.left_out: list[str] = []
 
@@ -167,6 +175,7 @@ class _Comparer:
             overall = maker.overall(sides, weighted.bounds)
             explanation = explain(self._connection, sides, weighted, self._new, self._asked.shares_at)
         return ModelComparison(
+            groups,
             *names,
             overall,
             maker.criteria(sides, [*self.same_ids, *self._own_ids], self._new),

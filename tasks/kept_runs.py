@@ -1,8 +1,10 @@
 """A published run as the lake keeps it, laid out as the files that a run works with: marts are built from them."""
 
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -11,7 +13,7 @@ from rubrics.model import Rubric
 from rubrics.versions import DIGEST_BYTES, rubric_from_body
 from tasks.files import replaced_file
 from tasks.lake import Lake
-from tasks.requirements import Row, read_rows
+from tasks.requirements import Row, read_run
 from tasks.sql_text import quoted
 from tasks.workspace import RunFolder
 
@@ -22,7 +24,9 @@ left join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version 
 where runs.run_id = ?
 """
 _OUTPUTS = """
-select outputs.output_id, outputs.case_id, outputs.model, outputs.checkpoint, outputs.sample_index
+select
+    outputs.output_id, outputs.case_id, outputs.model, outputs.checkpoint, outputs.sample_index, outputs.cluster,
+    outputs.metadata,
 from outputs semi join ({held}) as held on outputs.output_id = held.output_id
 """
 # Levels stand worst first: the last one's score passes a gate that has no threshold.
@@ -50,13 +54,16 @@ class KeptRun:
         """The rubric and its version."""
         return f"{self.rubric.id} {self.rubric.version}"
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the run was asked with, beside its columns."""
+        found: dict[str, Any] = json.loads(self.row["settings"] or "{}")
+        return found
+
 
 def read_kept_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> KeptRun:
     """Read a published run. Raises `InputError` where there is none, `LakeError` where its rubric is another now."""
-    found = read_rows(connection, _RUN, run_id)
-    if not found:
-        raise InputError(f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists")
-    row = dict(found[0])
+    row = dict(read_run(connection, lake, run_id, _RUN))
     if row["status"] != "published":
         raise InputError(f"run: {run_id} is {row['status']}, expected a published run")
     name, body = f"{row['rubric_id']} {row['rubric_version']}", row.pop("body")

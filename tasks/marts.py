@@ -6,10 +6,12 @@ from rubrics.model import Rubric
 from rubrics.opinions import OPINION_SCHEMA
 from tasks.aggregate import CheckFinding, build_marts, connect_marts, run_sql_checks
 from tasks.agreement import add_agreement_source
+from tasks.comparing.table import RUN_COMPARISON_SCHEMA
 from tasks.costs import add_cost_sources
 from tasks.criteria import add_criteria_sources
 from tasks.files import replaced_file
 from tasks.quality import QualityFinding, keep_findings
+from tasks.run_comparisons import compare_with_baseline
 from tasks.runs import Run
 from tasks.sql_text import file_list, quoted
 from tasks.workspace import RunFolder
@@ -31,11 +33,12 @@ def aggregate_run(run: Run, shards: tuple[str, ...]) -> tuple[str, ...]:
             add_cost_sources(connection, run)
             add_opinions(connection, folder)
             add_agreement_source(connection, run.lake, folder, run.rubric)
+            connection.register("source_run_comparisons", RUN_COMPARISON_SCHEMA.empty_table())
             marts = build_marts(connection)
+            _add_comparison(connection, run, len(shards))
             findings = [_finding(folder.run_id, finding) for finding in run_sql_checks(connection)]
             for mart in marts:
-                with replaced_file(folder.mart_file(mart)) as temporary:
-                    connection.execute(f"copy {mart} to '{quoted(str(temporary))}' (format parquet)")
+                _write_mart(connection, folder, mart)
     finally:
         database.unlink(missing_ok=True)
     keep_findings(folder, findings)
@@ -50,6 +53,21 @@ def add_score_sources(
     _view(connection, "source_outputs", shards)
     _view(connection, "source_verdicts", collected)
     add_criteria_sources(connection, folder, rubric)
+
+
+def _add_comparison(connection: duckdb.DuckDBPyConnection, run: Run, shard_count: int) -> None:
+    """Compare the scores that were just built with those of the baseline, where the run has one."""
+    if run.request.baseline is None:
+        return
+    for mart in ("output_scores", "run_scores"):
+        _write_mart(connection, run.folder, mart)
+    connection.register("source_run_comparisons", compare_with_baseline(run, shard_count))
+    build_marts(connection, only="run_comparisons")
+
+
+def _write_mart(connection: duckdb.DuckDBPyConnection, folder: RunFolder, mart: str) -> None:
+    with replaced_file(folder.mart_file(mart)) as temporary:
+        connection.execute(f"copy {mart} to '{quoted(str(temporary))}' (format parquet)")
 
 
 def add_opinions(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:

@@ -2,6 +2,7 @@
 
 from rubrics.judging.families import family_of
 from rubrics.methods import ROW_METHODS, SCORED_METHODS
+from tasks.comparing.baselines import baseline_notes
 from tasks.functions import function_of, runnable_functions
 from tasks.ingest import Ingested
 from tasks.judging.panels import online_members
@@ -41,6 +42,7 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     }
     told = [sentence for sentence, is_so in sentences.items() if is_so]
     told += [*family_notes(run, ingested), *run.folder.notes]
+    told += baseline_notes(run.rubric.id, run.folder, run.request.baseline, run.request.fail_if)
     return [*told, feedback_note] if feedback_note else told
 
 

@@ -153,7 +153,7 @@ def _judgment_expectations() -> list[Any]:
     ]
 
 
-def _mart_expectations(grain: list[str], score: str) -> Callable[[], list[Any]]:
+def _mart_expectations(grain: list[str], score: str, least: float | None = 0.0) -> Callable[[], list[Any]]:
     def expectations() -> list[Any]:
         expect = _great_expectations().expectations
         unique = (
@@ -164,7 +164,7 @@ def _mart_expectations(grain: list[str], score: str) -> Callable[[], list[Any]]:
         return [
             expect.ExpectTableRowCountToBeBetween(min_value=1, severity="critical"),
             unique,
-            expect.ExpectColumnValuesToBeBetween(column=score, min_value=0, max_value=1, severity="critical"),
+            expect.ExpectColumnValuesToBeBetween(column=score, min_value=least, max_value=1, severity="critical"),
         ]
 
     return expectations
@@ -174,7 +174,8 @@ SUITES: dict[str, Callable[[], list[Any]]] = {
     "ingest": _ingest_expectations,
     "verdicts": _verdict_expectations,
     "judgments": _judgment_expectations,
-    "marts.output_scores": _mart_expectations(["output_id"], "score"),
+    # Penalties take an output below 0; sql/checks knows how far.
+    "marts.output_scores": _mart_expectations(["output_id"], "score", None),
     "marts.criterion_scores": _mart_expectations(["model", "checkpoint", "criterion_id"], "mean"),
     "marts.run_scores": _mart_expectations(["model", "checkpoint"], "mean"),
 }

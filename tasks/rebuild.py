@@ -1,6 +1,5 @@
 """The marts of a published run, built again from what the lake holds, and held against those that were published."""
 
-import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from tasks.kept_runs import (
 from tasks.lake import Lake, connect_up_to_date
 from tasks.mart_checks import MartCheck, check_mart, lay_out_published
 from tasks.marts import MEMORY_LIMIT, add_opinions, add_score_sources
+from tasks.run_comparisons import compare_again
 from tasks.runs import code_version
 from tasks.sql_text import quoted
 from tasks.workspace import RunFolder
@@ -112,7 +112,7 @@ def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFol
     lay_out_opinions(connection, _OPINIONS.format(**of_run), folder)
     copy_rows(connection, _TIMINGS.format(**of_run), _source(folder, "timings"))
     version = run.row["version"]
-    file = _rating_file(run)
+    file = run.settings.get("ratings")
     ratings = _RATINGS.format(
         version=version,
         before=version - 1,
@@ -129,13 +129,6 @@ def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFol
         ) from None
 
 
-def _rating_file(run: KeptRun) -> str | None:
-    """What the run's own file of ratings was called, if it had one."""
-    settings = json.loads(run.row["settings"] or "{}")
-    file: str | None = settings.get("ratings")
-    return file
-
-
 @contextmanager
 def _built_marts(
     lake: Lake, run: KeptRun, folder: RunFolder
@@ -149,6 +142,8 @@ def _built_marts(
         timings = quoted(str(_source(folder, "timings")))
         connection.execute(f"create view source_timings as from read_parquet('{timings}')")
         add_agreement_source(connection, lake, folder, run.rubric)
+        comparison = compare_again(lake, run.run_id, run.settings.get("baseline_run_id"))
+        connection.register("source_run_comparisons", comparison)
         yield connection, build_marts(connection)
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import jinja2
 
+from tasks.comparing.rows import worst_first
 from tasks.files import write_text
 from tasks.lake import Lake, connect
 from tasks.lake_tables import narrow_to_outputs
 from tasks.requirements import read_rows
 from tasks.summary import RunSummary
-from tasks.wording import rate_words, score_words, sqrt_words, usd_words
+from tasks.wording import p_words, rate_words, score_words, signed_words, span_words, sqrt_words, usd_words
 
 WORST_COUNT = 10
 _WORST = """
@@ -52,6 +53,10 @@ def _template() -> jinja2.Template:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["score"] = score_words
+    environment.filters["signed"] = signed_words
+    environment.filters["p"] = p_words
+    environment.globals["span"] = span_words
+    environment.globals["worst_first"] = worst_first
     environment.filters["sd"] = sqrt_words
     environment.filters["rate"] = rate_words
     environment.filters["usd"] = usd_words

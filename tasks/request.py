@@ -13,6 +13,7 @@ from rubrics.errors import Fault, InputError, JudgeSettingsError, RubricError
 from rubrics.methods import SCORED_METHODS
 from rubrics.model import Rubric
 from tasks.case_criteria import own_level_scores
+from tasks.comparing.baselines import refuse_baseline
 from tasks.functions import FunctionSettings, read_function_settings, refuse_other_functions
 from tasks.judging.judge_files import read_judge
 from tasks.judging.panels import CascadeSettings, Judge, PanelSettings, PlainJudge, members_of, online_members
@@ -49,6 +50,8 @@ class EvaluationRequest:
     allow_functions: tuple[str, ...] = ()  # packages whose functions may run, beside those of gradebook.toml
     record: str | None = None  # the file that keeps the judge's replies
     deadline: datetime | None = None  # when the batches of a judge are given up for requests online
+    baseline: str | None = None  # the run that this one is compared with before it is published; or `latest`
+    fail_if: str | None = None  # a rule over that comparison, which is not to hold
     dataset: str | None = None  # what the table `runs` calls the outputs, where that is not their path
 
 
@@ -80,6 +83,7 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
         _refuse_unsupported(rubric)
         refuse_other_functions(rubric, functions)
     refuse_changed_rubric(lake, rubric)
+    refuse_baseline(lake, rubric, request.run_id, request.baseline, request.fail_if)
     if request.feedback and judge is None:
         raise InputError("--feedback llm: found no --judge, expected one to write it")
     for online in online_members(judge):
@@ -141,7 +145,8 @@ def _refuse_batches(request: EvaluationRequest, judge: Judge | None) -> None:
 
 
 def _refuse_bad_values(request: EvaluationRequest) -> None:
-    for option, value in (("--judge", request.judge), ("--ratings", request.ratings), ("--record", request.record)):
+    named = {"--judge": request.judge, "--ratings": request.ratings, "--record": request.record}
+    for option, value in (named | {"--baseline": request.baseline, "--fail-if": request.fail_if}).items():
         if value is not None and not value.strip():  # a variable of the shell that is not set
             raise InputError(f"{option}: found an empty text, expected a value, or no {option} at all")
     if request.feedback not in (None, "llm"):

@@ -71,12 +71,17 @@ def read_rows(connection: duckdb.DuckDBPyConnection, query: str, *parameters: ob
 
 
 def read_run(
-    connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, query: str = "select * from runs where run_id = ?"
+    connection: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    run_id: str,
+    query: str = "select * from runs where run_id = ?",
+    option: str = "run",
 ) -> Row:
-    """The one row of a query about a run. Raises `InputError` where there is none: the lake has no such run."""
+    """The one row of a query about a run. option: what named it. Raises `InputError` where the lake has no such run."""
     found = read_rows(connection, query, run_id)
     if not found:
-        raise InputError(f"run: found no {run_id!r} in {lake.name}, expected one of those that `gradebook runs` lists")
+        expected = "expected one of those that `gradebook runs` lists"
+        raise InputError(f"{option}: found no {run_id!r} in {lake.name}, {expected}")
     return found[0]
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from rubrics.errors import GradebookError, InputError
 from rubrics.model import Rubric
 from rubrics.versions import rubric_digest
+from tasks.comparing.baselines import kept_baseline
 from tasks.functions import FunctionSettings, runnable_functions
 from tasks.judging.panels import Judge, verdict_digest
 from tasks.lake import Lake, commit, connect, prepare_lake
@@ -105,15 +106,27 @@ def recorded(run: Run) -> Iterator[None]:
 
 
 def is_published(run: Run) -> bool:
-    """Whether the lake holds this run already. Raises `InputError` where it holds another evaluation of that id."""
-    query = "select dataset_digest, rubric_digest from runs where run_id = ? and status = 'published'"
+    """Whether the lake holds this run already.
+
+    Raises `InputError` where it holds another evaluation of that id, or one beside another baseline.
+    """
+    query = "select dataset_digest, rubric_digest, settings from runs where run_id = ? and status = 'published'"
     with connect(run.lake, read_only=True) as connection:
         row = connection.execute(query, [run.run_id]).fetchone()
-    if row is not None and row != (run.dataset_digest, run.rubric_digest):
+    if row is None:
+        return False
+    if row[:2] != (run.dataset_digest, run.rubric_digest):
         raise InputError(
             f"--run-id: found {run.run_id}, which published other outputs or another rubric; expected a new id"
         )
-    return row is not None
+    settings = json.loads(row[2] or "{}")
+    for option, wanted in (("baseline", run.request.baseline), ("fail_if", run.request.fail_if)):
+        if wanted is not None and wanted != settings.get(option):
+            raise InputError(
+                f"--{option.replace('_', '-')}: found {wanted!r}, but {run.run_id} is published without it; expected "
+                "a new run, or `gradebook compare`, which compares published ones"
+            )
+    return True
 
 
 def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
@@ -127,6 +140,9 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "allow_unscored": request.allow_unscored,
         "feedback": request.feedback,
         "ratings": request.ratings,
+        "baseline": request.baseline,
+        "baseline_run_id": kept_baseline(run.folder).run_id if request.baseline else None,
+        "fail_if": request.fail_if,
         "functions": sorted(set(runnable_functions(run.rubric, run.functions).values())),
     }
     return {
@@ -193,7 +209,11 @@ def replace_findings(connection: duckdb.DuckDBPyConnection, run_id: str, finding
 
 
 def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_digest: str) -> str:
-    """What makes two requests one run. The budget is not in it: a run that reached it goes on with a larger one."""
+    """What makes two requests one run.
+
+    The budget is not in it: a run that reached it goes on with a larger one. Nor is the baseline with its rule: what a
+    run is compared with changes no judgment.
+    """
     parts = {
         "dataset": dataset_digest,
         "rubric": rubric_digest(checked.rubric),

@@ -6,6 +6,7 @@ from pathlib import Path
 from rubrics.judging.feedback import FEEDBACK_CRITERION_ID
 from rubrics.model import Rubric
 from tasks.case_criteria import methods_used, refuse_no_criteria, taken_ids, write_case_criteria
+from tasks.comparing.baselines import refuse_unpaired
 from tasks.feedback import write_feedback
 from tasks.feedback_plans import add_feedback
 from tasks.ingest import Ingested, ingest_outputs
@@ -61,9 +62,10 @@ def write_run_feedback(run: Run, ingested: Ingested, session: Session | None) ->
 
 
 def plan_judgments(run: Run, ingested: Ingested) -> RunPlan:
-    """Find what is not judged yet, and its price. Raises `OutputsError` or `RatingsError`."""
+    """Find what is not judged yet, and its price. Raises `InputError`."""
     reporter().begin("plan", None)
     with timed(run.folder, "plan") as timing:
+        refuse_unpaired(run.lake, run.run_id, run.request.baseline, ingested.shards)
         settle_journals(run.lake)
         unmatched_count = 0
         own_count = write_case_criteria(run.folder, ingested.shards)

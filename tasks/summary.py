@@ -1,6 +1,8 @@
 """What came out of a published run, read back from the lake: the same numbers that SQL gives."""
 
+import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -8,12 +10,16 @@ from rubrics.errors import InputError
 from tasks.lake import Lake, connect, connect_up_to_date
 from tasks.requirements import Row, read_rows, read_run, unmet_requirements
 
+if TYPE_CHECKING:
+    from tasks.run_comparisons import RunComparison
+
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """A published run. scores, criteria, costs, feedback: rows of run_scores, criterion_scores, stage_costs and
-    run_feedback; unmet: in words; noise: rows of judge_noise, where verdicts rest on several opinions; calibration: see
+    run_feedback; unmet: in words; noise: rows of judge_noise, where verdicts rest on several opinions. calibration: see
     `corrected_rows`, by the ratings that there were when it was read; calibration_fault: why there are none, if so.
+    comparison: with its baseline, where it has one.
     """
 
     run: Row
@@ -27,6 +33,7 @@ class RunSummary:
     noise: tuple[Row, ...] = ()
     calibration: tuple[Row, ...] = ()
     calibration_fault: str | None = None
+    comparison: "RunComparison | None" = None
 
     @property
     def verdict(self) -> str:
@@ -60,6 +67,7 @@ class RunSummary:
             "noise": list(self.noise),
             "calibration": list(self.calibration),
             "calibration_fault": self.calibration_fault,
+            "comparison": None if self.comparison is None else self.comparison.as_json(),
         }
 
 
@@ -81,8 +89,11 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         noise = read_rows(connection, _NOISE, run_id)
         has_requirement, unmet = unmet_requirements(connection, run_id)
         calibration, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
+        comparison = _comparison(connection, lake, run)
+    if comparison is not None and comparison.gate is not None:
+        has_requirement, unmet = True, (*unmet, *comparison.unmet)
     return RunSummary(
-        run, scores, criteria, costs, quality, feedback, has_requirement, unmet, noise, calibration, fault
+        run, scores, criteria, costs, quality, feedback, has_requirement, unmet, noise, calibration, fault, comparison
     )
 
 
@@ -102,6 +113,17 @@ def _calibrate(
     # The run is published: what people said of it later is no reason to fail it.
     except (duckdb.Error, ArithmeticError, ValueError) as error:
         return (), str(error).splitlines()[0]
+
+
+def _comparison(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> "RunComparison | None":
+    settings = json.loads(run["settings"] or "{}")
+    baseline = settings.get("baseline_run_id")
+    if baseline is None:
+        return None
+    # Here, for every command that prints a table loads this module, and few of them a comparison.
+    from tasks.run_comparisons import read_run_comparison
+
+    return read_run_comparison(connection, lake, run["run_id"], baseline, settings.get("fail_if"))
 
 
 def latest_run(lake: Lake) -> str:

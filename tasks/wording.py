@@ -13,6 +13,23 @@ def sqrt_words(variance: float | None) -> str:
     return score_words(None if variance is None else math.sqrt(variance))
 
 
+def signed_words(value: float | None, digits: int = 3) -> str:
+    """A difference of scores, with its sign."""
+    return "–" if value is None else f"{value:+.{digits}f}"
+
+
+def span_words(low: float | None, high: float | None) -> str:
+    """An interval on a difference."""
+    return "–" if low is None else f"{signed_words(low)}..{signed_words(high)}"
+
+
+def p_words(p: float | None) -> str:
+    """A chance with what digits it has; a tiny one is not 0."""
+    if p is None:
+        return "–"
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
 def rate_words(value: float | None) -> str:
     """A share of 0..1 in percent."""
     return "–" if value is None else f"{100 * value:.1f}%"

@@ -55,6 +55,11 @@ class RunFolder:
         return self.path / "feedback.parquet"
 
     @property
+    def baseline_file(self) -> Path:
+        """What the run was compared with; not there while it was not."""
+        return self.path / "baseline.json"
+
+    @property
     def report_file(self) -> Path:
         """The page about the run."""
         return self.path / "report.html"

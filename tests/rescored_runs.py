@@ -70,8 +70,9 @@ def write_runs(folder: Path, evaluate: Callable[..., Any]) -> None:
     outputs = [
         {"case_id": f"c{case}", "model": model, "checkpoint": step, "prompt": f"Question {case}?"}
         | {"output": f"Answer {case} of {model} at {step}, in {'very ' * case}few words."}
+        | {"metadata": {"topic": "odd" if case % 2 else "even"}}
         | ({"criteria": [BRIEF]} if case % 2 else {})
-        for case in range(6)
+        for case in range(10)
         for model, step in (("small", "100"), ("small", "200"), ("large", None))
     ]
     rated = [

@@ -1,6 +1,6 @@
 """The rows of a comparison: the overall score, each criterion and each category, with all their figures."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -59,6 +59,11 @@ class ComparedRow:
         """Whether B is worse by more than chance: p, adjusted where there are several, of at most 0.05."""
         p = self.figures.p if self.scope == OVERALL else self.figures.p_adjusted
         return (self.figures.mean_diff or 0.0) < 0 and p is not None and p <= SIGNIFICANT
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether any output of one side stands beside one of the other."""
+        return self.figures.n + self.counts.unscored_count > 0
 
     @property
     def name(self) -> str:
@@ -126,6 +131,15 @@ def pair_categories(
         is_known = category != NO_CATEGORY and set(weights) <= {*same} & sides.by_criterion.keys()
         if is_known and olds.get(category) == weights:
             yield category, *_category_pairs(sides, weights)
+
+
+def worst_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
+    """Regressions first, then by difference; the overall score above all."""
+    return sorted(rows, key=lambda row: (row.scope != OVERALL, not row.is_regression, _difference(row)))
+
+
+def _difference(row: ComparedRow) -> float:
+    return float("inf") if row.figures.mean_diff is None else row.figures.mean_diff
 
 
 def _measure(pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFigures:

@@ -54,11 +54,11 @@ class Side:
 Groups = tuple[Row, Row]  # a model and checkpoint of A, and the one of B beside it
 
 
-def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> Side:
-    """Read a published run. Raises `InputError` where there is none of that id."""
-    run = read_run(connection, lake, run_id, _RUN)
+def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, option: str = "run") -> Side:
+    """Read a published run. option: what named it. Raises `InputError` where there is none of that id."""
+    run = read_run(connection, lake, run_id, _RUN, option)
     if run["status"] != "published":
-        raise InputError(f"run: {run_id} is {run['status']}, expected a published run")
+        raise InputError(f"{option}: {run_id} is {run['status']}, expected a published run")
     return Side(run, rubric_from_body(run.pop("body")))
 
 
@@ -132,6 +132,11 @@ def same_criteria(old: Rubric, new: Rubric) -> tuple[list[str], list[str]]:
     others += [f"{name}: only in {new.id} {new.version}" for name in news if name not in olds]
     others += [f"{name}: only in {old.id} {old.version}" for name in olds if name not in news]
     return same, others
+
+
+def is_one_version(a: Side, b: Side) -> bool:
+    """Whether both runs used one rubric, so that their overall scores can be compared."""
+    return bool(a.run["rubric_digest"] == b.run["rubric_digest"] and a.rubric.id == b.rubric.id)
 
 
 def describe_difference(a: Side, b: Side, compared_count: int) -> str:

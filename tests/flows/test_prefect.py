@@ -62,6 +62,19 @@ def test_an_evaluation_leaves_its_names_states_and_artifacts(evaluate, words):
 
 
 @pytest.mark.server
+def test_an_evaluation_beside_its_baseline_leaves_the_comparison(evaluate, words):
+    earlier = shutil.copy(words[0], words[0].with_name("earlier.jsonl"))
+    rule = ["--baseline", "latest", "--fail-if", "mean_diff <= 0"]
+    first, again = (evaluate(outputs, *words[1:], *rule) for outputs in (earlier, words[0]))
+    assert (first.code, first.json["comparison"], again.code) == (0, None, 1), again.err
+    assert again.json["unmet"][0].startswith("--fail-if 'mean_diff <= 0': large: it holds: mean_diff = 0")
+    _, _, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}", "report"))
+    (rows,) = [json.loads(artifact.data) for artifact in artifacts if artifact.key == "comparison"]
+    overall = [(row["model"], row["mean_diff"]) for row in rows if row["scope"] == "overall"]
+    assert overall == [("large", 0), ("small", 0)]
+
+
+@pytest.mark.server
 def test_a_failed_evaluation_is_a_failed_flow_run(evaluate, words, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "not-let-in")
     assert evaluate(*words).code == 3

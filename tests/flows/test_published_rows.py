@@ -102,7 +102,8 @@ def tell(gradebook: Callable[..., Any], evaluate: Callable[..., Any], judge: Loo
 
     assert run("first", "one", "--judge", "panel.yaml", "--run-id", "a", "--feedback", "llm") in (0, 1)
     story.published |= digests(lake, "a")
-    assert run("second", "one", "--judge", "gpt-4o", "--ratings", "ann.jsonl", "--run-id", "b") in (0, 1)
+    of_b = ("--judge", "gpt-4o", "--ratings", "ann.jsonl", "--baseline", "a")
+    assert run("second", "one", *of_b, "--run-id", "b") in (0, 1)
     story.published |= digests(lake, "b")
     # what comes after: another run of the same outputs, ratings, a run that fails, and a's name once more
     assert run("first", "two", "--judge", "panel.yaml", "--run-id", "c") in (0, 1)
@@ -133,9 +134,11 @@ def test_rows_of_published_runs_are_the_same_at_their_versions(story: Story):
 
 
 def test_the_digests_are_of_rows_in_every_table(story: Story):
-    assert sorted({table for (_, table), (count, _) in story.published.items()}) == sorted(
-        {table for (_, table), (count, _) in story.published.items() if count}
-    )
+    counts = {table: 0 for _, table in story.published}
+    for (_, table), (count, _) in story.published.items():
+        counts[table] += count
+    # A weak spot takes ten outputs of a model: tests/flows/test_rebuild.py has some.
+    assert [table for table, count in counts.items() if not count] == ["weak_spots"]
 
 
 @pytest.mark.parametrize("change", ["mean = nextafter(mean, 2)", "checkpoint = ''"])

@@ -15,6 +15,7 @@ from rubrics.verdicts import VERDICT_SCHEMA
 from rubrics.weights import category_weights, effective_weights, tree_steps
 from tasks.aggregate import build_marts
 from tasks.agreement import AGREEMENT_SCHEMA
+from tasks.comparing.table import RUN_COMPARISON_SCHEMA
 from tasks.lake_tables import make_tables, make_views
 
 Row = dict[str, Any]
@@ -80,6 +81,24 @@ TIMING: Row = {"wall_s": 0.0, "cpu_s": 0.0, "row_count": 0, "replayed_count": 0}
 TOKENS: Row = {"prompt_tokens": 100, "cached_tokens": 40, "completion_tokens": 7, "cost_usd": 0.25}
 OPINION: Row = {"run_id": "run", "replicate": 0, "is_swapped": False, "request_key": "key", "criterion_id": "tone"}
 AGREEMENT: Row = {"criterion_id": "tone", "kind": "raters", "n": 2, "pair_count": 2, "value": 0.5}
+COMPARED: Row = {
+    "run_id": "run",
+    "baseline_run_id": "earlier",
+    "model": "m",
+    "baseline_model": "m",
+    "is_own": False,
+    "n": 2,
+    "case_count": 2,
+    "moved_case_count": 1,
+    "mean_a": 0.5,
+    "mean_b": 0.25,
+    "mean_diff": -0.25,
+    "p": 0.5,
+    "better_count": 0,
+    "worse_count": 1,
+    "tied_count": 1,
+    "part": -0.25,
+}
 JUDGMENT: Row = {**TOKENS, "run_id": "run", "status": "scored", "attempts": 1}
 
 
@@ -122,6 +141,7 @@ def load_sources(
     opinions: tuple[Row, ...] = (),
     timings: tuple[Row, ...] = (),
     agreement: tuple[Row, ...] = (),
+    comparison: tuple[Row, ...] = (),
     **settings: Any,
 ) -> None:
     """Make the sources; `settings` are those of the rubric: missing, pass_threshold, require_thresholds."""
@@ -139,6 +159,7 @@ def load_sources(
         "opinions": (OPINION_SCHEMA, [OPINION | opinion_status(row) | row for row in opinions]),
         "timings": (TIMING_SCHEMA, [TIMING | row for row in timings]),
         "agreement": (AGREEMENT_SCHEMA, [AGREEMENT | row for row in agreement]),
+        "run_comparisons": (RUN_COMPARISON_SCHEMA, [COMPARED | row for row in comparison]),
     }
     for name, (schema, rows) in rows_of.items():
         connection.register("given", pa.Table.from_pylist(rows, schema=schema))

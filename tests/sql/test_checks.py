@@ -21,6 +21,10 @@ OPINIONS = tuple(
 )
 TIMINGS = ({"stage": "ingest", "row_count": 2}, {"stage": "score", "criterion_id": "tone", "row_count": 2})
 AGREEMENT = ({"statistic": "gwet_ac1"}, {"statistic": "pearson", "value": None, "reason": "equal"})
+COMPARISON = (
+    {"scope": "overall", "part": 0.0, "pass_n": 2, "gained_count": 0, "lost_count": 0},
+    {"scope": "criterion", "scope_id": "tone"},
+)
 # What breaks each check, done to the built marts or to the sources.
 SPOT = (
     "select 'm' as model, 'tone' as criterion_id, 'k' as slice_key, 0.5 as mean, 0.5 as rest_mean, ['o'] as example_ids"
@@ -49,6 +53,9 @@ BREAKS = {
     "output_scores_grain": "insert into output_scores from output_scores",
     "output_scores_in_bounds": "update output_scores set score = 1.1",
     "outputs_reconcile": "delete from output_scores where output_id = 'o'",
+    "run_comparisons_grain": "insert into run_comparisons from run_comparisons",
+    "run_comparisons_in_range": "update run_comparisons set mean_diff = 'nan'",
+    "run_comparisons_parts_add_up": "update run_comparisons set part = 0.25",
     "run_scores_grain": "insert into run_scores from run_scores",
     "run_scores_in_range": "update run_scores set mean = -0.1",
     "score_distribution_grain": "insert into score_distribution from score_distribution",
@@ -73,7 +80,7 @@ def broken(connection):
 @pytest.fixture
 def sound(build):
     sources = {"outputs": OUTPUTS, "judgments": JUDGMENTS, "timings": TIMINGS, "own": OWN, "opinions": OPINIONS}
-    sources["agreement"] = AGREEMENT
+    sources |= {"agreement": AGREEMENT, "comparison": COMPARISON}
     return build(CRITERIA, SCORES, **sources, pass_threshold=0.6)
 
 
@@ -95,6 +102,13 @@ def test_the_check_finds_its_fault(sound, name):
 def test_people_who_disagree_stop_no_run(sound):
     sound.execute("update agreement set value = 4.0")
     assert broken(sound)["agreement_in_range"].severity == "warning"
+
+
+def test_a_comparison_of_too_few_pairs_to_tell_breaks_no_check(build):
+    unknown = dict.fromkeys(("mean_a", "mean_b", "mean_diff", "p", "part"))
+    none = {"n": 0, "case_count": 0, "moved_case_count": 0, "worse_count": 0, "tied_count": 0} | unknown
+    rows = ({"scope": "overall"} | none, {"scope": "category", "scope_id": "voice"} | none)
+    assert broken(build({"tone": {}}, {"o": {"tone": 1.0}}, comparison=rows)) == {}
 
 
 @pytest.mark.parametrize("missing", ["null", "skip", "zero"])

@@ -22,7 +22,7 @@ from tasks.scoring.ratings import RATING_SCHEMA
 
 MARTS = [
     *("output_scores", "criterion_scores", "category_scores", "run_scores", "score_distribution", "stage_costs"),
-    *("judge_noise", "agreement", "weak_spots"),
+    *("judge_noise", "agreement", "run_comparisons", "weak_spots"),
 ]
 WRITTEN = [
     *("runs", "outputs", "rubrics", "criteria", "judgments", "verdicts", "opinions"),

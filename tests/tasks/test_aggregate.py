@@ -16,6 +16,7 @@ from tasks.aggregate import (
     order_models,
     run_sql_checks,
 )
+from tasks.comparing.table import RUN_COMPARISON_SCHEMA
 
 SOURCES = """
 create table source_outputs as
@@ -59,6 +60,7 @@ create table source_timings (
 def connection():
     with duckdb.connect() as memory:
         memory.execute(SOURCES)
+        memory.register("source_run_comparisons", RUN_COMPARISON_SCHEMA.empty_table())
         yield memory
 
 
@@ -135,6 +137,7 @@ def test_marts_are_tables_that_stay_in_the_file(connection, tmp_path):
     path = tmp_path / "marts.duckdb"
     with connect_marts(path) as file:
         file.execute(SOURCES)
+        file.register("source_run_comparisons", RUN_COMPARISON_SCHEMA.empty_table())
         build_marts(file)
     with duckdb.connect(path, read_only=True) as again:
         assert again.execute("select mean from run_scores").fetchall() == [(0.5,)]

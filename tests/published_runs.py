@@ -1,0 +1,41 @@
+"""Runs evaluated by checks and published in this process: every stage of the flow but Prefect's part in it."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tasks.marts import aggregate_run
+from tasks.notes import run_notes
+from tasks.publish import conclude_run, publish_run
+from tasks.request import EvaluationRequest
+from tasks.runs import Run, is_published, opened_run
+from tasks.scoring.setup import opened_setup
+from tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
+from tasks.steps import ingest_run, plan_judgments
+from tasks.summary import RunSummary
+
+NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
+
+
+def publish(outputs: Path, rubric: Path, **request: Any) -> RunSummary:
+    """Evaluate and publish a run; the lake lies beside the outputs. request: what else an `EvaluationRequest` has."""
+    lake = f"sqlite:{outputs.parent}/lake/catalog.sqlite"
+    with opened_run(EvaluationRequest(str(outputs), str(rubric), lake=lake, **request), NOW) as run:
+        if not is_published(run):
+            score_and_publish(run)
+        return conclude_run(run)
+
+
+def score_and_publish(run: Run) -> None:
+    """Everything between an open run and its summary."""
+    ingested = ingest_run(run)
+    planned = plan_judgments(run, ingested)
+    with opened_setup(run, planned) as setup:
+        for index, shard in enumerate(ingested.shards):
+            for criterion in run.rubric.criteria:
+                score_shard(setup, criterion, shard, index)
+            if run.folder.case_criteria_file(index).exists():
+                score_own_criteria(setup, shard, index)
+            collect_shard(run.folder, run.rubric, index)
+    aggregate_run(run, ingested.shards)
+    publish_run(run, ingested, run_notes(run, ingested, planned))
