@@ -70,7 +70,7 @@ def _show_table(rows: pa.Table) -> None:
 
 
 def _write_csv(rows: pa.Table, file: IO[str]) -> None:
-    writer = csv.writer(file)
+    writer = csv.writer(file, lineterminator="\n")
     writer.writerow(rows.column_names)
     for batch in rows.to_batches():
         writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))

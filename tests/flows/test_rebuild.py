@@ -229,5 +229,5 @@ def test_killed_while_rescoring_one_run_is_published(copied, gradebook):
     finished = rescore(gradebook, copied, copied / "heavier.yaml", "--run-id", "killed")
     assert finished.code == 0, finished.err
     replayed = {row["criterion_id"]: row["replayed_count"] for row in finished.json["costs"] if row["stage"] == "score"}
-    assert replayed == {"clarity": 54, "evasion": 54, "length": 0, "(own)": 0}  # 18 outputs x 3 opinions
+    assert replayed == {"clarity": 90, "evasion": 90, "length": 0, "(own)": 0}  # 30 outputs x 3 opinions
     assert differing(copied, "killed") == {}
