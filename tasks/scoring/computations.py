@@ -1,6 +1,6 @@
 """Criteria that code decides from a shard's rows alone: checks and schemas, in this process or in one of their own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,15 @@ def is_computed(criterion: Criterion) -> bool:
     return isinstance(criterion.method, (CheckMethod, SchemaMethod))
 
 
-def compute_verdicts(computation: Computation) -> int:
+def read_columns(shard: str, columns: Sequence[str]) -> pa.Table:
+    """These columns of a stored shard."""
+    return pq.read_table(shard, columns=list(columns))
+
+
+def compute_verdicts(computation: Computation, read: Callable[[str, Sequence[str]], pa.Table] = read_columns) -> int:
     """Write the verdict file, whole or not at all; returns how many verdicts it holds. Raises as `score_rows`."""
-    rows = pq.read_table(computation.shard, columns=list(needed_columns(computation.criterion)))
-    verdicts = score_rows(computation, rows)
-    return write_counted(computation.target, verdicts)
+    rows = read(computation.shard, needed_columns(computation.criterion))
+    return write_counted(computation.target, score_rows(computation, rows))
 
 
 def write_counted(path: Path, verdicts: pa.Table) -> int:

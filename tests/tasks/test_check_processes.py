@@ -18,6 +18,7 @@ import pytest
 from rubrics.model import Criterion
 from tasks.scoring import check_processes
 from tasks.scoring.check_processes import CheckPool, is_worth_processes, opened_checks
+from tasks.scoring.check_worker import LastShard
 from tasks.scoring.computations import Computation, compute_verdicts
 from tasks.scoring.setup import ScoringSetup
 from tasks.scoring.shards import score_shard
@@ -76,6 +77,23 @@ def test_a_process_writes_the_bytes_that_a_thread_does(pool, shard, tmp_path, na
     work.target.unlink()
     assert compute_verdicts(work) == COUNT
     assert work.target.read_bytes() == written
+
+
+def test_a_process_reads_a_column_of_a_shard_once(shard, tmp_path):
+    last, copy = LastShard(), tmp_path / "copy.parquet"
+    copy.write_bytes(Path(shard).read_bytes())
+    both = last.read(str(copy), ["output_id", "output"])
+    all_three = last.read(str(copy), ["output_id", "reference", "output"])
+    copy.unlink()
+    assert last.read(str(copy), ["output_id", "output"]).equals(both)
+    assert all_three.equals(pq.read_table(shard, columns=["output_id", "reference", "output"]))
+
+
+def test_a_process_reads_each_shard(shard, tmp_path):
+    last, other = LastShard(), pa.table({"output_id": ["x"]})
+    pq.write_table(other, tmp_path / "other.parquet")
+    last.read(shard, ["output_id"])
+    assert last.read(str(tmp_path / "other.parquet"), ["output_id"]).equals(other)
 
 
 def test_the_processor_time_of_a_process_is_counted(pool, shard, tmp_path):
