@@ -4,12 +4,14 @@
 
 A plain Python loop counts the same words in the same run. FOLDER: the published IFEval prompts (input_data.jsonl) and
 responses (input_response_data_*.jsonl): each instruction is held against its own response. The last lines are the
-figure for six checks together: outputs that had all six, a second, on one core and on two.
+figure for six checks together: outputs that had all six, a second, in one thread and in two, which share Python's lock;
+then from shards to verdict files as `gradebook evaluate` does it for a large run, in one process and in two.
 """
 
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +20,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rubrics.checks import check_names, find_check, read_settings
 from rubrics.checks.registry import Example
 from rubrics.checks.samples import example_shard
+from rubrics.model import Criterion
+from tasks.scoring.check_processes import CheckPool
+from tasks.scoring.computations import Computation
+from tasks.timings import Timing
 
 SEED = 20261120
 WORD_COUNT = 230
@@ -102,6 +109,36 @@ def time_six(shard: pa.Table, core_count: int) -> float:
         return size * core_count / time_best(lambda: list(threads.map(run_six, parts)))
 
 
+def time_processes(outputs: pa.Array, folder: Path) -> tuple[float, float]:
+    """Outputs a second from shards to verdict files of all six checks, in one process and in two, taken in turns."""
+    works = write_computations(outputs, folder)
+    times_s: dict[int, list[float]] = {1: [], 2: []}
+    with CheckPool() as pool, ThreadPoolExecutor(1) as one, ThreadPoolExecutor(2) as two:
+        for round_number in range(ROUNDS + 1):
+            for count, threads in ((2, two), (1, one)):
+                started = time.perf_counter()
+                if None in threads.map(lambda work: pool.compute(work, Timing("score")), works):
+                    sys.exit("found a process that did not answer, expected verdicts")
+                if round_number:  # the first starts the processes
+                    times_s[count].append(time.perf_counter() - started)
+    return len(outputs) / min(times_s[1]), len(outputs) / min(times_s[2])
+
+
+def write_computations(outputs: pa.Array, folder: Path) -> list[Computation]:
+    """Write the outputs as four shards; returns each of the six checks over each of them."""
+    size = len(outputs) // 4
+    works = []
+    for index in range(4):
+        part = outputs.slice(index * size, size if index < 3 else None)
+        shard = folder / f"shard-{index}.parquet"
+        pq.write_table(pa.table({"output_id": [f"{place:032x}" for place in range(len(part))], "output": part}), shard)
+        for name in SIX:
+            method = {"type": "check", "check": name, "settings": SETTINGS[name]}
+            criterion = Criterion.model_validate({"id": name, "description": name, "method": method})
+            works.append(Computation("run", criterion, str(shard), folder / name / shard.name, (), {}))
+    return works
+
+
 def time_ifeval(folder: Path) -> tuple[float, float]:
     """IFEval's instructions: responses a second, each held to its own; and each type over all responses at once."""
     lines = next(folder.glob("input_response_data_*.jsonl")).read_text(encoding="utf-8").splitlines()
@@ -143,8 +180,12 @@ def main() -> None:
         print(f"{'IFEval, each response by all 25 types':48}{every:14,.0f} responses/s")
     shard = pa.table({"output": outputs})
     one, two = time_six(shard, 1), time_six(shard, 2)
-    print(f"{'six checks together, one core':48}{one:14,.0f} outputs/s")
-    print(f"{'six checks together, two cores':48}{two:14,.0f} outputs/s, {two / one:.2f} times one core")
+    print(f"{'six checks together, one thread':48}{one:14,.0f} outputs/s")
+    print(f"{'six checks together, two threads':48}{two:14,.0f} outputs/s, {two / one:.2f} times one")
+    with tempfile.TemporaryDirectory() as name:
+        one, two = time_processes(outputs, Path(name))
+    print(f"{'shards to verdicts of six checks, one process':48}{one:14,.0f} outputs/s")
+    print(f"{'shards to verdicts of six checks, two processes':48}{two:14,.0f} outputs/s, {two / one:.2f} times one")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from tasks.runs import Run, is_published, opened_run, recorded
 from tasks.scoring.setup import ScoringSetup, opened_setup
 from tasks.summary import RunSummary
 
-# A task is a criterion and a shard: it computes outside Python's lock, or waits for the judge.
+# A task is a criterion and a shard: it computes outside Python's lock, or waits for the judge or another process.
 WORKER_COUNT = 8
 # What the artifact shows of the table run_comparisons.
 COMPARED = (
@@ -94,7 +94,7 @@ def _evaluate(run: Run) -> None:
     if planned.request_count:
         _finish(checked)  # before any money is spent
     planned = stages.ask_in_batches(run, ingested, planned)
-    with opened_setup(run, planned) as setup:
+    with opened_setup(run, planned, ingested.shards) as setup:
         _finish([*checked, *_score(run, setup, ingested, planned.own_count.criterion_count)])
         reporter().end("score")
         feedback_note = stages.write_feedback(run, ingested, setup.session)

@@ -2,35 +2,26 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
 from rubrics.methods import FunctionMethod
 from tasks.functions import FunctionSettings
+from tasks.processes import end_process, start_python
 
 LONGEST_LINE = 100_000
 START_S = 30.0  # what a process may take to start, or to take in what it is sent
+WORKER = "tasks.scoring.function_worker"
+# Arrow's other pools take a gigabyte of the limit before they need it.
+ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 NO_VERDICT = "function's process sent what is no verdict"
-_PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from tasks.scoring.function_worker import main; main(*map(int, sys.argv[2:]))"
-)
-_ENVIRONMENT = {
-    "ARROW_DEFAULT_MEMORY_POOL": "system",  # the others take a gigabyte of the limit before they need it
-    "OMP_NUM_THREADS": "1",  # a process a core
-    "OPENBLAS_NUM_THREADS": "1",
-    "PYTHONHASHSEED": "0",  # the order of a set is the same in each run
-}
 
 Reply = tuple[str | bool | None, str | None, str | None]  # level, evidence, why there is none
 
@@ -55,21 +46,9 @@ class FunctionProcess:
         self._found: dict[str, bool] = {}
         self._socket, theirs = socket.socketpair()
         with theirs, (log_file or Path(os.devnull)).open("ab") as log:
-            self._process = self._start(theirs.fileno(), log)
-
-    def _start(self, descriptor: int, log: IO[bytes]) -> "subprocess.Popen[bytes]":
-        # Last: a folder of the user's, such as tasks/, must not stand in for gradebook's or the library's.
-        path = [*dict.fromkeys(str(Path(entry or ".").absolute()) for entry in [*sys.path, "."])]
-        numbers = (descriptor, os.getpid(), self._settings.memory_limit_mb)
-        return subprocess.Popen(
-            [sys.executable, "-P", "-X", "faulthandler", "-c", _PROGRAM, json.dumps(path), *map(str, numbers)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=(descriptor,),
-            env={**os.environ, **_ENVIRONMENT},
-            start_new_session=True,
-        )
+            self._process = start_python(
+                WORKER, theirs.fileno(), settings.memory_limit_mb, log=log, environment=ENVIRONMENT
+            )
 
     def find(self, function: str) -> bool:
         """Import a function, once; returns whether it is vectorised. Raises `FunctionFault` or `ProcessLost`."""
@@ -113,9 +92,7 @@ class FunctionProcess:
 
     def end(self) -> None:
         """Kill the process and what it started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        end_process(self._process)
         self._socket.close()
 
     def _send(self, request: dict[str, Any], body: Any) -> None:

@@ -6,13 +6,11 @@ It says `{"is_ready": true}` and waits. A request is a line of JSON. One with `a
 last. A `{"fault": ..}` before that is the last thing the process says.
 """
 
-import ctypes
 import importlib
 import io
 import json
 import os
 import resource
-import signal
 import socket
 import sys
 import time
@@ -22,8 +20,8 @@ from types import ModuleType
 from typing import Any
 
 from rubrics.functions import is_vectorised, is_within
+from tasks.processes import end_with_parent
 
-PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <linux/prctl.h>
 MOST_CHARACTERS = 201  # one more than is kept, so that the reader marks the cut
 MOST_LOG_CHARACTERS = 1_000_000  # what a process may print
 OUT_OF_MEMORY = b'{"fault": "function ran out of memory"}\n'
@@ -33,9 +31,7 @@ Line = list[Any]  # level, evidence, fault
 
 def main(descriptor: int, parent: int, memory_limit_mb: int) -> None:
     """Answer requests on a socket until the other end is closed. parent: the process without which this one ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:
+    if not end_with_parent(parent):
         return
     # Private memory that can be written, not the address space: libraries map far more of it than they use.
     resource.setrlimit(resource.RLIMIT_DATA, (memory_limit_mb << 20, memory_limit_mb << 20))

@@ -1,9 +1,8 @@
 """Verdicts of functions of users: called in processes of their own, so that none can end a run or hold it up."""
 
-import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,6 +17,7 @@ from rubrics.model import Criterion, Rubric
 from rubrics.outputs import OUTPUT_COLUMNS
 from rubrics.verdicts import verdict_table
 from tasks.functions import FunctionSettings, runnable_functions
+from tasks.processes import ProcessPool
 from tasks.scoring.function_process import FunctionFault, FunctionProcess, ProcessLost, Reply
 from tasks.scoring.unsupported import leave_unscored
 from tasks.timings import Timing
@@ -33,13 +33,8 @@ class FunctionPool:
 
     def __init__(self, settings: FunctionSettings, log_file: Path | None = None) -> None:
         """log_file: takes what functions print; None drops it."""
-        self.settings, self._log_file = settings, log_file
-        self._lock = threading.Lock()
-        self._idle: list[FunctionProcess] = []
-        self._alive: set[FunctionProcess] = set()
-        self._is_closed = False
-        # The kernel ends a process with the thread that started it: this one lives as long as the pool.
-        self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="start functions")
+        self.settings = settings
+        self._processes = ProcessPool(partial(FunctionProcess, settings, log_file))
 
     def __enter__(self) -> Self:
         return self
@@ -51,25 +46,20 @@ class FunctionPool:
 
     def close(self) -> None:
         """End all processes; a call under way raises."""
-        with self._lock:
-            self._is_closed = True
-            alive, self._alive, self._idle = list(self._alive), set(), []
-        for process in alive:
-            process.end()
-        self._starter.shutdown()
+        self._processes.close()
 
     def find(self, function: str) -> None:
         """Import a function and let it be. Raises `FunctionFault`."""
-        process = self._take()
+        process = self._processes.take()
         try:
             process.find(function)
         except ProcessLost as lost:
-            self._drop(process)
+            self._processes.drop(process)
             raise FunctionFault(str(lost).replace("function", "its import", 1)) from None
         except FunctionFault:
-            self._drop(process)  # what a half import left behind bears on no other
+            self._processes.drop(process)  # what a half import left behind bears on no other
             raise
-        self._give_back(process)
+        self._processes.give_back(process)
 
     def call(self, method: FunctionMethod, rows: pa.Table, timing: Timing) -> list[Reply]:
         """What the function says of each row. rows: `FUNCTION_COLUMNS`.
@@ -80,17 +70,17 @@ class FunctionPool:
         replies: list[Reply] = []
         lost_count = 0
         while len(replies) < rows.num_rows:
-            process = self._take()
+            process = self._processes.take()
             is_vectorised = False
             try:
                 is_vectorised = process.find(method.function)
                 for part in _parts(rows.slice(len(replies)), is_whole=is_vectorised):
                     _gather(process.call(method, part), replies, timing)
             except FunctionFault as fault:
-                self._drop(process)
+                self._processes.drop(process)
                 replies += _failed(f"function can't be imported: {fault}", rows.num_rows - len(replies))
             except ProcessLost as lost:
-                self._drop(process)
+                self._processes.drop(process)
                 lost_count += 1
                 rest = rows.num_rows - len(replies)  # none, where it ended after the last row
                 replies += _failed(str(lost), rest if is_vectorised else min(rest, 1))
@@ -98,35 +88,8 @@ class FunctionPool:
                     words = f"function not called: {MOST_LOST} calls of the shard ended its process, the last: {lost}"
                     replies += _failed(words, rows.num_rows - len(replies))
             else:
-                self._give_back(process)
+                self._processes.give_back(process)
         return replies
-
-    def _take(self) -> FunctionProcess:
-        while process := self._idle_process():
-            if process.is_alive():
-                return process
-            self._drop(process)
-        process = self._starter.submit(FunctionProcess, self.settings, self._log_file).result()
-        with self._lock:
-            self._alive.add(process)
-        return process
-
-    def _idle_process(self) -> FunctionProcess | None:
-        with self._lock:
-            return self._idle.pop() if self._idle else None
-
-    def _give_back(self, process: FunctionProcess) -> None:
-        with self._lock:
-            if not self._is_closed:
-                self._idle.append(process)
-
-    def _drop(self, process: FunctionProcess) -> None:
-        """End a process. Raises `RuntimeError` where the pool was closed: then it is no row's fault that it ended."""
-        process.end()
-        with self._lock:
-            if self._is_closed:
-                raise RuntimeError("found the processes of functions closed, expected them open")
-            self._alive.discard(process)
 
 
 @contextmanager

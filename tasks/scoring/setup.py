@@ -1,15 +1,18 @@
 """What scoring needs beside a criterion and a shard: opened before the first shard, closed after the last."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rubrics.model import Criterion
 from tasks.asking import judging
 from tasks.judging.member_sessions import Session, writer_session
 from tasks.plan import RunPlan
 from tasks.runs import Run
+from tasks.scoring.check_processes import CheckPool, opened_checks
+from tasks.scoring.computations import Computation, is_computed
 from tasks.scoring.functions import FunctionPool, opened_functions
 from tasks.scoring.judged_shards import JudgedShards
 from tasks.workspace import RunFolder
@@ -25,15 +28,28 @@ class ScoringSetup:
     functions: FunctionPool | None = None  # None: the rubric has none that may run
     session: Session | None = None  # with the judge, or the one that writes texts; None: the run has no judge
     judged: JudgedShards | None = None  # what the judge says of each shard
+    checks: CheckPool | None = None  # None: checks and schemas are computed in this process
+
+    def computation(self, criterion: Criterion, shard: str, shard_index: int) -> Computation:
+        """The work that a check's or a schema's criterion is over one shard."""
+        target = self.folder.verdict_file(criterion.id, shard_index)
+        return Computation(self.folder.run_id, criterion, shard, target, self.dataset_folders, self.schemas)
 
 
 @contextmanager
-def opened_setup(run: Run, plan: RunPlan) -> Iterator[ScoringSetup]:
-    """The setup of a run, open while the block runs. Raises as `judging`."""
+def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterator[ScoringSetup]:
+    """The setup of a run, open while the block runs. shards: those that processes may check. Raises as `judging`."""
     log_file = run.folder.path / "functions.log"
     with judging(run, plan) as sessions, opened_functions(run.rubric, run.functions, log_file) as functions:
         judged = session = None
         if run.judge is not None:
             session = writer_session(run.judge, sessions)
             judged = JudgedShards(run.folder, run.rubric, run.judge, sessions, run.folders)
-        yield ScoringSetup(run.folder, run.rubric.schemas, run.folders, functions, session, judged)
+        setup = ScoringSetup(run.folder, run.rubric.schemas, run.folders, functions, session, judged)
+        computations = [
+            setup.computation(criterion, shard, index)
+            for criterion in filter(is_computed, run.rubric.criteria)
+            for index, shard in enumerate(shards)
+        ]
+        with opened_checks([one for one in computations if not one.target.exists()]) as checks:
+            yield replace(setup, checks=checks)

@@ -12,15 +12,14 @@ from rubrics.model import Criterion, Rubric
 from rubrics.verdicts import VERDICT_SCHEMA
 from tasks.case_criteria import CASE_CRITERIA
 from tasks.computing import COMPUTING
-from tasks.files import replaced_file, write_parquet
+from tasks.files import replaced_file
 from tasks.progress import reporter
 from tasks.scoring.case_criteria import score_case_criteria
-from tasks.scoring.checks import score_check, stored_columns
+from tasks.scoring.computations import compute_verdicts, is_computed, write_counted
 from tasks.scoring.functions import FUNCTION_COLUMNS, score_function
 from tasks.scoring.judge import judge_outputs, score_judge, score_without_judge
 from tasks.scoring.preferred import prefers_people, score_preferred
 from tasks.scoring.ratings import score_ratings
-from tasks.scoring.schema import score_schema
 from tasks.scoring.setup import ScoringSetup
 from tasks.scoring.unsupported import leave_unscored
 from tasks.timings import Timing, timed
@@ -35,25 +34,23 @@ def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_ind
     turn = nullcontext() if criterion.method.type == "judge" else COMPUTING
     path = setup.folder.verdict_file(criterion.id, shard_index)
     with turn:
-        return _scored_once(setup, criterion.id, path, partial(_score, setup, criterion, shard, shard_index))
+        return _scored_once(setup, criterion.id, path, partial(_write, setup, criterion, shard, shard_index))
 
 
 def score_own_criteria(setup: ScoringSetup, shard: str, shard_index: int) -> Path:
     """Write the verdicts on the criteria that the rows of a shard bring along, and return the file's path."""
     path = setup.folder.verdict_file(CASE_CRITERIA, shard_index)
-    return _scored_once(setup, CASE_CRITERIA, path, partial(score_case_criteria, setup, shard, shard_index))
+    return _scored_once(setup, CASE_CRITERIA, path, partial(_write_own, setup, shard, shard_index))
 
 
-def _scored_once(setup: ScoringSetup, name: str, path: Path, score: Callable[[Timing], pa.Table]) -> Path:
+def _scored_once(setup: ScoringSetup, name: str, path: Path, write: Callable[[Path, Timing], int]) -> Path:
     if path.exists() and not (setup.session and _has_gaps(path)):
         reporter().advance("score", pq.read_metadata(path).num_rows)
         return path
     with timed(setup.folder, "score", name) as timing:
-        verdicts = score(timing)
-        timing.row_count = verdicts.num_rows
-        write_parquet(path, verdicts)
+        timing.row_count = write(path, timing)
     pa.default_memory_pool().release_unused()  # or each thread keeps what its largest shard took
-    reporter().advance("score", verdicts.num_rows)
+    reporter().advance("score", timing.row_count)
     return path
 
 
@@ -74,17 +71,25 @@ def collect_shard(folder: RunFolder, rubric: Rubric, shard_index: int) -> int:
     return count
 
 
+def _write(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, path: Path, timing: Timing) -> int:
+    if not is_computed(criterion):
+        return write_counted(path, _score(setup, criterion, shard, shard_index, timing))
+    computation = setup.computation(criterion, shard, shard_index)
+    verdict_count = setup.checks.compute(computation, timing) if setup.checks else None
+    # Here too where a process could not: what is wrong with it is raised as in a run without processes.
+    return compute_verdicts(computation) if verdict_count is None else verdict_count
+
+
+def _write_own(setup: ScoringSetup, shard: str, shard_index: int, path: Path, timing: Timing) -> int:
+    return write_counted(path, score_case_criteria(setup, shard, shard_index, timing))
+
+
 def _score(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int, timing: Timing) -> pa.Table:
     run_id, method = setup.folder.run_id, criterion.method
     if method.type == "ratings":
         return score_ratings(run_id, criterion, _read_columns(shard), setup.folder.ratings_file)
     if method.type == "judge":
         return _judged(setup, criterion, shard, shard_index, timing)
-    if method.type == "check":
-        rows = _read_columns(shard, *stored_columns(method.check))
-        return score_check(run_id, criterion, rows, folders=setup.dataset_folders)
-    if method.type == "schema":
-        return score_schema(run_id, criterion, _read_columns(shard, "output"), setup.schemas)
     if method.type == "function":
         return score_function(run_id, criterion, _read_columns(shard, *FUNCTION_COLUMNS), setup.functions, timing)
     return leave_unscored(run_id, criterion, _read_columns(shard))

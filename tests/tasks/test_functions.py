@@ -424,7 +424,7 @@ def test_a_pool_that_is_closed_during_a_call_makes_no_verdicts():
 
     thread = threading.Thread(target=call)
     thread.start()
-    while not pool._alive:
+    while not pool._processes.held():
         pass
     pool.close()
     thread.join()
