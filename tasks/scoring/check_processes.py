@@ -128,15 +128,21 @@ def is_worth_processes(computations: Iterable[Computation]) -> bool:
 
 
 def _row_cost_s(computation: Computation, row_count: int) -> float:
-    """Seconds that a row takes, by the first of the shard; 0 for a shard that is too small for a sample."""
-    if not row_count:
+    """CPU seconds that one more row takes, by the first of the shard; 0 for a shard that is too small for a sample."""
+    if row_count < 2:
         return 0.0
     with pq.ParquetFile(computation.shard) as file:
         columns = list(needed_columns(computation.criterion))
         batch = next(file.iter_batches(min(row_count, MOST_SAMPLE_ROWS), columns=columns))
     rows = pa.Table.from_batches([batch])
-    score_rows(computation, rows.slice(0, 1))  # what the first call loads is no row's cost
-    begin = time.thread_time()  # not of others on the machine
-    score_rows(computation, rows)
-    cost_s: float = (time.thread_time() - begin) / rows.num_rows
+    first = rows.slice(0, 1)
+    score_rows(computation, first)  # what the first call loads is no row's cost, nor what each call takes
+    more_s = _cpu_s(computation, rows) - _cpu_s(computation, first)
+    cost_s: float = max(more_s, 0.0) / (rows.num_rows - 1)
     return cost_s
+
+
+def _cpu_s(computation: Computation, rows: pa.Table) -> float:
+    begin = time.thread_time()  # others on the machine, and the run's other threads, are not in it
+    score_rows(computation, rows)
+    return time.thread_time() - begin

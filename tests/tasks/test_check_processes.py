@@ -172,7 +172,7 @@ def test_little_work_starts_no_process(shard, tmp_path, monkeypatch):
 
 
 def test_much_work_is_worth_processes_and_one_core_is_not(shard, tmp_path, monkeypatch):
-    monkeypatch.setattr(check_processes, "LEAST_WORK_S", 1e-6)
+    monkeypatch.setattr(check_processes, "LEAST_WORK_S", 0.0)
     works = [computation(name, shard, tmp_path) for name in ("length", "json")]
     opened = []
     for core_count in (1, 2):
@@ -184,7 +184,7 @@ def test_much_work_is_worth_processes_and_one_core_is_not(shard, tmp_path, monke
 
 def test_a_shard_too_small_for_a_sample_is_never_worth_processes(tmp_path, monkeypatch):
     monkeypatch.setattr(check_processes, "LEAST_WORK_S", 1e-9)
-    pq.write_table(pa.table({"output_id": ["a"] * 99, "output": ["x"] * 99}), tmp_path / "small.parquet")
+    pq.write_table(pa.table({"output_id": ["a"] * 199, "output": ["x"] * 199}), tmp_path / "small.parquet")
     assert not is_worth_processes([computation("length", str(tmp_path / "small.parquet"), tmp_path)])
 
 
