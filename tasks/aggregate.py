@@ -46,12 +46,15 @@ KEPT = frozenset(
     {
         *("int_criteria", "int_rubric", "int_roots", "int_categories", "int_category_criteria", "int_groups"),
         *("int_outputs", "int_verdicts", "int_output_points", "int_category_points"),
+        *("int_uneven_outputs", "int_uneven_totals"),
         *("int_own_criteria", "int_own_verdicts", "int_gap_outputs", "int_skip_points"),
         *("int_opinions", "int_criterion_means", "int_own_means", "int_means", "int_intervals"),
         *("int_slice_outputs", "int_slice_means", "int_weak_spots", "int_category_scores"),
         *("int_clustered_outputs", "int_cluster_spreads"),
     }
 )
+# Kept in the file, where it takes a third of the room: ten million rows leave memory to what is made of them.
+PACKED = frozenset({"int_verdicts"})
 
 
 class UnknownRelation(GradebookError):
@@ -115,9 +118,15 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) 
     for model in models:
         if model.name in MEASURED:
             MEASURED[model.name].add(connection)
-        relation = "table" if model.layer == "marts" or model.name in KEPT else "view"
-        connection.execute(f"create or replace {relation} {model.name} as {model.sql}")
+        connection.execute(f"create or replace {_relation(model)} {model.name} as {model.sql}")
     return tuple(model.name for model in models if model.layer == "marts")
+
+
+def _relation(model: Model) -> str:
+    """What becomes of a model: one that is temporary is neither packed nor written to the file, which takes longer."""
+    if model.layer == "marts" or model.name in PACKED:
+        return "table"
+    return "temp table" if model.name in KEPT else "temp view"
 
 
 def _models_behind(parser: duckdb.DuckDBPyConnection, name: str) -> tuple[Model, ...]:

@@ -30,6 +30,7 @@ with scores as (
     union all by name
     select 'category' as scope, category as scope_id, model, checkpoint, output_number, score,
     from int_category_scores
+    inner join int_groups using (group_number)
 )
 
 select

@@ -4,23 +4,32 @@ with verdicts as (select * from int_verdicts),
 
 outputs as (select * from int_outputs),
 
+criteria as (
+    select criterion_number, criterion_id,
+    from int_criteria
+    union
+    select criterion_number, criterion_id,
+    from int_own_criteria
+),
+
 repeated as (
     select
         output_number,
-        criterion_id,
+        criterion_number,
         count(*) as verdict_count,
     from verdicts
-    group by output_number, criterion_id
+    group by output_number, criterion_number
     having count(*) > 1
 ),
 
 final as (
     select
         outputs.output_id,
-        repeated.criterion_id,
+        criteria.criterion_id,
         repeated.verdict_count,
     from repeated
     inner join outputs on repeated.output_number = outputs.output_number
+    inner join criteria on repeated.criterion_number = criteria.criterion_number
 )
 
 select * from final

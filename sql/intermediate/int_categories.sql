@@ -7,6 +7,8 @@ categories as (select * from stg_categories),
 totals as (
     select
         category,
+        any_value(category_number)::integer as category_number,
+        count(*) as criterion_count,
         any_value(weight_rank) as weight_rank,
         exact_sum(category_base) as base_weight,
         count(*) filter (category_weight <> 0) as weighted_count,

@@ -1,6 +1,7 @@
--- int_category_criteria: one row per category, criterion_id in it or below it. category_weight is the weight within the
--- category, 1 each where the category has no weighted criterion. category_base is the part of it that the category's
--- denominator counts: positive weights, or all where it has only penalties. weight_rank is 2, 0 and 1 in these cases.
+-- int_category_criteria: one row per category, criterion_number in it or below it. category_weight is the weight within
+-- the category, 1 each where the category has no weighted criterion. category_base is the part of it that the
+-- category's denominator counts: positive weights, or all where it has only penalties. weight_rank is 2, 0 and 1 in
+-- these cases.
 with weights as (select * from stg_category_weights),
 
 criteria as (select * from int_criteria),
@@ -10,7 +11,7 @@ roots as (select * from int_roots),
 weighed as (
     select
         weights.category,
-        weights.criterion_id,
+        criteria.criterion_number,
         weights.weight * coalesce(roots.positive_weight, 1.0) as weight,
         criteria.pass_mark,
         criteria.weight_share,
@@ -24,7 +25,8 @@ weighed as (
 final as (
     select
         category,
-        criterion_id,
+        dense_rank() over (order by category) as category_number,
+        criterion_number,
         pass_mark,
         weight_share,
         weight_rank,

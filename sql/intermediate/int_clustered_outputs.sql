@@ -7,21 +7,18 @@ with outputs as (
 
 clusters as (
     select
-        model,
-        checkpoint,
+        group_number,
         bond,
         row_number() over () as cluster_number,
         count(*) > 1 as is_shared,
     from outputs
-    group by model, checkpoint, bond
+    group by group_number, bond
 ),
 
 groups as (
-    select
-        model,
-        checkpoint,
+    select group_number,
     from clusters
-    group by model, checkpoint
+    group by group_number
     having bool_or(is_shared)
 ),
 
@@ -33,12 +30,9 @@ final as (
         outputs.checkpoint,
         clusters.cluster_number,
     from groups
-    inner join clusters
-        on groups.model = clusters.model
-        and groups.checkpoint is not distinct from clusters.checkpoint
+    inner join clusters on groups.group_number = clusters.group_number
     inner join outputs
-        on clusters.model = outputs.model
-        and clusters.checkpoint is not distinct from outputs.checkpoint
+        on clusters.group_number = outputs.group_number
         and clusters.bond = outputs.bond
 )
 

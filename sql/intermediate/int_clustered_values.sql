@@ -2,11 +2,20 @@
 -- output_number of int_clustered_outputs that has a value: a score, or 1 for a pass and 0 for none.
 with outputs as (select * from int_clustered_outputs),
 
-verdicts as (select * from int_scored_verdicts),
+-- Only theirs from the start, so that nothing is read in a run that has no use for it.
+verdicts as (
+    select verdicts.*,
+    from int_scored_verdicts as verdicts
+    semi join outputs on verdicts.output_number = outputs.output_number
+),
 
 slices as (select * from int_slice_outputs),
 
-categories as (select * from int_category_scores),
+categories as (
+    select categories.*,
+    from int_category_scores as categories
+    semi join outputs on categories.output_number = outputs.output_number
+),
 
 measured as (
     select output_number, 'criterion' as scope, criterion_id as scope_id, score,

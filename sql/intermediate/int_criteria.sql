@@ -1,11 +1,12 @@
--- int_criteria: one row per criterion_id of the rubric. weight is what it weighs beside a row's own criteria.
--- weight_share is its part of the sum of positive weights, null for a gate.
+-- int_criteria: one row per criterion_id of the rubric; criterion_number stands for it within this run. weight is what
+-- it weighs beside a row's own criteria. weight_share is its part of the sum of positive weights, null for a gate.
 with criteria as (select * from stg_criteria),
 
 roots as (select * from int_roots where root = ''),
 
 final as (
     select
+        (row_number() over (order by criteria.criterion_id))::integer as criterion_number,
         criteria.criterion_id,
         criteria.category,
         criteria.weight * coalesce(roots.positive_weight, 1.0) as weight,

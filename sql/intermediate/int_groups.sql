@@ -1,13 +1,23 @@
--- int_groups: one row per model, checkpoint (null where there is none).
-with outputs as (select * from int_outputs),
+-- int_groups: one row per model, checkpoint (null where there is none). group_number stands for both within this run
+-- alone: small whole numbers group the fastest.
+with outputs as (select * from stg_outputs),
 
-final as (
+counted as (
     select
         model,
         checkpoint,
         count(*) as output_count,
     from outputs
     group by model, checkpoint
+),
+
+final as (
+    select
+        (row_number() over (order by model, checkpoint))::integer as group_number,
+        model,
+        checkpoint,
+        output_count,
+    from counted
 )
 
 select * from final

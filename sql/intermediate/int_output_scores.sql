@@ -4,26 +4,27 @@ with held as (select * from int_held_outputs),
 
 points as (select * from int_output_points),
 
-skipped as (select * from int_skip_points where root = ''),
+uneven as (select * from int_uneven_totals),
 
 rubric as (select * from int_rubric),
 
--- An output without a scored verdict has no row in points: all its sums are 0.
+-- An output without a scored verdict has no row in points: all its sums are 0. One that is not uneven lacks nothing.
 filled as (
     select
         held.*,
         coalesce(skipped.points, points.points, 0.0) as points,
         coalesce(points.uniform_points, 0.0) as uniform_points,
-        held.positive_weight - coalesce(points.positive_weight, 0.0) as missing_weight,
-        held.negative_weight - coalesce(points.negative_weight, 0.0) as missing_penalty,
-        held.weighted_count - coalesce(points.weighted_count, 0) as missing_weighted_count,
-        held.gate_count - coalesce(points.gate_count, 0) as missing_gate_count,
-        held.threshold_count - coalesce(points.threshold_count, 0) as missing_threshold_count,
+        coalesce(held.positive_weight - uneven.positive_weight, 0.0) as missing_weight,
+        coalesce(held.negative_weight - uneven.negative_weight, 0.0) as missing_penalty,
+        coalesce(held.weighted_count - uneven.weighted_count, 0) as missing_weighted_count,
+        coalesce(held.gate_count - uneven.gate_count, 0) as missing_gate_count,
+        coalesce(held.threshold_count - uneven.threshold_count, 0) as missing_threshold_count,
         coalesce(points.below_threshold_count, 0) as below_threshold_count,
         rubric.missing = 'null' and missing_weighted_count > 0 as is_open,
-        coalesce(skipped.positive_weight, points.positive_weight) as scored_weight,
+        coalesce(skipped.positive_weight, uneven.positive_weight, held.positive_weight) as scored_weight,
         nullif(if(rubric.missing = 'skip', scored_weight, held.positive_weight), 0.0) as base_weight,
-        nullif(if(rubric.missing = 'skip', points.positive_count, held.positive_count), 0) as base_count,
+        coalesce(uneven.positive_count, held.positive_count) as scored_count,
+        nullif(if(rubric.missing = 'skip', scored_count, held.positive_count), 0) as base_count,
         -- Where nothing is asked, nothing passes or fails.
         rubric.pass_threshold is not null
             or held.gate_count > 0
@@ -31,7 +32,10 @@ filled as (
     from held
     cross join rubric
     left join points on held.output_number = points.output_number
-    left join skipped on held.output_number = skipped.output_number
+    left join uneven on held.output_number = uneven.output_number
+    left join int_skip_points as skipped
+        on held.output_number = skipped.output_number
+        and skipped.root = ''
 ),
 
 final as (

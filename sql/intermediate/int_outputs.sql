@@ -2,16 +2,22 @@
 -- in a fraction of the memory that a text of 32 characters takes.
 with outputs as (select * from stg_outputs),
 
+groups as (select * from int_groups),
+
 final as (
     select
-        row_number() over () as output_number,
-        output_id,
-        case_id,
-        model,
-        checkpoint,
-        sample_index,
-        cluster,
+        (row_number() over ())::integer as output_number,
+        groups.group_number,
+        outputs.output_id,
+        outputs.case_id,
+        outputs.model,
+        outputs.checkpoint,
+        outputs.sample_index,
+        outputs.cluster,
     from outputs
+    inner join groups
+        on outputs.model = groups.model
+        and outputs.checkpoint is not distinct from groups.checkpoint
 )
 
 select * from final

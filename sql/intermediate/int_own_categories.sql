@@ -20,8 +20,7 @@ weighed as (
 final as (
     select
         output_number,
-        model,
-        checkpoint,
+        group_number,
         category,
         weight_rank,
         exact_sum(category_base) as base_weight,
@@ -33,7 +32,7 @@ final as (
         count(pass_mark) filter (score is not null) as scored_mark_count,
         count(*) filter (is_below(score, pass_mark)) as below_mark_count,
     from weighed
-    group by output_number, model, checkpoint, category, weight_rank
+    group by output_number, group_number, category, weight_rank
 )
 
 select * from final

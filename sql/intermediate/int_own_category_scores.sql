@@ -11,8 +11,7 @@ rubric as (select * from int_rubric),
 merged as (
     select
         own.output_number,
-        own.model,
-        own.checkpoint,
+        own.group_number,
         own.category,
         coalesce(categories.weight_rank, 0) as rubric_rank,
         greatest(own.weight_rank, rubric_rank) as rank,
@@ -43,8 +42,7 @@ merged as (
 final as (
     select
         output_number,
-        model,
-        checkpoint,
+        group_number,
         category,
         case when not is_open then points / nullif(base_weight, 0.0) end as score,
         case

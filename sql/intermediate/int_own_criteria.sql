@@ -1,4 +1,5 @@
 -- int_own_criteria: one row per output_number, criterion_id that the output's row brought along; mostly empty.
+-- criterion_number stands for the id as in int_criteria, below 0 here.
 with criteria as (select * from stg_case_criteria),
 
 outputs as (select * from int_outputs),
@@ -6,8 +7,10 @@ outputs as (select * from int_outputs),
 final as (
     select
         outputs.output_number,
+        outputs.group_number,
         outputs.model,
         outputs.checkpoint,
+        -dense_rank() over (order by criteria.criterion_id) as criterion_number,
         criteria.criterion_id,
         criteria.category,
         criteria.weight,

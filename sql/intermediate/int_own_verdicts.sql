@@ -11,7 +11,7 @@ final as (
     from criteria
     left join verdicts
         on criteria.output_number = verdicts.output_number
-        and criteria.criterion_id = verdicts.criterion_id
+        and criteria.criterion_number = verdicts.criterion_number
 )
 
 select * from final

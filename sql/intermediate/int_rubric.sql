@@ -10,6 +10,7 @@ own as (select * from int_own_criteria),
 
 totals as (
     select
+        count(*) as criterion_count,
         coalesce(exact_sum(greatest(weight, 0.0)), 0.0) as positive_weight,
         coalesce(exact_sum(least(weight, 0.0)), 0.0) as negative_weight,
         count(*) filter (weight > 0) as positive_count,

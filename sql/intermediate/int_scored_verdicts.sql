@@ -8,11 +8,11 @@ own as (select * from int_own_verdicts where score is not null),
 
 final as (
     select
-        verdicts.output_number, verdicts.criterion_id, verdicts.score,
+        verdicts.output_number, criteria.criterion_id, verdicts.score,
         criteria.weight, criteria.is_weighted, criteria.is_gate, criteria.threshold, criteria.pass_mark,
         false as is_own,
     from verdicts
-    inner join criteria on verdicts.criterion_id = criteria.criterion_id
+    inner join criteria on verdicts.criterion_number = criteria.criterion_number
     union all
     select
         output_number, criterion_id, score,

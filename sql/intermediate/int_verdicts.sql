@@ -1,15 +1,25 @@
--- int_verdicts: one row per output_number, criterion_id that has a verdict. score in 0..1, null where unscored.
+-- int_verdicts: one row per output_number, criterion_number that has a verdict. score in 0..1, null where unscored.
 with verdicts as (select * from stg_verdicts),
 
 outputs as (select * from int_outputs),
 
+criteria as (
+    select criterion_id, criterion_number,
+    from int_criteria
+    union
+    select criterion_id, criterion_number,
+    from int_own_criteria
+),
+
 final as (
     select
         outputs.output_number,
-        verdicts.criterion_id,
+        outputs.group_number,
+        criteria.criterion_number,
         verdicts.score,
     from verdicts
     inner join outputs on verdicts.output_id = outputs.output_id
+    inner join criteria on verdicts.criterion_id = criteria.criterion_id
 )
 
 select * from final
