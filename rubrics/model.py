@@ -12,6 +12,7 @@ from rubrics.methods import JudgeMethod, Method
 from rubrics.weights import tree_fault
 
 LARGEST_WEIGHT = 1_000_000
+SMALLEST_WEIGHT = 1e-6  # sums of weights and scores are exact to 15 decimals
 ID_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
 OWN_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_.:-]{0,63}$"  # of a criterion that a row brings along
 _NUMBER = "(0|[1-9][0-9]{0,8})"
@@ -77,6 +78,9 @@ class Criterion(Frozen):
         if self.gate and self.weight is not None:
             words = f"weight: found {self.weight:g} on a gate, expected a gate without a weight, or gate: false"
             raise ModelFault("gate-with-weight", words)
+        if self.weight is not None and 0 < abs(self.weight) < SMALLEST_WEIGHT:
+            words = f"weight: found {self.weight:g}, expected 0, or {SMALLEST_WEIGHT:f} or more on either side of it"
+            raise ModelFault("wrong-value", words)
         if self.threshold is not None and self.weight is not None and self.weight < 0:
             words = f"threshold: found {self.threshold:g} on a penalty, expected none where the weight is below 0"
             raise ModelFault("penalty-with-threshold", words)
@@ -113,7 +117,7 @@ class Category(Frozen):
 
     id: CategoryName
     """what a criterion's `category` and a category's `parent` name"""
-    weight: Annotated[float, Field(gt=0, le=LARGEST_WEIGHT, allow_inf_nan=False)] = 1
+    weight: Annotated[float, Field(ge=SMALLEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)] = 1
     """above 0; what it counts among its siblings: the categories and criteria beside it"""
     parent: CategoryName | None = None
     """the category around it; none: it stands at the top"""

@@ -23,31 +23,33 @@ select coalesce(bool_or(weight < 0), false)
 from (select weight from int_criteria union all select weight from int_own_criteria)
 """
 _SCORES = """
-with scores as (
-    select 'run' as scope, '' as scope_id, model, checkpoint, output_number, score,
-    from output_scores
-    inner join (select output_id, output_number from int_outputs) using (output_id)
-    union all by name
-    select 'category' as scope, category as scope_id, model, checkpoint, output_number, score,
-    from int_category_scores
-    inner join int_groups using (group_number)
-)
-
-select
-    scores.scope,
-    scores.scope_id,
-    scores.model,
-    scores.checkpoint,
-    list(scores.score order by outputs.cluster_number, scores.score) as scores,
-    list(outputs.cluster_number order by outputs.cluster_number) as clusters,
-from scores
-inner join (
-    select output_number, dense_rank() over (order by cluster_of(cluster, case_id)) as cluster_number from int_outputs
-) as outputs
-    on scores.output_number = outputs.output_number
-where scores.score is not null
-group by scores.scope, scores.scope_id, scores.model, scores.checkpoint
+create or replace temp view points_scores as
+select 'run' as scope, '' as scope_id, model, checkpoint, outputs.output_number, score,
+from output_scores
+inner join (select output_id, output_number from int_outputs) as outputs using (output_id)
+where score is not null
+union all by name
+select 'category' as scope, category as scope_id, groups.model, groups.checkpoint, output_number, score,
+from int_category_scores
+inner join int_groups as groups using (group_number)
+where score is not null
 """
+_GROUPS = """
+select scope, scope_id, model, checkpoint
+from points_scores
+group by scope, scope_id, model, checkpoint
+having count(*) between 2 and ?
+order by scope, scope_id, model, checkpoint
+"""
+_OF_GROUP = """
+select dense_rank() over (order by cluster_of(outputs.cluster, outputs.case_id)) as cluster_number, scores.score
+from points_scores as scores
+inner join int_outputs as outputs on scores.output_number = outputs.output_number
+where scores.scope = ? and scores.scope_id = ? and scores.model = ? and scores.checkpoint is not distinct from ?
+order by cluster_number, scores.score
+"""
+# Of more t is as good, and draws take minutes.
+MOST_OUTPUTS = 20_000
 
 
 def add_points_intervals(connection: duckdb.DuckDBPyConnection) -> None:
@@ -64,10 +66,12 @@ def _intervals(connection: duckdb.DuckDBPyConnection) -> Iterator[dict[str, obje
     from rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
     from rubrics.statistics.intervals import SCORES
 
-    found = connection.execute(_SCORES).to_arrow_table()
-    names = found.select(["scope", "scope_id", "model", "checkpoint"]).to_pylist()
-    for name, scores, clusters in zip(names, found.column("scores"), found.column("clusters"), strict=True):
-        means = bootstrap_means(scores.values.to_numpy(), clusters=clusters.values.to_numpy())
-        ends = percentile_interval(means).clipped(SCORES)
-        if ends.is_known:
-            yield {**name, "ci_low": ends.low, "ci_high": ends.high}
+    connection.execute(_SCORES)
+    for group in connection.execute(_GROUPS, [MOST_OUTPUTS]).fetchall():
+        found = connection.execute(_OF_GROUP, group).fetchnumpy()
+        ends = percentile_interval(bootstrap_means(found["score"], clusters=found["cluster_number"]))
+        # The mean of a category is shown as it is, that of a run held to 0..1.
+        held = ends.clipped(SCORES) if group[0] == "run" else ends
+        if held.is_known:
+            named = dict(zip(("scope", "scope_id", "model", "checkpoint"), group, strict=True))
+            yield {**named, "ci_low": held.low, "ci_high": held.high}

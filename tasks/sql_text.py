@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-# What an output shares with others, as the macro of sql/macros: a lake keeps no macros.
+# What an output shares with others, as the macro of sql/macros: a lake keeps no macros. A named cluster sorts last.
 CLUSTER = "coalesce('cluster ' || cluster, 'case ' || case_id)"
 
 

@@ -1,4 +1,4 @@
--- Interval ends and rates of category_scores are in 0..1.
+-- Rates of category_scores are in 0..1, and the ends of its intervals in order and not above 1.
 -- severity: error
 with mart as (select * from category_scores),
 
@@ -15,8 +15,8 @@ final as (
         coverage_rate,
     from mart
     where not (
-        coalesce(ci_low, 0.0) between 0 and 1
-        and coalesce(ci_high, 0.0) between 0 and 1
+        coalesce(ci_low, 0.0) <= coalesce(ci_high, 1.0)
+        and coalesce(ci_high, 1.0) <= 1
         and coalesce(pass_low, 0.0) between 0 and 1
         and coalesce(pass_high, 0.0) between 0 and 1
         and coalesce(pass_rate, 0.0) between 0 and 1

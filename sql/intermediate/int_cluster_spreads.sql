@@ -27,7 +27,8 @@ weighed as (
         clusters.*,
         totals.all_n,
         (clusters.total - clusters.n * totals.mean) ** 2 as square,
-        nullif(1.0 - clusters.n / totals.all_n, 0.0) as slack,
+        clusters.n / totals.all_n as share,
+        nullif(1.0 - share, 0.0) as slack,
     from clusters
     inner join totals
         on clusters.measure = totals.measure
@@ -42,12 +43,12 @@ spreads as (
         measure, scope, scope_id, model, checkpoint,
         struct_pack(
             unit_count := count(*),
-            standard_error := sqrt(exact_sum(square / slack)) / any_value(all_n),
+            standard_error := sqrt(exact_sum(square / slack / all_n) / any_value(all_n)),
             df := case
                 when min(n) = max(n) then count(*) - 1.0
-                else least(count(*) - 1.0, greatest(1.0, any_value(all_n) ** 2 / (
-                    sum(n ** 2) + (exact_sum(n ** 2 / slack) ** 2 - exact_sum((n ** 2 / slack) ** 2))
-                    / any_value(all_n) ** 2
+                else least(count(*) - 1.0, greatest(1.0, 1.0 / (
+                    exact_sum(share ** 2)
+                    + exact_sum(share ** 2 / slack) ** 2 - exact_sum((share ** 2 / slack) ** 2)
                 )))
             end
         ) as spread,

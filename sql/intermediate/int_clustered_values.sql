@@ -9,7 +9,11 @@ verdicts as (
     semi join outputs on verdicts.output_number = outputs.output_number
 ),
 
-slices as (select * from int_slice_outputs),
+slices as (
+    select outputs.output_number, spots.scope_id, spots.criterion_id,
+    from int_slice_outputs as outputs
+    inner join int_weak_spots as spots on outputs.slice_number = spots.slice_number
+),
 
 categories as (
     select categories.*,
@@ -23,10 +27,12 @@ measured as (
     from verdicts
     union all
     select
-        slices.output_number, 'slice' as scope, slices.slice_number || ' ' || verdicts.criterion_id as scope_id,
+        slices.output_number, 'slice' as scope, slices.scope_id,
         verdicts.score, 1.0 - is_below(verdicts.score, verdicts.pass_mark)::integer as pass,
     from slices
-    inner join verdicts on slices.output_number = verdicts.output_number
+    inner join verdicts
+        on slices.output_number = verdicts.output_number
+        and slices.criterion_id = verdicts.criterion_id
     where not verdicts.is_own
     union all
     select output_number, 'category' as scope, category as scope_id, score, is_met::integer as pass,

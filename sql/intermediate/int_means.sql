@@ -1,7 +1,7 @@
 -- int_means: one row per scope (criterion, category, run or slice), scope_id, model, checkpoint: what marts tell of a
 -- group's scores. Means and rates over n scored outputs and over pass_count ones of which it is known whether they
 -- pass.
-with slices as (select * from int_slice_means),
+with slices as (select * from int_weak_spots),
 
 categories as (select * from int_category_scores),
 

@@ -1,23 +1,23 @@
 -- int_slice_outputs: one row per output_number, slice_number. A slice is the outputs of a model and checkpoint with one
--- value of a key of their metadata: 5 outputs or more, of a key that takes 2 to 50 values in the run.
+-- value of a key of their metadata: 5 outputs or more, of a key that takes 2 to 50 values in the run, one of the first
+-- 50 such keys by name.
 with entries as (select * from stg_slices),
 
 outputs as (select * from int_outputs),
 
 told as (
-    select
-        slice_key,
-        count(distinct slice_value) as value_count,
+    select slice_key,
     from entries
     group by slice_key
     having count(distinct slice_value) between 2 and 50
+    order by slice_key
+    limit 50
 ),
 
 sliced as (
     select
         outputs.output_number,
-        outputs.model,
-        outputs.checkpoint,
+        outputs.group_number,
         entries.slice_key,
         entries.slice_value,
     from told
@@ -25,24 +25,31 @@ sliced as (
     inner join outputs on entries.output_id = outputs.output_id
 ),
 
-numbered as (
+slices as (
     select
-        *,
-        dense_rank() over (order by model, checkpoint, slice_key, slice_value) as slice_number,
-        count(*) over (partition by model, checkpoint, slice_key, slice_value) as output_count,
+        (row_number() over (order by group_number, slice_key, slice_value))::integer as slice_number,
+        group_number,
+        slice_key,
+        slice_value,
     from sliced
+    group by group_number, slice_key, slice_value
+    having count(*) >= 5
 ),
 
 final as (
     select
-        output_number,
-        slice_number,
-        model,
-        checkpoint,
-        slice_key,
-        slice_value,
-    from numbered
-    where output_count >= 5
+        sliced.output_number,
+        slices.slice_number,
+        groups.model,
+        groups.checkpoint,
+        slices.slice_key,
+        slices.slice_value,
+    from sliced
+    inner join slices
+        on sliced.group_number = slices.group_number
+        and sliced.slice_key = slices.slice_key
+        and sliced.slice_value = slices.slice_value
+    inner join int_groups as groups on sliced.group_number = groups.group_number
 )
 
 select * from final

@@ -11,7 +11,7 @@ compared as (
     select
         slices.*,
         means.n - slices.n as rest_n,
-        (means.n * means.mean - slices.n * slices.mean) / nullif(means.n - slices.n, 0) as rest_mean,
+        clip((means.n * means.mean - slices.n * slices.mean) / nullif(means.n - slices.n, 0)) as rest_mean,
         slices.n / means.n as share,
         criteria.is_gate,
         criteria.weight_share as weight,

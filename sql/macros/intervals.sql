@@ -37,7 +37,7 @@ create or replace macro wilson_end(rate, n, side) as (
 -- clusters (Korn and Graubard 1998), at most n. Equal clusters tell no design effect, and count one each; one alone: null.
 create or replace macro cluster_worth(rate, n, spread) as (
     case
-        when spread is null then n
+        when spread is null or spread.unit_count = n then n
         when spread.unit_count < 2 then null
         when spread.standard_error <= 1e-12 then spread.unit_count
         else least(

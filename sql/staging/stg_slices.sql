@@ -4,22 +4,20 @@ with outputs as (select * from source_outputs),
 
 entries as (
     select
-        outputs.output_id,
-        entry.key as slice_key,
-        entry.value ->> '$' as slice_value,
-        entry.type as kind,
+        output_id,
+        unnest(json_keys(metadata)) as slice_key,
+        unnest(json_extract(metadata, '$.*')) as found,
     from outputs
-    cross join json_each(outputs.metadata) as entry
-    where outputs.metadata is not null
+    where metadata is not null
 ),
 
 final as (
     select
         output_id,
         slice_key,
-        slice_value,
+        found ->> '$' as slice_value,
     from entries
-    where kind in ('VARCHAR', 'BOOLEAN', 'BIGINT', 'UBIGINT', 'DOUBLE') and length(slice_value) <= 100
+    where json_type(found) in ('VARCHAR', 'BOOLEAN', 'BIGINT', 'UBIGINT', 'DOUBLE') and length(found ->> '$') <= 100
 )
 
 select * from final

@@ -31,7 +31,7 @@ counted as (
     select
         * exclude (twin_id, cluster),
         (dense_rank() over (order by case_id, sample_index, twin_id) - 1)::integer as place,
-        min({cluster}) over same_place as bond,
+        max({cluster}) over same_place as bond,
         count(*) filter (side = 'a') over same_place as count_a,
         count(*) filter (side = 'b') over same_place as count_b,
     from twins
