@@ -30,6 +30,10 @@ _CERTIFICATE = Path(certifi.where()).read_text(encoding="utf-8").partition("----
 os.environ["SSL_CERT_FILE"] = f"{PREFECT_HOME}/one.pem"
 Path(os.environ["SSL_CERT_FILE"]).write_text(f"-----BEGIN{_CERTIFICATE}-----END CERTIFICATE-----\n", encoding="ascii")
 
+# What no test asks of the server, and costs as much as all else once it runs: schedules, automations, kept events.
+_IDLE = ("SCHEDULER", "LATE_RUNS", "PAUSE_EXPIRATIONS", "TRIGGERS", "EVENT_PERSISTER", "FOREMAN", "REPOSSESSOR")
+SERVER_SETTINGS = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _IDLE}
+
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(PREFECT_HOME, ignore_errors=True)
@@ -50,7 +54,8 @@ def prefect_server() -> Iterator[str]:
     from tasks.quality import warm_up
 
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(PREFECT_PORT)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=os.environ | SERVER_SETTINGS, **quiet) as server:
         try:
             # While a thread imports it, a test's end would take back the filters of warnings that it sets.
             warm_up().join()

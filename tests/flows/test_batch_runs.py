@@ -1,13 +1,10 @@
 """`gradebook evaluate` with a judge that is asked in batches: a real flow, a real lake, a real endpoint."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from forked import Forked
 from samples import query, write_outputs, write_rubric
 
 from tests.batch_jobs import billed_usd
@@ -35,11 +32,6 @@ def test_all_is_scored_at_half_the_price_and_nothing_is_asked_online(evaluate, g
     assert query(gradebook, "select count(*) n from verdicts where status = 'unscored' or is_replayed") == [{"n": 0}]
 
 
-def test_a_published_run_leaves_of_its_batches_the_record(evaluate, words):
-    folder = Path("lake/runs") / evaluate(*words).json["run_id"]
-    assert [path.name for path in (folder / "batches").iterdir()] == ["record.jsonl"]
-
-
 def test_what_a_batch_leaves_is_asked_online(evaluate, gradebook, judge, words):
     judge.batches.script = ("expired",)
     finished = evaluate(*words)
@@ -49,8 +41,9 @@ def test_what_a_batch_leaves_is_asked_online(evaluate, gradebook, judge, words):
     assert judge.request_count == COUNT // 2
 
 
-def test_a_second_run_asks_nothing(evaluate, judge, words):
-    evaluate(*words)
+def test_a_published_run_leaves_of_its_batches_the_record_and_a_second_one_asks_nothing(evaluate, judge, words):
+    folder = Path("lake/runs") / evaluate(*words).json["run_id"]
+    assert [path.name for path in (folder / "batches").iterdir()] == ["record.jsonl"]
     again = evaluate(*words)
     assert (again.code, again.json["cost_usd"], len(judge.batches.batches)) == (0, 0, 1)
 
@@ -97,21 +90,13 @@ def test_killed_at_any_time_and_started_again_it_pays_once(
     gradebook, prefect_server, judge, words, tmp_path, calls_before
 ):
     judge.batches.script = ("endless",)
-    first = start(words, tmp_path)
-    while first.poll() is None and judge.batches.calls.total() < calls_before:
+    first = Forked(["evaluate", *words], tmp_path)
+    while first.is_running and judge.batches.calls.total() < calls_before:
         time.sleep(0.01)
-    first.send_signal(signal.SIGKILL)
-    first.communicate()
+    first.kill()
     judge.batches.script = ()
-    again = start(words, tmp_path)
-    _, err = again.communicate(timeout=120)
-    assert again.returncode == 0, err.decode()
+    code, _, err = Forked(["evaluate", *words], tmp_path).wait()
+    assert code == 0, err
     (row,) = query(gradebook, "select count(*) n, count(distinct request_key) keys, sum(cost_usd) usd from judgments")
     assert (row["n"], row["keys"], len(judge.batches.batches), judge.request_count) == (COUNT, COUNT, 1, 0)
     assert row["usd"] == pytest.approx(billed_usd(judge))
-
-
-def start(words: tuple[str, ...], folder: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "flows.cli", "evaluate", *words]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -76,17 +76,15 @@ def test_the_demo_shows_tables_questions_and_its_report(gradebook, prefect_serve
     assert all(f"{row['mean']:.3f}" in report.read_text() for row in json.loads(rows.out))
 
 
-def test_runs_and_report_read_what_was_published(evaluate, gradebook, inputs, tmp_path):
-    outputs, rubric = inputs
-    published = evaluate(outputs, "--rubric", rubric).json
+def test_runs_and_report_read_what_was_published(judged_run, gradebook, tmp_path):
+    published = judged_run
     (run,) = gradebook("runs", "--json").json["runs"]
     assert (run["run_id"], run["version"]) == (published["run_id"], published["version"])
     assert gradebook("report", "--out", "page.html").out.strip() == "page.html"
     assert published["run_id"] in (tmp_path / "page.html").read_text()
 
 
-def test_sql_writes_the_same_rows_in_every_format(evaluate, gradebook, inputs, tmp_path):
-    evaluate(inputs[0], "--rubric", inputs[1])
+def test_sql_writes_the_same_rows_in_every_format(judged_run, gradebook, tmp_path):
     query = "select model, output_count from run_scores order by model"
     rows = [{"model": "large", "output_count": 6}, {"model": "small", "output_count": 6}]
     assert json.loads(gradebook("sql", query, "--format", "json").out) == rows

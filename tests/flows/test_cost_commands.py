@@ -19,12 +19,9 @@ JUDGED = """
 
 
 @pytest.fixture
-def run_id(evaluate, judge, tmp_path: Path) -> str:
+def run_id(judged_run) -> str:
     """A published run of 12 outputs by one judged criterion, `clarity`."""
-    outputs, rubric = write_outputs(tmp_path / "outputs.jsonl"), write_rubric(tmp_path / "rubric.yaml")
-    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
-    assert finished.code == 0, finished.err
-    return str(finished.json["run_id"])
+    return str(judged_run["run_id"])
 
 
 def write_wider_rubric(tmp_path: Path) -> Path:

@@ -94,9 +94,8 @@ def test_every_judgment_is_in_the_ledger_once_and_priced(judged, gradebook):
     assert row["t"] == judged.prompt_tokens
 
 
-def test_a_rerun_asks_nothing_and_costs_nothing(evaluate, judge, outputs, rubric):
-    first = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini").json
-    asked = judge.request_count
+def test_a_rerun_asks_nothing_and_costs_nothing(judged, evaluate, judge, outputs, rubric):
+    first, asked = json.loads(judged.out), judge.request_count
     second = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini").json
     assert judge.request_count == asked
     assert second["cost_usd"] == 0
@@ -104,8 +103,7 @@ def test_a_rerun_asks_nothing_and_costs_nothing(evaluate, judge, outputs, rubric
     assert second["scores"][0]["mean"] == first["scores"][0]["mean"]
 
 
-def test_another_weight_asks_nothing(evaluate, judge, outputs, rubric, tmp_path):
-    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+def test_another_weight_asks_nothing(judged, evaluate, judge, outputs, tmp_path):
     asked = judge.request_count
     heavier = write_rubric(tmp_path / "heavier.yaml", version="1.0.1", weight=3)
     finished = evaluate(outputs, "--rubric", heavier, "--judge", "gpt-4o-mini")
@@ -155,24 +153,15 @@ def test_the_budget_stops_the_run_keeps_what_was_judged_and_goes_on(evaluate, gr
     assert 0 < asked < 12
     (row,) = query(gradebook, "select count(*) n, sum(cost_usd) usd from judgments")
     assert row["n"] == asked
-    assert row["usd"] <= 0.0025
-    assert evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini").code == 0
-    assert judge.request_count == 12
-    assert [row["status"] for row in query(gradebook, "from runs")] == ["published"]
-
-
-def test_what_a_run_paid_before_it_stopped_is_billed_and_not_saved(evaluate, gradebook, judge, outputs, rubric):
-    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0025")
+    assert [run["cost_usd"] for run in query(gradebook, "from runs")] == [row["usd"]]  # the run says what it spent
+    assert 0 < row["usd"] <= 0.0025
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
+    assert (finished.code, judge.request_count) == (0, 12)
+    assert [row["status"] for row in query(gradebook, "from runs")] == ["published"]
+    # What it paid before it stopped is billed, and not saved.
     (costs,) = [row for row in finished.json["costs"] if row["criterion_id"] == "clarity"]
     assert (costs["request_count"], costs["replayed_count"], costs["saved_usd"]) == (12, 0, 0)
     assert query(gradebook, "select count(*) n from verdicts where is_replayed") == [{"n": 0}]
-
-
-def test_a_stopped_run_says_what_it_spent(evaluate, gradebook, judge, outputs, rubric):
-    evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--budget-usd", "0.0025")
-    rows = query(gradebook, "select cost_usd, (select sum(cost_usd) from judgments) as paid from runs")
-    assert rows[0]["cost_usd"] == rows[0]["paid"] > 0
 
 
 def test_the_same_answer_of_several_models_is_judged_once(evaluate, judge, rubric, tmp_path):
@@ -202,13 +191,6 @@ def test_a_refused_key_fails_the_run_with_a_sentence_and_a_row(evaluate, gradebo
     (row,) = query(gradebook, "select status, reason, version from runs")
     assert row["status"] == "failed"
     assert "OPENAI_API_KEY" in row["reason"]
-
-
-def test_an_endpoint_that_is_not_there_is_named(evaluate, outputs, rubric, monkeypatch):
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
-    assert finished.code == 3
-    assert "http://127.0.0.1:9/v1" in finished.err
 
 
 def test_the_key_is_in_nothing_that_a_run_writes(judged, tmp_path):
@@ -258,15 +240,15 @@ def test_every_stage_leaves_quality_results_and_costs(judged, gradebook):
     assert {row["stage"] for row in costs} == {"ingest", "plan", "score", "quality", "aggregate", "publish"}
 
 
-def test_a_published_run_id_given_again_is_answered_from_the_lake(evaluate, judge, outputs, rubric):
-    first = evaluate(outputs, "--rubric", rubric, "--run-id", "night").json
-    again = evaluate(outputs, "--rubric", rubric, "--run-id", "night").json
+def test_a_published_run_id_given_again_is_answered_from_the_lake(unjudged, evaluate, outputs, rubric):
+    first = json.loads(unjudged.out)
+    again = evaluate(outputs, "--rubric", rubric, "--run-id", first["run_id"]).json
     assert again["version"] == first["version"]
 
 
-def test_a_run_id_of_other_outputs_is_refused(evaluate, gradebook, outputs, rubric, tmp_path):
-    evaluate(outputs, "--rubric", rubric, "--run-id", "night")
+def test_a_run_id_of_other_outputs_is_refused(unjudged, evaluate, rubric, tmp_path):
+    run_id = json.loads(unjudged.out)["run_id"]
     other = write_outputs(tmp_path / "other.jsonl", count=2)
-    finished = evaluate(other, "--rubric", rubric, "--run-id", "night")
+    finished = evaluate(other, "--rubric", rubric, "--run-id", run_id)
     assert finished.code == 2
-    assert "night" in finished.err
+    assert run_id in finished.err

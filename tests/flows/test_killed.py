@@ -1,15 +1,12 @@
 """A process killed at any point: the same command again loses and doubles nothing."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forked import Forked
 from loopback_judge import LoopbackJudge
 from samples import write_outputs, write_rubric
 
@@ -28,30 +25,17 @@ def command(tmp_path: Path, judge: LoopbackJudge, prefect_server: str) -> list[s
     write_rubric(tmp_path / "rubric.yaml")
     settings = f"model: gpt-4o-mini\nbase_url: {judge.base_url}\nmax_in_flight: {IN_FLIGHT}\n"
     (tmp_path / "judge.yaml").write_text(settings, encoding="utf-8")
-    return [
-        sys.executable,
-        "-m",
-        "flows.cli",
-        "evaluate",
-        "outputs.jsonl",
-        "--rubric",
-        "rubric.yaml",
-        "--judge",
-        "judge.yaml",
-        "--json",
-    ]
+    return ["evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "judge.yaml", "--json"]
 
 
-def start(command: list[str], folder: Path) -> "subprocess.Popen[bytes]":
-    environment = os.environ | {"OPENAI_API_KEY": "none", "PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def start(command: list[str], folder: Path) -> Forked:
+    return Forked(command, folder, OPENAI_API_KEY="none")
 
 
-def kill_when(process: "subprocess.Popen[bytes]", is_time: object) -> None:
-    while process.poll() is None and not is_time():
+def kill_when(process: Forked, is_time: Callable[[], bool]) -> None:
+    while process.is_running and not is_time():
         time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
 
 
 def ledger(gradebook) -> tuple[int, int, int]:
@@ -68,9 +52,8 @@ def test_killed_while_judging_nothing_is_lost_or_paid_twice(command, judge, grad
     kill_when(
         first, lambda: (tmp_path / "lake/runs").exists() if not asked_before else judge.request_count >= asked_before
     )
-    again = start(command, tmp_path)
-    out, err = again.communicate(timeout=120)
-    assert again.returncode == 0, err.decode()
+    code, out, err = start(command, tmp_path).wait()
+    assert code == 0, err
     assert ledger(gradebook) == (CASES, CASES, 1)
     assert judge.request_count <= CASES + IN_FLIGHT
     assert json.loads(out)["output_count"] == CASES
@@ -81,9 +64,8 @@ def test_killed_while_publishing_one_version_is_published(command, judge, gradeb
     first = start(command, tmp_path)
     kill_when(first, lambda: any(tmp_path.glob("lake/runs/*/marts/run_scores.parquet")))
     was_concluded = any(tmp_path.glob("lake/runs/*/published.json"))
-    again = start(command, tmp_path)
-    _, err = again.communicate(timeout=120)
-    assert again.returncode == 0, err.decode()
+    code, _, err = start(command, tmp_path).wait()
+    assert code == 0, err
     assert judge.request_count == CASES
     rows, keys, published_count = ledger(gradebook)
     assert (rows, keys) == (CASES, CASES)
@@ -94,7 +76,7 @@ def test_killed_while_publishing_one_version_is_published(command, judge, gradeb
 @pytest.mark.slow
 def test_two_evaluations_at_once_into_one_lake_are_both_published(command, judge, gradebook, tmp_path):
     write_outputs(tmp_path / "others.jsonl", count=CASES, models=("two",))
-    both = [start(command, tmp_path), start([*command[:4], "others.jsonl", *command[5:]], tmp_path)]
-    ends = [process.communicate(timeout=120) for process in both]
-    assert [process.returncode for process in both] == [0, 0], [err.decode() for _, err in ends]
+    both = [start(command, tmp_path), start([command[0], "others.jsonl", *command[2:]], tmp_path)]
+    ends = [process.wait() for process in both]
+    assert [code for code, _, _ in ends] == [0, 0], [err for _, _, err in ends]
     assert ledger(gradebook) == (2 * CASES, 2 * CASES, 2)

@@ -1,6 +1,8 @@
 """`gradebook evaluate` with several opinions a verdict: real flows, real endpoints, a real lake."""
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,32 @@ def other():
         yield server
 
 
+Asked = tuple[int, int]  # requests to `judge` and to `other`
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[str, tuple[Path, Asked]]:
+    """What `evaluated` left the first time, by its name: a lake, and what was asked."""
+    return {}
+
+
+@pytest.fixture
+def evaluated(evaluate, judge, other, words, kept, tmp_path: Path, tmp_path_factory) -> Callable[[str], Asked]:
+    """Evaluate with judge.yaml, or copy the lake of the test that did so under the same name; what that asked."""
+
+    def call(name: str) -> Asked:
+        if name in kept:
+            shutil.copytree(kept[name][0], tmp_path / "lake")
+        else:
+            finished = evaluate(*words)
+            assert finished.code == 0, finished.err
+            folder = shutil.copytree(tmp_path / "lake", tmp_path_factory.mktemp(name) / "lake")
+            kept[name] = folder, (judge.request_count, other.request_count)
+        return kept[name][1]
+
+    return call
+
+
 def write_judge(folder: Path, text: str, **members: tuple[str, LoopbackJudge]) -> None:
     """Write a judge file, and those of its members: their settings and where they are asked."""
     (folder / "judge.yaml").write_text(text, encoding="utf-8")
@@ -41,11 +69,9 @@ def count(gradebook, sql):
 
 
 # -------- replicates
-def test_three_replicates_are_asked_kept_and_combined(evaluate, gradebook, judge, words, tmp_path):
+def test_three_replicates_are_asked_kept_and_combined(evaluated, gradebook, tmp_path):
     write_judge(tmp_path, "model: m\nreplicates: 3")
-    finished = evaluate(*words)
-    assert finished.code == 0, finished.err
-    assert judge.request_count == 3 * COUNT
+    assert evaluated("thrice") == (3 * COUNT, 0)
     assert count(gradebook, "(select distinct request_key from judgments)") == 3 * COUNT
     held = query(
         gradebook,
@@ -56,27 +82,29 @@ def test_three_replicates_are_asked_kept_and_combined(evaluate, gradebook, judge
     assert held == [{"miss": pytest.approx(0), "n": COUNT}]
 
 
-def test_a_judge_that_flips_is_told_so(evaluate, gradebook, judge, words, tmp_path):
+def test_a_judge_that_flips_is_told_so(evaluated, gradebook, tmp_path):
     write_judge(tmp_path, "model: m\nreplicates: 3")
-    assert evaluate(*words).code == 0
+    evaluated("thrice")
     rows = query(gradebook, "select n, opinion_count, flip_rate, judge_variance, agreement_rate from judge_noise")
     assert [(row["n"], row["opinion_count"], row["agreement_rate"]) for row in rows] == [(CASES, 3 * CASES, None)] * 2
     assert any(row["flip_rate"] > 0 and row["judge_variance"] > 0 for row in rows)
 
 
-def test_a_second_run_with_replicates_asks_nothing(evaluate, judge, words, tmp_path):
-    write_judge(tmp_path, "model: m\nreplicates: 2")
-    evaluate(*words)
+def test_a_second_run_with_replicates_asks_nothing(evaluated, evaluate, judge, words, tmp_path):
+    write_judge(tmp_path, "model: m\nreplicates: 3")
+    evaluated("thrice")
+    asked = judge.request_count
     again = evaluate(*words)
-    assert (again.code, again.json["cost_usd"], judge.request_count) == (0, 0, 2 * COUNT)
+    assert (again.code, again.json["cost_usd"], judge.request_count) == (0, 0, asked)
 
 
-def test_more_replicates_ask_for_those_that_are_new_alone(evaluate, judge, words, tmp_path):
+def test_more_replicates_ask_for_those_that_are_new_alone(evaluated, evaluate, judge, words, tmp_path):
     write_judge(tmp_path, "model: m")
-    evaluate(*words)
+    assert evaluated("once") == (COUNT, 0)
+    asked = judge.request_count
     write_judge(tmp_path, "model: m\nreplicates: 3")
     assert evaluate(*words).code == 0
-    assert judge.request_count == 3 * COUNT
+    assert judge.request_count == asked + 2 * COUNT
 
 
 def test_swapped_levels_are_measured_and_count_in_no_verdict(evaluate, gradebook, judge, words, tmp_path):
@@ -88,9 +116,9 @@ def test_swapped_levels_are_measured_and_count_in_no_verdict(evaluate, gradebook
     assert count(gradebook, "judge_noise where swap_flip_rate is not null and n = 0") == 2
 
 
-def test_a_run_with_one_opinion_a_verdict_has_no_opinions(evaluate, gradebook, judge, words, tmp_path):
+def test_a_run_with_one_opinion_a_verdict_has_no_opinions(evaluated, gradebook, tmp_path):
     write_judge(tmp_path, "model: m")
-    assert evaluate(*words).code == 0
+    evaluated("once")
     assert (count(gradebook, "opinions"), count(gradebook, "judge_noise")) == (0, 0)
 
 
@@ -174,29 +202,28 @@ CASCADE = "cascade: {first: cheap.yaml, then: dear.yaml, when: {disagreement: tr
 
 
 def test_a_cascade_asks_the_dear_judge_only_where_the_cheap_one_disagrees_with_itself(
-    evaluate, gradebook, judge, other, words, tmp_path
+    evaluated, gradebook, judge, other, tmp_path
 ):
     write_judge(tmp_path, CASCADE, cheap=("replicates: 2", judge), dear=("", other))
-    finished = evaluate(*words)
-    assert finished.code == 0, finished.err
+    asked = evaluated("cascade")
     unsure = "(select output_id from opinions where judge = 'cheap' group by 1 having count(distinct level_id) > 1)"
     unsure_count = count(gradebook, unsure)
     assert 0 < unsure_count < COUNT
-    assert (judge.request_count, other.request_count) == (2 * COUNT, unsure_count)
+    assert asked == (2 * COUNT, unsure_count)
 
 
-def test_the_opinion_of_the_dear_judge_is_the_verdict(evaluate, gradebook, judge, other, words, tmp_path):
+def test_the_opinion_of_the_dear_judge_is_the_verdict(evaluated, gradebook, judge, other, tmp_path):
     write_judge(tmp_path, CASCADE, cheap=("replicates: 2", judge), dear=("", other))
-    assert evaluate(*words).code == 0
+    evaluated("cascade")
     dear = "verdicts v join opinions o using (output_id, criterion_id) where o.judge = 'dear'"
     assert count(gradebook, f"{dear} and v.level_id = o.level_id and v.request_key = o.request_key") == count(
         gradebook, dear
     )
 
 
-def test_a_second_run_of_a_cascade_asks_nothing(evaluate, judge, other, words, tmp_path):
+def test_a_second_run_of_a_cascade_asks_nothing(evaluated, evaluate, judge, other, words, tmp_path):
     write_judge(tmp_path, CASCADE, cheap=("replicates: 2", judge), dear=("", other))
-    evaluate(*words)
+    evaluated("cascade")
     asked = (judge.request_count, other.request_count)
     again = evaluate(*words)
     assert (again.code, again.json["cost_usd"]) == (0, 0)

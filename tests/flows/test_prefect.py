@@ -183,31 +183,36 @@ def processes_of(home: str) -> list[str]:
     return found
 
 
-def evaluate_embedded(folder: Path, *before: str) -> "subprocess.CompletedProcess[str]":
-    command = [*before, *GRADEBOOK, "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml"]
-    return subprocess.run(
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool, "subprocess.CompletedProcess[str]"]:
+    """An evaluation with no server and, where this machine lets anybody make such a place, without a network."""
+    folder = tmp_path_factory.mktemp("alone")
+    unshare = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    is_cut_off = bool(shutil.which("unshare")) and not subprocess.call([*unshare, "true"], stderr=subprocess.DEVNULL)
+    command = [*(unshare if is_cut_off else ()), *GRADEBOOK, "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml"]
+    finished = subprocess.run(
         command, cwd=folder, env=embedded(folder), capture_output=True, text=True, timeout=150, check=False
     )
+    return folder, is_cut_off, finished
 
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_without_a_server_prefect_s_own_is_started_and_stopped_and_says_nothing(tmp_path):
-    finished = evaluate_embedded(tmp_path)
+def test_without_a_server_prefect_s_own_is_started_and_stopped_and_says_nothing(alone):
+    folder, _, finished = alone
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout == ""
     assert "published as version" in finished.stderr
     found = [word for word in ("Traceback", "prefect.", "Prefect", " | ", "http://") if word in finished.stderr]
     assert not found, finished.stderr
     if Path("/proc/self/environ").exists():
-        assert processes_of(str(tmp_path / "home")) == []
+        assert processes_of(str(folder / "home")) == []
 
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_a_run_with_checks_alone_needs_no_network(tmp_path):
-    unshare = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
-    if not shutil.which("unshare") or subprocess.call([*unshare, "true"], stderr=subprocess.DEVNULL):
+def test_a_run_with_checks_alone_needs_no_network(alone):
+    _, is_cut_off, finished = alone
+    if not is_cut_off:
         pytest.skip("this machine lets nobody make a network namespace")
-    finished = evaluate_embedded(tmp_path, *unshare)
     assert finished.returncode == 0, finished.stderr

@@ -2,17 +2,14 @@
 
 import asyncio
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import Forked
 from samples import query
 
 from tasks.aggregate import mart_names
@@ -220,12 +217,10 @@ def test_a_rubric_that_asks_something_else_is_refused(runs, gradebook, tmp_path,
 @pytest.mark.slow
 def test_killed_while_rescoring_one_run_is_published(copied, gradebook):
     words = ["rescore", "panel", "--rubric", "heavier.yaml", "--run-id", "killed", "--lake", lake_of(copied), "--json"]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen([sys.executable, "-m", "flows.cli", *words], cwd=copied, env=environment)
-    while process.poll() is None and not (copied / "lake/runs/killed/marts").exists():
+    process = Forked(words, copied)
+    while process.is_running and not (copied / "lake/runs/killed/marts").exists():
         time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
     finished = rescore(gradebook, copied, copied / "heavier.yaml", "--run-id", "killed")
     assert finished.code == 0, finished.err
     replayed = {row["criterion_id"]: row["replayed_count"] for row in finished.json["costs"] if row["stage"] == "score"}

@@ -111,19 +111,30 @@ def memory() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+@pytest.fixture(scope="session")
+def load() -> Callable[..., None]:
+    """`load_sources`, for a module that keeps what it builds."""
+    return load_sources
+
+
 @pytest.fixture
-def build() -> Iterator[Build]:
+def build(request: pytest.FixtureRequest) -> Iterator[Build]:
     """Build the marts of a run and return the connection that holds them.
 
+    A module that names one MART gets that and what it reads: all of them take four times as long.
     criteria: rows by id, `{"tone": {"weight": 0.5}}`. scores: by output and criterion, None where unscored; what is not
     there has no verdict row. outputs: the columns of an output by its id, where they matter. categories: a tree,
     as a rubric file lists it. own: the criteria that an output's row brings along, `{"o": {"tone": {"weight": 0.5}}}`.
     """
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"threads": 1}) as connection:
 
-        def call(criteria: Mapping[str, Row], scores: Mapping[str, Mapping[str, float | None]], **others: Any) -> Any:
+        def call(
+            criteria: Mapping[str, Row],
+            scores: Mapping[str, Mapping[str, float | None]],
+            **others: Any,
+        ) -> Any:
             load_sources(connection, criteria, scores, **others)
-            build_marts(connection)
+            build_marts(connection, getattr(request.module, "MART", None))
             return connection
 
         yield call

@@ -1,10 +1,12 @@
 """sql/checks: a sound run breaks none, and each finds what it is there for."""
 
+from collections.abc import Iterator
 from importlib.resources import files
 
+import duckdb
 import pytest
 
-from tasks.aggregate import run_sql_checks
+from tasks.aggregate import build_marts, run_sql_checks
 
 CRITERIA = {
     "tone": {"weight": 0.6, "threshold": 0.5, "category": "voice"},
@@ -77,11 +79,23 @@ def broken(connection):
     return {finding.name: finding for finding in run_sql_checks(connection) if finding.broken_count}
 
 
+@pytest.fixture(scope="module")
+def kept(load) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The marts of a run without a fault."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        sources = {"outputs": OUTPUTS, "judgments": JUDGMENTS, "timings": TIMINGS, "own": OWN, "opinions": OPINIONS}
+        sources |= {"agreement": AGREEMENT, "comparison": COMPARISON}
+        load(connection, CRITERIA, SCORES, **sources, pass_threshold=0.6)
+        build_marts(connection)
+        yield connection
+
+
 @pytest.fixture
-def sound(build):
-    sources = {"outputs": OUTPUTS, "judgments": JUDGMENTS, "timings": TIMINGS, "own": OWN, "opinions": OPINIONS}
-    sources |= {"agreement": AGREEMENT, "comparison": COMPARISON}
-    return build(CRITERIA, SCORES, **sources, pass_threshold=0.6)
+def sound(kept) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The marts of a run without a fault; what a test does to them is taken back."""
+    kept.execute("begin")
+    yield kept
+    kept.execute("rollback")
 
 
 def test_every_check_has_a_case_that_breaks_it():

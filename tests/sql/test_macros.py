@@ -8,6 +8,7 @@ from scipy import stats
 
 from rubrics.statistics.intervals import wilson
 
+MART = "agreement"  # the least of all: macros are there before any
 GIVEN = ({"tone": {}}, {"o": {"tone": 1.0}})
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+MART = "score_distribution"
 TONE = {"tone": {}}
 
 

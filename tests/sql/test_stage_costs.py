@@ -1,5 +1,6 @@
 """stage_costs: what each stage took, and what it cost."""
 
+MART = "stage_costs"
 TONE = {"tone": {}}
 SCORES = {"o": {"tone": 1.0}}
 

@@ -177,6 +177,7 @@ def shard(*outputs: str) -> pa.Table:
         "model": ["m"] * count,
         "checkpoint": texts,
         "sample_index": pa.array([0] * count, pa.int32()),
+        "cluster": pa.nulls(count, pa.string()),
         "prompt": texts,
         "output": pa.array(outputs, pa.string()),
         "reference": texts,

@@ -3,14 +3,12 @@
 import itertools
 import json
 import multiprocessing
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from forked import Forked
 from loopback_judge import LoopbackJudge
 from postgres import PostgresServer, find_programs, running_server
 from samples import write_outputs, write_rubric
@@ -22,7 +20,6 @@ from tasks.lake_versions import find_version
 from tasks.query import run_query
 
 pytestmark = pytest.mark.postgres
-ROOT = Path(__file__).parents[2]
 WRITERS, COMMITS = 4, 5
 CANARY = "pass-canary-0123456789"
 METADATA = "__ducklake_metadata_lake"  # DuckLake's name for the database of the catalog
@@ -80,11 +77,6 @@ def add_runs(lake: Lake, writer: int) -> None:
         add_run(lake, f"{writer}-{number}")
 
 
-def start(command: list[str], folder: Path) -> "subprocess.Popen[bytes]":
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
 def query(gradebook, sql, place, *options):
     finished = gradebook("sql", sql, "--format", "json", *place, *options)
     assert finished.code == 0, finished.err
@@ -132,10 +124,9 @@ def test_writers_at_once_lose_nothing_and_each_version_is_its_own(lake):
 def test_two_evaluations_at_once_of_the_same_are_both_published_and_share_their_outputs(
     prefect_server, gradebook, place, request_words, tmp_path
 ):
-    command = [sys.executable, "-m", "flows.cli", "evaluate", *request_words]
-    both = [start([*command, "--run-id", run_id], tmp_path) for run_id in ("one", "two")]
-    ends = [process.communicate(timeout=120) for process in both]
-    assert [process.returncode for process in both] == [0, 0], [err.decode() for _, err in ends]
+    both = [Forked(["evaluate", *request_words, "--run-id", run_id], tmp_path) for run_id in ("one", "two")]
+    ends = [process.wait() for process in both]
+    assert [code for code, _, _ in ends] == [0, 0], [err for _, _, err in ends]
     runs = query(gradebook, "select run_id, status, version from runs order by run_id", place)
     assert [(row["run_id"], row["status"]) for row in runs] == [("one", "published"), ("two", "published")]
     assert runs[0]["version"] != runs[1]["version"]
