@@ -33,6 +33,8 @@ def rebuild(
     from tasks.lake import find_lake
     from tasks.rebuild import rebuild_run
 
+    if out is not None and not str(out).strip("."):
+        raise InputError("--out: found no folder's name, expected one for the files of the marts")
     if not check and out is None:
         raise InputError("rebuild: found neither --check nor --out, expected one of them, or both")
     rebuilt = rebuild_run(find_lake(lake, data), run, out=out, is_checked=check)

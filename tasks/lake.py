@@ -5,6 +5,7 @@ A commit that meets another writer fails whole, so the whole transaction is run 
 
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from tasks.lake_extensions import load_extensions
 from tasks.lake_tables import bring_up_to_date, is_up_to_date, missing_parts
 from tasks.sql_text import quoted
 
+PARTITION = re.compile(r"[^=]+=[^=]*")  # how a partitioned table's folders are named
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
 # A second thread adds half to what a query of a few rows costs; a query of these many bytes is fast with one.
@@ -104,11 +106,21 @@ def find_lake(uri: str, data: str | None = None) -> Lake:
         raise LakeError(f"--data: found {data!r}, expected a local folder")
     if catalog == "sqlite":
         path = Path(address).absolute()
-        return Lake(catalog, str(path), Path(data).absolute() if data else path.parent)
+        return Lake(catalog, str(path), _root(Path(data) if data else path.parent))
     if data is None:
         raise LakeError("--data: found none, expected the folder of the Parquet files of a PostgreSQL lake")
     is_url = address.startswith("//")  # libpq knows postgresql://USER@HOST/DATABASE, and dbname=... host=...
-    return Lake(catalog, f"postgresql:{address}" if is_url else address, Path(data).absolute())
+    return Lake(catalog, f"postgresql:{address}" if is_url else address, _root(Path(data)))
+
+
+def _root(folder: Path) -> Path:
+    """The lake's folder. Raises `LakeError` for one that DuckDB would take for a value of a column."""
+    if partition := next((part for part in folder.absolute().parts if PARTITION.fullmatch(part)), None):
+        raise LakeError(
+            f"{folder}: found a folder named {partition!r} on the way, expected none of the form NAME=VALUE: files "
+            "below it would be read as if their column NAME held that value"
+        )
+    return folder.absolute()
 
 
 @contextmanager

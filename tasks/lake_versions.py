@@ -9,7 +9,7 @@ import duckdb
 from rubrics.errors import InputError
 from tasks.lake import Lake, connect, find_lake
 
-_NUMBER = re.compile(r"\d+", re.ASCII)
+_NUMBER = re.compile(r"\d{1,100}", re.ASCII)
 _TIME = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(?P<seconds>:\d\d(?P<fraction>\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII
 )

@@ -43,7 +43,7 @@ where judgments.judgment_id in (select judgment_id from chosen)
 """
 # A run that judged at the same time as another holds its own judgment, whichever of the two came first.
 _VERDICTS = """
-with scored as (
+with recursive scored as (
     select request_key, run_id, level_id, asked_at, judgment_id from judgments where status = 'scored'
 ),
 
@@ -64,16 +64,33 @@ said as (
         and status = 'scored' and run_id not in (select run_id from opinions)
     union all
     select run_id, output_id, criterion_id, level_id, request_key from opinions where status = 'scored'
+),
+
+-- A run that was rescored passes its verdicts on: those that judged are its own run and all before it.
+origins as (
+    select run_id, run_id as judged_run_id from runs
+    union
+    select origins.run_id, runs.settings::json ->> '$.rescored_from' as judged_run_id
+    from origins
+    inner join runs on origins.judged_run_id = runs.run_id
+    where runs.settings::json ->> '$.rescored_from' is not null
+),
+
+passed_on as (
+    select origins.run_id, of_the_run.request_key, list(of_the_run.level_id) as level_ids
+    from origins
+    inner join of_the_run on origins.judged_run_id = of_the_run.run_id
+    group by origins.run_id, of_the_run.request_key
 )
 
 select verdicts.run_id, verdicts.output_id, verdicts.criterion_id, verdicts.level_id as found,
     earliest.level_id as expected, earliest.judgment_id, verdicts.request_key
 from said as verdicts
 left join earliest on verdicts.request_key = earliest.request_key
-left join of_the_run on verdicts.request_key = of_the_run.request_key and verdicts.run_id = of_the_run.run_id
+left join passed_on on verdicts.request_key = passed_on.request_key and verdicts.run_id = passed_on.run_id
 where ($run is null or verdicts.run_id = $run)
     and verdicts.level_id is distinct from earliest.level_id
-    and verdicts.level_id is distinct from of_the_run.level_id
+    and not coalesce(list_contains(passed_on.level_ids, verdicts.level_id), false)
 order by verdicts.run_id, verdicts.output_id, verdicts.criterion_id
 """
 _VERDICT_COUNT = (

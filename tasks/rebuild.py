@@ -38,10 +38,12 @@ _VERDICTS = """
 select output_id, criterion_id, method, status, level_id, score, reason from verdicts where run_id = '{run}'
 """
 _OPINIONS = "from opinions where run_id = '{run}'"
-# As they were at the publication, for later ones came to no figure of it. A run's own file counts before what the lake
-# held: that is what the publication added, and what earlier runs had added from the same file.
+# As the run took them before it judged, and what its publication added: later ones came to no figure of it. A run's own
+# file counts before what the lake held: that is what was added, and what earlier runs had added from the same file.
 _RATINGS = """
-with earlier as (select rowid as id from ratings at (version => {before}))
+with earlier as (select rowid as id from ratings at (version => {before})),
+
+taken as (select rowid as id from ratings at (version => {taken}))
 
 select
     kept.*,
@@ -50,6 +52,7 @@ select
 from ratings as kept at (version => {version})
 left join earlier on kept.rowid = earlier.id
 where kept.output_id in (select output_id from read_parquet('{outputs}'))
+    and (earlier.id is null or kept.rowid in (select id from taken))
 """
 
 
@@ -116,6 +119,7 @@ def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFol
     ratings = _RATINGS.format(
         version=version,
         before=version - 1,
+        taken=run.settings.get("ratings_version") or version - 1,
         outputs=quoted(shard),
         file="null" if file is None else f"'{quoted(file)}'",
     )

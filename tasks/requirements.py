@@ -92,7 +92,9 @@ def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tu
     """
     (rubric,) = read_rows(connection, _RUBRIC, run_id)
     criteria = read_rows(connection, _CRITERIA, run_id)
-    sentences = [sentence for row in read_rows(connection, _MODELS, run_id) for sentence in _of_model(row, rubric)]
+    models = read_rows(connection, _MODELS, run_id)
+    sentences = [sentence for row in models for sentence in _of_model(row, rubric)]
+    sentences += [] if models else ["found no scores of the run in run_scores, expected some"]
     sentences += [sentence for row in criteria for sentence in _of_criterion(row, rubric)]
     own_gates = read_rows(connection, "select 1 from case_criteria where run_id = ? and is_gate limit 1", run_id)
     has_gate = bool(own_gates) or any(row["is_gate"] for row in criteria)

@@ -203,7 +203,10 @@ def _refuse(connection: duckdb.DuckDBPyConnection, source: KeptRun, rubric: Rubr
 def _taken_over(source: KeptRun) -> Row:
     """The columns of the new run's row that say what its verdicts came from."""
     settings = json.loads(source.row["settings"] or "{}")
-    settings |= {"budget_usd": None, "feedback": None, "ratings": None, "rescored_from": source.run_id}
+    settings |= dict.fromkeys(
+        ("budget_usd", "feedback", "ratings", "baseline", "baseline_run_id", "baseline_fault", "fail_if")
+    )
+    settings |= {"ratings_version": None, "rescored_from": source.run_id}
     return {"judge": source.row["judge"], "settings": json.dumps(settings)}
 
 

@@ -7,13 +7,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from rubrics.errors import GradebookError
 from rubrics.model import Rubric
 from rubrics.statistics.rule_parser import parse_rule
 from rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from rubrics.versions import canonical_body, rubric_from_body
 from rubrics.weights import category_weights
 from tasks.compare import Asked, compare_sides
-from tasks.comparing.baselines import Baseline, find_baseline, keep_baseline
+from tasks.comparing.baselines import Baseline, find_baseline, has_earlier_runs, keep_baseline
 from tasks.comparing.gate import FIGURES, GateFinding, hold_rule
 from tasks.comparing.rows import ComparedRow
 from tasks.comparing.sides import (
@@ -91,11 +92,17 @@ def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
     with connect(run.lake, read_only=True, other_bytes=file_bytes) as connection:
         baseline = find_baseline(connection, folder, run.rubric.id, asked)
         if baseline is None:
-            keep_baseline(folder, Baseline())
+            has_earlier = has_earlier_runs(connection, run.rubric.id, run.run_id)
+            fault = f"no earlier run of {run.rubric.id} has a model in common" if has_earlier else None
+            keep_baseline(folder, Baseline(fault=fault))
+            return RUN_COMPARISON_SCHEMA.empty_table()
+        try:
+            side = read_side(connection, run.lake, baseline)
+        except GradebookError as error:  # the judging is paid for: the run is published, and its rule fails
+            keep_baseline(folder, Baseline(fault=f"run {baseline} can't be read: {error}"))
             return RUN_COMPARISON_SCHEMA.empty_table()
         show_unpublished(connection, folder, shard_count, baseline)
-        wanted = Wanted(baseline, run.run_id)
-        found = compare_sides(connection, wanted, read_side(connection, run.lake, baseline), _side_of(run), Asked())
+        found = compare_sides(connection, Wanted(baseline, run.run_id), side, _side_of(run), Asked())
     keep_baseline(folder, Baseline(baseline, found.not_compared))
     return comparison_table(found.models, baseline, run.run_id)
 

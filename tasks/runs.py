@@ -15,7 +15,7 @@ import pyarrow as pa
 from rubrics.errors import GradebookError, InputError
 from rubrics.model import Rubric
 from rubrics.versions import rubric_digest
-from tasks.comparing.baselines import kept_baseline
+from tasks.comparing.baselines import Baseline, kept_baseline
 from tasks.functions import FunctionSettings, runnable_functions
 from tasks.judging.panels import Judge, verdict_digest
 from tasks.lake import Lake, commit, connect, prepare_lake
@@ -23,6 +23,7 @@ from tasks.quality import read_findings
 from tasks.reading import dataset_folders, digest_files
 from tasks.recording import write_recording
 from tasks.request import CheckedRequest, EvaluationRequest, check_request
+from tasks.scoring.ratings import kept_version
 from tasks.workspace import RunFolder, claim_run, created_at
 
 # The sum of what is known would pass for the whole.
@@ -132,6 +133,7 @@ def is_published(run: Run) -> bool:
 def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
     """The columns of the run's row that do not depend on what came out."""
     request = run.request
+    baseline = kept_baseline(run.folder) if request.baseline else Baseline()
     settings = {
         "judge": run.judge.identity if run.judge else None,  # by which `gradebook ledger verify` works keys out anew
         "column_map": dict(request.column_map),
@@ -141,7 +143,9 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "feedback": request.feedback,
         "ratings": request.ratings,
         "baseline": request.baseline,
-        "baseline_run_id": kept_baseline(run.folder).run_id if request.baseline else None,
+        "baseline_run_id": baseline.run_id,
+        "baseline_fault": baseline.fault,
+        "ratings_version": kept_version(run.folder.ratings_file),
         "fail_if": request.fail_if,
         "functions": sorted(set(runnable_functions(run.rubric, run.functions).values())),
     }

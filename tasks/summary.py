@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from rubrics.errors import InputError
+from rubrics.errors import GradebookError, InputError
 from tasks.lake import Lake, connect, connect_up_to_date
 from tasks.requirements import Row, read_rows, read_run, unmet_requirements
 
@@ -89,7 +89,9 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         noise = read_rows(connection, _NOISE, run_id)
         has_requirement, unmet = unmet_requirements(connection, run_id)
         calibration, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
-        comparison = _comparison(connection, lake, run)
+        comparison, unheld = _comparison(connection, lake, run)
+    if unheld is not None:
+        has_requirement, unmet = True, (*unmet, unheld)
     if comparison is not None and comparison.gate is not None:
         has_requirement, unmet = True, (*unmet, *comparison.unmet)
     return RunSummary(
@@ -115,15 +117,22 @@ def _calibrate(
         return (), str(error).splitlines()[0]
 
 
-def _comparison(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row) -> "RunComparison | None":
+def _comparison(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row
+) -> tuple["RunComparison | None", str | None]:
+    """How the run stands beside its baseline; and why its rule could not be held against it, if so."""
     settings = json.loads(run["settings"] or "{}")
-    baseline = settings.get("baseline_run_id")
-    if baseline is None:
-        return None
-    # Here, for every command that prints a table loads this module, and few of them a comparison.
-    from tasks.run_comparisons import read_run_comparison
+    baseline, rule, fault = (settings.get(name) for name in ("baseline_run_id", "fail_if", "baseline_fault"))
+    comparison = None
+    if baseline is not None:
+        # Here, for every command that prints a table loads this module, and few of them a comparison.
+        from tasks.run_comparisons import read_run_comparison
 
-    return read_run_comparison(connection, lake, run["run_id"], baseline, settings.get("fail_if"))
+        try:
+            comparison = read_run_comparison(connection, lake, run["run_id"], baseline, rule)
+        except GradebookError as error:  # the run is published, whatever became of the other one since
+            fault = str(error).splitlines()[0]
+    return comparison, f"--fail-if {rule!r} can't be known: {fault}" if rule and fault else None
 
 
 def latest_run(lake: Lake) -> str:

@@ -30,6 +30,7 @@ earlier as (
     from runs
     inner join run_scores as scores on runs.run_id = scores.run_id
     where runs.rubric_id = $rubric and runs.status = 'published' and runs.run_id <> $run
+        and coalesce(runs.trigger, '') not in ('rescore', 'review')
     window run as (partition by runs.run_id)
 )
 
@@ -40,6 +41,10 @@ where earlier.checkpoint is not distinct from own.checkpoint
     or (earlier.group_count = 1 and (select count(*) from own) = 1)
 order by earlier.version desc limit 1
 """
+_HAS_EARLIER = """
+select count(*) > 0 from runs
+where rubric_id = ? and status = 'published' and run_id <> ? and coalesce(trigger, '') not in ('rescore', 'review')
+"""
 _PUBLISHED = """
 select run_id from runs where status = 'published' and (run_id = $run or ($latest and rubric_id = $rubric))
 """
@@ -48,10 +53,14 @@ _OWN_IDS = "select distinct criterion_id from case_criteria where list_contains(
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a run was compared with. run_id: None where there was none; not_compared: what stands beside nothing."""
+    """What a run was compared with. run_id: None where there was none; not_compared: what stands beside nothing.
+
+    fault: why it was compared with none, although the rubric has earlier runs.
+    """
 
     run_id: str | None = None
     not_compared: tuple[str, ...] = ()
+    fault: str | None = None
 
 
 def refuse_baseline(lake: Lake, rubric: Rubric, run_id: str | None, baseline: str | None, fail_if: str | None) -> None:
@@ -100,6 +109,12 @@ def find_baseline(connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubr
     return str(found[0][0]) if found else None
 
 
+def has_earlier_runs(connection: duckdb.DuckDBPyConnection, rubric_id: str, run_id: str) -> bool:
+    """Whether the rubric has published runs that `latest` looks among: those of other outputs, made by evaluating."""
+    ((has_earlier,),) = connection.execute(_HAS_EARLIER, [rubric_id, run_id]).fetchall()
+    return bool(has_earlier)
+
+
 def keep_baseline(folder: RunFolder, baseline: Baseline) -> None:
     """Keep what a run was compared with, for its publication."""
     write_text(folder.baseline_file, json.dumps(asdict(baseline)))
@@ -110,7 +125,7 @@ def kept_baseline(folder: RunFolder) -> Baseline:
     if not folder.baseline_file.exists():
         return Baseline()
     kept = json.loads(folder.baseline_file.read_text(encoding="utf-8"))
-    return Baseline(kept["run_id"], tuple(kept["not_compared"]))
+    return Baseline(kept["run_id"], tuple(kept["not_compared"]), kept.get("fault"))
 
 
 def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, fail_if: str | None) -> list[str]:
@@ -118,6 +133,8 @@ def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, fail_if
     if asked is None:
         return []
     kept = kept_baseline(folder)
+    if kept.fault is not None:
+        return [f"compared with none: {kept.fault}"]
     if kept.run_id is None:
         unheld = "" if fail_if is None else ", and --fail-if is held against nothing"
         return [f"no earlier run of {rubric_id} has a model in common: compared with none{unheld}"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from rubrics.errors import InputError
+from rubrics.errors import InputError, RubricError
 from rubrics.model import Criterion, Rubric
 from rubrics.versions import rubric_from_body
 from tasks.lake import Lake
@@ -59,7 +59,13 @@ def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, op
     run = read_run(connection, lake, run_id, _RUN, option)
     if run["status"] != "published":
         raise InputError(f"{option}: {run_id} is {run['status']}, expected a published run")
-    return Side(run, rubric_from_body(run.pop("body")))
+    body = run.pop("body")
+    if body is None:
+        raise InputError(f"{option}: found no rubric {run['rubric_id']} {run['rubric_version']}, which {run_id} used")
+    try:
+        return Side(run, rubric_from_body(body))
+    except RubricError as error:
+        raise InputError(f"{option}: the rubric of {run_id} can't be read: {error}") from error
 
 
 def find_wanted(

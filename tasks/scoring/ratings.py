@@ -30,6 +30,7 @@ MATCHED_SCHEMA = pa.schema(
 )
 NOT_RATED = "not_rated"
 UNMATCHED_COUNT = b"unmatched_count"  # in the metadata of the run's Parquet file
+LAKE_VERSION = b"lake_version"  # there too: the version whose ratings the run took
 
 
 def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...], ratings: pa.Table | None) -> int:
@@ -50,7 +51,8 @@ def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...],
         _refuse_ambiguous(connection)
         matched = _matched(connection)
         unmatched_count = _count_unmatched(connection)
-    schema = MATCHED_SCHEMA.with_metadata({UNMATCHED_COUNT: str(unmatched_count)})
+        version = connection.execute("select id from ducklake_current_snapshot('lake')").fetchall()[0][0] if lake else 0
+    schema = MATCHED_SCHEMA.with_metadata({UNMATCHED_COUNT: str(unmatched_count), LAKE_VERSION: str(version)})
     write_parquet(folder.ratings_file, matched.cast(schema))
     return unmatched_count
 
@@ -122,11 +124,20 @@ def _no_ratings() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+def kept_version(ratings_file: Path) -> int | None:
+    """The lake's version whose ratings the run took; None where it has not matched its ratings yet."""
+    return _kept_number(ratings_file, LAKE_VERSION)
+
+
 def _kept_count(ratings_file: Path) -> int | None:
     """The stored count of unmatched ratings; None where the run has not matched its ratings yet."""
+    return _kept_number(ratings_file, UNMATCHED_COUNT)
+
+
+def _kept_number(ratings_file: Path, name: bytes) -> int | None:
     if not ratings_file.exists():
         return None
-    stored = (pq.read_schema(ratings_file).metadata or {}).get(UNMATCHED_COUNT)
+    stored = (pq.read_schema(ratings_file).metadata or {}).get(name)
     return None if stored is None else int(stored)
 
 

@@ -164,3 +164,9 @@ def test_sql_that_reads_is_answered(lake, query):
 def test_a_version_that_is_not_there_is_named(lake):
     with pytest.raises(LakeError, match="--at: found 999"):
         run_query(replace(lake, at=999), "from runs")
+
+
+@pytest.mark.parametrize("folder", ["run_id=a", "model=small/inner"])
+def test_a_folder_that_would_be_read_as_a_column_is_refused(tmp_path, folder):
+    with pytest.raises(LakeError, match="found a folder named '[a-z_]+=[a-z]+' on the way"):
+        find_lake(f"sqlite:{tmp_path}/{folder}/catalog.sqlite")

@@ -67,6 +67,7 @@ def test_a_text_means_a_version(lake: Lake, text: str, version: int):
         ("-1", "found '-1', expected a version, the id of a published run or a time"),
         ("", "found '', expected a version"),
         ("1e3", "found '1e3', expected a version"),
+        pytest.param("9" * 5_000, "expected a version, the id", id="5,000 digits"),
         ("2026-11-01T", "found '2026-11-01T', expected a version"),
         ("broken", "found run broken, which is failed, expected a published run"),
         ("2026-11-09", "found run 2026-11-09, which is running, expected a published run"),
