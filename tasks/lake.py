@@ -283,18 +283,18 @@ def _attach(connection: duckdb.DuckDBPyConnection, lake: Lake, *, read_only: boo
     options.append("read_only" if read_only else f"data_inlining_row_limit {INLINED_ROW_LIMIT}")
     if at is not None:
         options.append(f"snapshot_version {at:d}")
-    statement = f"attach 'ducklake:{lake.catalog}:{quoted(lake.address)}' as lake ({', '.join(options)})"
+    attach = f"attach 'ducklake:{lake.catalog}:{quoted(lake.address)}' as lake ({', '.join(options)})"
     # 0: DuckLake's own retry would keep what our transaction read; ours reads it again.
     connection.execute("set ducklake_max_retry_count = 0")
     deadline = time.monotonic() + COMMIT_DEADLINE_S
-    while True:
-        try:
-            connection.execute(statement)
-            break
-        except duckdb.Error as error:
-            if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
-                raise NoLakeThere(lake.name) from None
-            if not is_conflict(error) or time.monotonic() > deadline:
-                raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text holds the password
-            time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - jitter, no secret
-    connection.execute("use lake")
+    for statement in (attach, "use lake"):  # both read the catalog, which somebody else may write
+        while True:
+            try:
+                connection.execute(statement)
+                break
+            except duckdb.Error as error:
+                if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
+                    raise NoLakeThere(lake.name) from None
+                if not is_conflict(error) or time.monotonic() > deadline:
+                    raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text holds the password
+                time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - jitter, no secret

@@ -23,8 +23,8 @@ filled as (
         rubric.missing = 'null' and missing_weighted_count > 0 as is_open,
         coalesce(skipped.positive_weight, uneven.positive_weight, held.positive_weight) as scored_weight,
         nullif(if(rubric.missing = 'skip', scored_weight, held.positive_weight), 0.0) as base_weight,
-        coalesce(uneven.positive_count, held.positive_count) as scored_count,
-        nullif(if(rubric.missing = 'skip', scored_count, held.positive_count), 0) as base_count,
+        coalesce(uneven.positive_count, held.positive_count) as met_count,
+        nullif(if(rubric.missing = 'skip', met_count, held.positive_count), 0) as base_count,
         -- Where nothing is asked, nothing passes or fails.
         rubric.pass_threshold is not null
             or held.gate_count > 0

@@ -155,3 +155,15 @@ def test_random_scores_agree_with_the_definition(build, missing):
     found = connection.execute("select output_id, score, score_low, score_high from output_scores").fetchall()
     expected = {name: direct_score([*weights.values()], [*row.values()], missing) for name, row in scores.items()}
     assert {name: pytest.approx(expected[name]) for name, *_ in found} == {name: tuple(row) for name, *row in found}
+
+
+def test_a_uniform_score_that_skips_gaps_divides_by_the_positive_criteria_that_have_a_score(build):
+    # one 0.5, two is not scored, rude 1.0, safe is a gate: (0.5 - 1.0) / 1; of q all are scored: (0.5 + 1.0 - 0) / 2
+    criteria = {"one": {"weight": 3.0}, "two": {"weight": 1.0}, "rude": {"weight": -2.0}, "safe": {"is_gate": True}}
+    scores = {
+        "o": {"one": 0.5, "two": None, "rude": 1.0, "safe": 1.0},
+        "q": {"one": 0.5, "two": 1.0, "rude": 0.0, "safe": 1.0},
+    }
+    connection = build(criteria, scores, missing="skip")
+    found = connection.execute("select uniform_score from output_scores order by output_id").fetchall()
+    assert found == [(-0.5,), (0.75,)]
