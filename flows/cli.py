@@ -218,7 +218,7 @@ def report(
 ) -> None:
     """Write the page about a run: one HTML file, open it from disk."""
     from tasks.lake_versions import find_lake_at
-    from tasks.report import write_report
+    from tasks.reporting.page import write_report
     from tasks.summary import latest_run, summarise
 
     found = find_lake_at(lake, data, at)

@@ -19,7 +19,7 @@ from tasks.lake import commit
 from tasks.quality import read_findings
 from tasks.rating_store import insert_ratings
 from tasks.recording import write_recording
-from tasks.report import write_report
+from tasks.reporting.page import write_report
 from tasks.rubric_versions import keep_rubric
 from tasks.runs import Run, is_published, replace_findings, replace_row, run_row
 from tasks.sql_text import quoted

@@ -13,7 +13,7 @@ from rubrics.statistics.rule_parser import parse_rule
 from rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from rubrics.versions import canonical_body, rubric_from_body
 from rubrics.weights import category_weights
-from tasks.compare import Asked, compare_sides
+from tasks.compare import Asked, Comparison, compare_sides
 from tasks.comparing.baselines import Baseline, find_baseline, has_earlier_runs, keep_baseline
 from tasks.comparing.gate import FIGURES, GateFinding, hold_rule
 from tasks.comparing.rows import ComparedRow
@@ -141,6 +141,19 @@ def read_run_comparison(
         models,
         tuple(row for rows in found for _, row in rows),
         None if rule is None else hold_rule(fail_if or "", rule, [(pair.name, pair.rows) for pair in models], alone),
+    )
+
+
+def comparison_of(found: Comparison) -> RunComparison:
+    """A comparison made just now, as a published run's is read."""
+    baseline, run_id = (str(run["run_id"]) for run in (found.run_a, found.run_b))
+    return RunComparison(
+        run_id,
+        baseline,
+        found.banner,
+        tuple(ComparedModels(pair.name, pair.rows) for pair in found.models),
+        tuple(comparison_table(found.models, baseline, run_id).to_pylist()),
+        found.gate,
     )
 
 

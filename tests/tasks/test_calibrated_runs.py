@@ -10,7 +10,7 @@ from scored_lake import make_lake, write_scores
 from rubrics.library import parse_rubric
 from tasks.calibration import calibrate_run
 from tasks.lake import commit, find_lake
-from tasks.report import write_report
+from tasks.reporting.page import write_report
 from tasks.summary import summarise
 
 TEXT = """
@@ -136,7 +136,7 @@ def test_a_summary_has_the_corrected_mean_beside_the_plain_one(lake):
 
 def test_a_report_shows_it(lake, tmp_path):
     page = write_report(lake, summarise(lake, "plain"), tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<h2>Means corrected by people's ratings</h2>" in page
+    assert "<h3>Means corrected by people's ratings</h3>" in page
     assert f'<td class="number">{calibration(lake, "plain").corrected.value:.3f}</td>' in page
 
 

@@ -20,7 +20,7 @@ from tasks.comparing.table import comparison_table
 from tasks.comparing.unpublished import show_unpublished
 from tasks.lake import Lake, NoLakeThere, connect, find_lake
 from tasks.rebuild import rebuild_run
-from tasks.report import write_report
+from tasks.reporting.page import write_report
 from tasks.request import EvaluationRequest, check_request
 from tasks.requirements import read_rows
 from tasks.run_comparisons import RunComparison, read_run_comparison

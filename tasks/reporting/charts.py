@@ -1,0 +1,105 @@
+"""Charts: Vega-Lite specifications from pages/charts, drawn with rows as SVG or PNG; no browser and no network.
+
+A specification is a YAML file. Its rows come by name (`data: {name: rows}`), and a value that depends on them, such as
+the order of an axis, as `$name`. Colours are names of pages/theme.yaml (`@ink`): in a page they follow the reader's
+light or dark scheme, in a PNG they are the light ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+from xml.etree import ElementTree
+
+import vl_convert
+import yaml
+from markupsafe import Markup
+
+from tasks.reporting.templates import page_text, theme
+from tasks.requirements import Row
+
+SVG = "http://www.w3.org/2000/svg"
+PNG_SCALE = 2.0  # dots a unit
+MOST_LETTERS = 60  # of a name in a chart: one can be as long as an output
+
+Rows = Mapping[str, Sequence[Row]]
+
+
+class Colour(str):
+    """A name of pages/theme.yaml among the values of a chart; any other text is what it says."""
+
+    __slots__ = ()
+
+
+def draw(chart: str, rows: Rows, **values: Any) -> Markup:
+    """A chart as SVG for a page, without ids, roles or sizes of its own: the page gives it these.
+
+    chart: a file of pages/charts; rows: by the name that it reads them by; values: what it has as `$name`.
+    """
+    svg = vl_convert.vegalite_to_svg(_specification(chart, rows, values, "var(--{0})"), allowed_base_urls=[])
+    return Markup(_tidied(svg, chart))
+
+
+def draw_png(chart: str, rows: Rows, **values: Any) -> bytes:
+    """A chart as `draw`, in light colours, as a PNG image."""
+    specification = _specification(chart, rows, values, None)
+    return bytes(vl_convert.vegalite_to_png(specification, scale=PNG_SCALE, allowed_base_urls=[]))
+
+
+def shortened(name: str) -> str:
+    """A name of an input in a chart: on one line, and of a length that leaves room for the picture."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in name)
+    return plain if len(plain) <= MOST_LETTERS else f"{plain[: MOST_LETTERS - 1]}…"
+
+
+def _specification(chart: str, rows: Rows, values: Mapping[str, Any], variable: str | None) -> dict[str, Any]:
+    """The specification with its values and colours. variable: how a colour is named; None: by its light value."""
+    colours = {name: variable.format(name) if variable else value for name, value in theme()["light"].items()}
+    filled = _filled(_read(chart), values, colours)
+    filled["config"] = _filled(_read("config"), {}, colours)
+    filled["datasets"] = {name: list(found) for name, found in rows.items()}
+    return dict(filled)
+
+
+@cache
+def _read(chart: str) -> Any:
+    return yaml.safe_load(page_text(f"charts/{chart}.yaml"))
+
+
+def _filled(part: Any, values: Mapping[str, Any], colours: Mapping[str, str]) -> Any:
+    """A part of a specification with what `$name` and `@name` stand for."""
+    if isinstance(part, Mapping):
+        return {name: _filled(value, values, colours) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_filled(value, values, colours) for value in part]
+    if isinstance(part, str) and part.startswith("$") and part[1:] in values:
+        return _coloured(values[part[1:]], colours)
+    if isinstance(part, str) and part.startswith("@"):
+        return colours[part[1:]]
+    return part
+
+
+def _coloured(value: Any, colours: Mapping[str, str]) -> Any:
+    """A value of a chart with its colours by value; its texts come from inputs, and stay what they are."""
+    if isinstance(value, list | tuple):
+        return [_coloured(each, colours) for each in value]
+    return colours[value] if isinstance(value, Colour) else value
+
+
+def _tidied(svg: str, chart: str) -> str:
+    """The SVG as a part of a page: what Vega says of each mark becomes its tip, and ids are this chart's own."""
+    ElementTree.register_namespace("", SVG)
+    root = ElementTree.fromstring(svg)
+    for element in root.iter():
+        attributes = element.attrib
+        tip = attributes.pop("aria-label", None)
+        if tip is not None and attributes.get("role") == "graphics-symbol":
+            attributes["data-tip"] = tip
+        for name in ("role", "aria-roledescription", "aria-hidden", "class"):
+            attributes.pop(name, None)
+        if "id" in attributes:
+            attributes["id"] = f"{chart}-{attributes['id']}"
+        if "clip-path" in attributes:
+            attributes["clip-path"] = attributes["clip-path"].replace("url(#", f"url(#{chart}-")
+    for name in ("version", "width", "height"):
+        root.attrib.pop(name, None)
+    return ElementTree.tostring(root, encoding="unicode")

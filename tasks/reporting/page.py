@@ -1,0 +1,69 @@
+"""The page about a run: one HTML file that asks for nothing from anywhere, and is whole without its script."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.files import write_text
+from tasks.lake import Lake
+from tasks.reporting.change import read_change
+from tasks.reporting.cost import read_cost
+from tasks.reporting.criteria import read_criteria
+from tasks.reporting.examples import read_examples
+from tasks.reporting.history import read_history
+from tasks.reporting.people import read_people
+from tasks.reporting.scores import read_scores
+from tasks.reporting.source import ReportSource, opened_source
+from tasks.reporting.spread import read_spread
+from tasks.reporting.templates import render
+from tasks.reporting.trust import read_trust
+from tasks.summary import RunSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of the page. id: its anchor, and its template in pages/parts; contents: what the template shows."""
+
+    id: str
+    heading: str
+    contents: Any
+
+
+# In the order of the questions: may it ship, what changed, where, how sure, at what cost, can it be trusted, show me.
+_SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
+    ("scores", "Scores by model", read_scores),
+    ("change", "What changed", read_change),
+    ("criteria", "Where: criteria", read_criteria),
+    ("spread", "Where: spread", read_spread),
+    ("history", "Over time", read_history),
+    ("people", "Judge and people", read_people),
+    ("cost", "Cost", read_cost),
+    ("trust", "Can the numbers be trusted?", read_trust),
+    ("examples", "Examples", read_examples),
+)
+
+
+def write_report(lake: Lake, summary: RunSummary, path: Path, against: str | None = None) -> Path:
+    """Write the report of a published run and return its path. against: a run to compare with, not its baseline.
+
+    Raises `InputError` where there is no such run, or nothing to compare.
+    """
+    with opened_source(lake, summary, against) as source:
+        page = render(
+            "report.html.j2",
+            source=source,
+            summary=summary,
+            run=summary.run,
+            sections=tuple(_read_sections(source)),
+        )
+    write_text(path, page)
+    return path
+
+
+def _read_sections(source: ReportSource) -> Iterator[Section]:
+    """The sections that have something to show."""
+    for name, heading, read in _SECTIONS:
+        contents = read(source)
+        if contents is not None:
+            yield Section(name, heading, contents)

@@ -1,0 +1,142 @@
+"""What a report is written from: a published run, its comparison and its rubric, opened once and read by every part."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import duckdb
+
+from rubrics.errors import InputError
+from tasks.compare import Asked, compare_sides
+from tasks.comparing.sides import Wanted, read_side
+from tasks.lake import Lake, connect
+from tasks.reporting.charts import Colour, shortened
+from tasks.requirements import Row, model_name, read_rows
+from tasks.run_comparisons import RunComparison, comparison_of
+from tasks.summary import RunSummary
+
+COLOUR_COUNT = 8  # of pages/theme.yaml; a ninth model has the first one's again
+MOST_DRAWN = 8  # models in one picture
+
+_CRITERIA = """
+select criteria.* exclude (rubric_id, rubric_version, digest)
+from criteria inner join runs
+    on criteria.rubric_id = runs.rubric_id and criteria.rubric_version = runs.rubric_version
+where runs.run_id = ? order by criteria.position, criteria.criterion_id
+"""
+_LEVELS = """
+select levels.criterion_id, levels.level_id, levels.position, levels.score, levels.label, levels.description
+from levels inner join runs on levels.rubric_id = runs.rubric_id and levels.rubric_version = runs.rubric_version
+where runs.run_id = ? order by levels.criterion_id, levels.position
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One model and checkpoint of the run. name: as people say it, whole; label: as charts have it, and told apart."""
+
+    model: str
+    checkpoint: str | None
+    name: str
+    label: str
+    colour: Colour
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSource:
+    """Everything that a page about a run is written from.
+
+    groups: the run's models and checkpoints, the highest mean first. comparison: with the baseline, with the run asked
+    for, or of the two best models of the run (its run_id is its baseline's then); None where there is nothing to
+    compare. comparison_fault: why it could not be made, in words. criteria: the rubric's rows of `criteria`, in its
+    order; levels: its rows of `levels`, the worst first.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    lake: Lake
+    summary: RunSummary
+    groups: tuple[Group, ...]
+    comparison: RunComparison | None
+    comparison_fault: str | None
+    criteria: tuple[Row, ...]
+    levels: tuple[Row, ...]
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.summary.run_id
+
+    @property
+    def drawn_groups(self) -> tuple[Group, ...]:
+        """Those that a picture has room for: the ones with the highest means."""
+        return self.groups[:MOST_DRAWN]
+
+    def rows(self, query: str, *parameters: object) -> tuple[Row, ...]:
+        """The rows of a query about the lake."""
+        return read_rows(self.connection, query, *parameters)
+
+    def group_of(self, row: Row) -> Group:
+        """The group that a row with a model and a checkpoint belongs to."""
+        return next(
+            group for group in self.groups if (group.model, group.checkpoint) == (row["model"], row["checkpoint"])
+        )
+
+
+@contextmanager
+def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -> Iterator[ReportSource]:
+    """Open what a report of a published run is written from. against: a run to compare with, in place of its baseline.
+
+    Raises `InputError` where there is no such run, or nothing to compare.
+    """
+    with connect(lake, read_only=True) as connection:
+        comparison, fault = summary.comparison, None
+        if against is not None:
+            comparison = _compare(connection, lake, Wanted(against, summary.run_id))
+        elif comparison is None and len(summary.scores) > 1:
+            comparison, fault = _compare_best(connection, lake, summary)
+        yield ReportSource(
+            connection,
+            lake,
+            summary,
+            _groups(summary.scores),
+            comparison,
+            fault,
+            read_rows(connection, _CRITERIA, summary.run_id),
+            read_rows(connection, _LEVELS, summary.run_id),
+        )
+
+
+def _compare_best(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary
+) -> tuple[RunComparison | None, str | None]:
+    """The run's model with the highest mean (B) beside the one after it (A); or why it can't be."""
+    best, second = (model_name(row) for row in summary.scores[:2])
+    try:
+        return _compare(connection, lake, Wanted(summary.run_id, summary.run_id, second, best)), None
+    except InputError as error:
+        return None, str(error)
+
+
+def _compare(connection: duckdb.DuckDBPyConnection, lake: Lake, wanted: Wanted) -> RunComparison:
+    a = read_side(connection, lake, wanted.run_a, "--against")
+    b = a if wanted.is_one_run else read_side(connection, lake, wanted.run_b)
+    return comparison_of(compare_sides(connection, wanted, a, b, Asked()))
+
+
+def _groups(scores: Sequence[Row]) -> tuple[Group, ...]:
+    """The groups of these rows of run_scores, in their order; colours go by name, so that a model keeps its own."""
+    names = sorted(model_name(row) for row in scores)
+    labels: dict[str, str] = {}
+    for name in names:
+        label = shortened(name)
+        labels[name] = label if label not in labels.values() else f"{label} ({names.index(name) + 1})"
+    return tuple(
+        Group(
+            row["model"],
+            row["checkpoint"],
+            model_name(row),
+            labels[model_name(row)],
+            Colour(f"c{names.index(model_name(row)) % COLOUR_COUNT + 1}"),
+        )
+        for row in scores
+    )
