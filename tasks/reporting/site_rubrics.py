@@ -69,7 +69,8 @@ def _page(
         for row, text, older in zip(rows, texts, [*texts[1:], None], strict=True)
     )
     newest = texts[0]
-    return RubricPage(rubric_id, newest and newest.name, newest and newest.description, versions)
+    name, description = (None, None) if newest is None else (newest.name, newest.description)
+    return RubricPage(rubric_id, name, description, versions)
 
 
 def _readable(row: Row) -> Rubric | None:
