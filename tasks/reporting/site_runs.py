@@ -23,20 +23,39 @@ select run_id, status, reason, coalesce(finished_at, created_at) as ended_at, ru
     output_count, cost_usd
 from runs order by version desc nulls first, created_at desc, run_id
 """
+# Beside each overall mean the criterion where most is missing: alone it would hide what it is made of.
 _SCORES = """
-select rubric_id, model, checkpoint, run_id, version, mean, ci_low, ci_high, change
-from score_history order by rubric_id, model, version, checkpoint
+with weakest as (
+    select run_id, model, checkpoint, arg_min(struct_pack(criterion_id, mean), mean) as weakest
+    from criterion_scores
+    where weight > 0
+    group by run_id, model, checkpoint
+)
+
+select
+    scores.rubric_id, scores.model, scores.checkpoint, scores.run_id, scores.version,
+    scores.mean, scores.ci_low, scores.ci_high, scores.change,
+    weakest.weakest.criterion_id as weakest_id, weakest.weakest.mean as weakest_mean,
+from score_history as scores
+left join weakest
+    on scores.run_id = weakest.run_id
+    and scores.model = weakest.model
+    and scores.checkpoint is not distinct from weakest.checkpoint
+order by scores.rubric_id, scores.model, scores.version, scores.checkpoint
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ModelLine:
-    """A model's score in a run: its mean, its 95% interval and the change since its run before, as people read them."""
+    """A model's score in a run, as people read it: its mean, its 95% interval, the change since its run before, and the
+    weighted criterion with the lowest mean.
+    """
 
     name: str
     mean: str
     interval: str
     change: str
+    weakest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +121,10 @@ def _line(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row, scores: S
 
 
 def _model_line(row: Row) -> ModelLine:
-    return ModelLine(model_name(row), score_words(row["mean"]), interval_words(row), signed_words(row["change"]))
+    weakest = "–" if row["weakest_id"] is None else f"{row['weakest_id']} {score_words(row['weakest_mean'])}"
+    return ModelLine(
+        model_name(row), score_words(row["mean"]), interval_words(row), signed_words(row["change"]), weakest
+    )
 
 
 def _is_met(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> bool:

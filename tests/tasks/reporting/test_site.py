@@ -78,6 +78,11 @@ def test_a_run_has_the_numbers_of_its_tables(site, lake):
     assert '<td class="number">+0.250</td>' in text_of(site.home)  # a: (1 + 0.5) / 2
 
 
+def test_no_mean_stands_without_its_weakest_criterion(site):
+    # c: neither is polite; a: one of two is
+    assert re.findall(r"<td>(\w+ 0\.\d+)</td>", text_of(site.home)) == ["polite 0.000", "polite 0.500"]
+
+
 def test_a_trend_reads_from_the_first_score_to_the_last(site):
     # c: short weighs 3 of 4: one output is long and rude, 0, the other short and rude, 0.75
     assert "0.375 in c, -0.375 since a; 3 scores in all." in text_of(site.home)
