@@ -40,6 +40,8 @@ def _rows_in(source: ReportSource, refused_count: int) -> Finding:
     output_count = sum(row["output_count"] for row in source.summary.scores)
     scored_count = sum(row["n"] for row in source.summary.scores)
     parts = f"{counted(scored_count, 'output')} with a score, {output_count - scored_count:,} without one"
+    if source.criteria and all(row["is_gate"] for row in source.criteria) and not scored_count:
+        parts += " (the rubric has gates alone)"
     read = [row["row_count"] for row in source.rows(_READ, source.run_id) if row["row_count"] is not None]
     if not read or not read[0]:
         return Finding(Sign.FINE, "Rows", f"{parts}; how many rows were read is not recorded.")

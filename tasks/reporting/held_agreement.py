@@ -12,7 +12,7 @@ from tasks.requirements import Row
 from tasks.run_agreement import AgreementPart, measure_parts
 from tasks.wording import counted, rate_words, score_words, signed_words
 
-MOST_CRITERIA = 15  # in one picture
+MOST_CRITERIA = 10  # in one picture
 WHO = {JUDGE_RATERS: "judge and people", RATERS: "people among themselves", JUDGES: "judges among themselves"}
 SHOWN = ("percent_agreement", "cohen_kappa_quadratic", "gwet_ac1", "alpha_ordinal", "spearman", "bias")
 _WORDS = (Column("Criterion"), Column("Who"))
@@ -116,7 +116,7 @@ def rates_figure(held: HeldAgreement, table: Table) -> Figure | None:
         return None
     svg = draw(
         "same_level", {"rows": rows}, criteria=[shortened(name) for name in criteria], kinds=kinds,
-        height=max(60, (10 + 15 * len(kinds)) * len(criteria)),
+        height=max(60, (10 + 13 * len(kinds)) * len(criteria)),
     )  # fmt: skip
     title = "How often two gave the same level"
     return Figure("people-same-level", title, _rates_reading(held), svg, table)

@@ -9,7 +9,7 @@ from tasks.reporting.source import ReportSource
 from tasks.requirements import Row, model_name
 from tasks.wording import counted, rate_words, sqrt_words
 
-MOST_CRITERIA = 15  # in one picture
+MOST_CRITERIA = 12  # in one picture
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
 _NUMBERS = ("Outputs", "Opinions", "Output sd", "Judge sd", "Judge's part", "Flips", "Swap flips", "Agreement", "Votes")
 

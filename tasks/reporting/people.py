@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tasks.agreement import JUDGE_RATERS, RATERS
-from tasks.reporting.confusion import confusion_figures
+from tasks.reporting.confusion import MOST_DRAWN, confusion_figures
 from tasks.reporting.corrected_means import means_figure, means_table
 from tasks.reporting.figures import Figure, Table
 from tasks.reporting.held_agreement import HeldAgreement, agreement_table, bias_figure, rates_figure, read_agreement
@@ -65,6 +65,9 @@ def _told(source: ReportSource, held: HeldAgreement) -> list[str]:
     sentences = [f"{raters} gave {counted(rated['rating_count'], 'rating')} of {outputs}, on {criteria}."]
     if not held.together(JUDGE_RATERS):
         sentences.append("None of them is of what the run scored by other means: nothing is held against people here.")
+    drawable = sum(bool(part.confusion) for part in held.together(JUDGE_RATERS))
+    if drawable > MOST_DRAWN:
+        sentences.append(f"Levels are drawn of the {MOST_DRAWN} criteria with the least agreement, of {drawable:,}.")
     if not held.is_as_published:
         sentences.append(
             "Ratings changed since the run was published: this is by those that the lake holds now, while its table "
