@@ -5,6 +5,7 @@ the order of an axis, as `$name`. Colours are names of pages/theme.yaml (`@ink`)
 light or dark scheme, in a PNG they are the light ones.
 """
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -19,6 +20,7 @@ from tasks.requirements import Row
 
 SVG = "http://www.w3.org/2000/svg"
 PNG_SCALE = 2.0  # dots a unit
+REMS_A_UNIT = 1.3 / 16  # of a chart in a page: its 11 units high letters are a little smaller than the text
 MOST_LETTERS = 60  # of a name in a chart: one can be as long as an output
 
 Rows = Mapping[str, Sequence[Row]]
@@ -36,7 +38,7 @@ def draw(chart: str, rows: Rows, **values: Any) -> Markup:
     chart: a file of pages/charts; rows: by the name that it reads them by; values: what it has as `$name`.
     """
     svg = vl_convert.vegalite_to_svg(_specification(chart, rows, values, "var(--{0})"), allowed_base_urls=[])
-    return Markup(_tidied(svg, chart))
+    return Markup(_tidied(svg))
 
 
 def draw_png(chart: str, rows: Rows, **values: Any) -> bytes:
@@ -94,8 +96,12 @@ def _coloured(value: Any, colours: Mapping[str, str]) -> Any:
     return colours[value] if isinstance(value, Colour) else value
 
 
-def _tidied(svg: str, chart: str) -> str:
-    """The SVG as a part of a page: what Vega says of each mark becomes its tip, and ids are this chart's own."""
+def _tidied(svg: str) -> str:
+    """The SVG as a part of a page: what Vega says of each mark becomes its tip, and ids are this chart's own.
+
+    Its width is the one that its letters are readable at; a page that is narrower may take less.
+    """
+    own = f"d{zlib.crc32(svg.encode()):08x}"
     ElementTree.register_namespace("", SVG)
     root = ElementTree.fromstring(svg)
     for element in root.iter():
@@ -106,9 +112,11 @@ def _tidied(svg: str, chart: str) -> str:
         for name in ("role", "aria-roledescription", "aria-hidden", "class"):
             attributes.pop(name, None)
         if "id" in attributes:
-            attributes["id"] = f"{chart}-{attributes['id']}"
+            attributes["id"] = f"{own}-{attributes['id']}"
         if "clip-path" in attributes:
-            attributes["clip-path"] = attributes["clip-path"].replace("url(#", f"url(#{chart}-")
-    for name in ("version", "width", "height"):
+            attributes["clip-path"] = attributes["clip-path"].replace("url(#", f"url(#{own}-")
+    width = float(root.attrib.pop("width"))
+    for name in ("version", "height"):
         root.attrib.pop(name, None)
+    root.set("style", f"width: {width * REMS_A_UNIT:.2f}rem")
     return ElementTree.tostring(root, encoding="unicode")
