@@ -50,7 +50,9 @@ def comparison_table(comparison: RunComparison, most_rows: int | None = None) ->
     words = ("Models", "Criterion", "Beyond chance") if has_pairs else ("Criterion", "Beyond chance")
     shown = rows[:most_rows]
     cells = [(*((pair_name(row),) if has_pairs else ()), *_compared_cells(row)) for row in shown]
-    return _with_rest(table_of("What changed", words, COMPARED, cells), len(rows) - len(shown))
+    worse_count = sum(beyond_chance(row) == "worse" for row in rows[len(shown) :])
+    rest = f", {worse_count:,} of them worse beyond chance" if worse_count else ""
+    return _with_rest(table_of("What changed", words, COMPARED, cells), len(rows) - len(shown), rest)
 
 
 def criterion_table(
@@ -121,9 +123,9 @@ def _cost_cells(row: Row) -> tuple[str, ...]:
     return (row["stage"], row["criterion_id"] or "", f"{row['row_count']:,}", *times, *counts, *dollars)
 
 
-def _with_rest(table: Table, rest_count: int) -> Table:
-    """The table with a last line that counts the rows which it has not."""
+def _with_rest(table: Table, rest_count: int, words: str = "") -> Table:
+    """The table with a last line that counts the rows which it has not, and what is to be said of them."""
     if not rest_count:
         return table
-    line = (f"and {counted(rest_count, 'other')}", *[""] * (len(table.columns) - 1))
+    line = (f"and {counted(rest_count, 'other')}{words}", *[""] * (len(table.columns) - 1))
     return Table(table.caption, table.columns, (*table.rows, line))

@@ -12,6 +12,7 @@ from reported_runs import publish_run, source_of
 from tasks.reporting.comment import MOST_CHARACTERS, artifact_texts, run_comment
 from tasks.reporting.figures import table_of
 from tasks.reporting.markdown import command, escaped, table_text
+from tasks.reporting.run_tables import comparison_table
 from tasks.summary import summarise
 from tasks.wording import usd_words
 
@@ -176,6 +177,13 @@ def test_at_most_twenty_rows_are_compared_and_the_others_counted(folder, tmp_pat
     # overall and 25 criteria
     assert len([line for line in section.splitlines() if line.startswith("| c")]) == 19
     assert line_of(section, "| and")[0] == "and 6 others"
+
+
+def test_what_got_worse_and_has_no_room_is_counted(folder):
+    with opened(folder, "b") as source:
+        table = comparison_table(source.comparison, 3)
+    # of large: overall, form, brief, kind, safe, all by 0.75; small is the same
+    assert table.rows[-1][0] == "and 7 others, 3 of them worse beyond chance"
 
 
 def test_a_comment_has_room_on_github_whatever_the_names_are(folder):
