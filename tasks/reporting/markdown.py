@@ -50,8 +50,8 @@ def table_text(table: Table) -> Markup:
     """A table as Markdown, numbers to the right; no caption."""
     rule = ["---:" if column.is_number else "---" for column in table.columns]
     texts = [[column.heading for column in table.columns], *table.rows]
-    head, *lines = [[escaped(text, MOST_CELL_LETTERS) for text in row] for row in texts]
-    return Markup("\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *lines)))
+    head, *rows = [[str(escaped(text, MOST_CELL_LETTERS)) for text in row] for row in texts]
+    return Markup("\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *rows)))
 
 
 def render_markdown(template: str, values: Mapping[str, Any]) -> str:

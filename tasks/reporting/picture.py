@@ -23,7 +23,7 @@ _TITLE, _TEXT = 22, 13  # sizes of type
 
 
 def run_picture(source: ReportSource) -> bytes:
-    """A PNG of about 1,300 dots in width."""
+    """A PNG of about 1,400 dots in width."""
     rows, values = picture_parts(source)
     return draw_png("card", rows, **values)
 
