@@ -1,8 +1,8 @@
 """Charts: Vega-Lite specifications from pages/charts, drawn with rows as SVG or PNG; no browser and no network.
 
 A specification is a YAML file. Its rows come by name (`data: {name: rows}`), and a value that depends on them, such as
-the order of an axis, as `$name`. Colours are names of pages/theme.yaml (`@ink`): in a page they follow the reader's
-light or dark scheme, in a PNG they are the light ones.
+the order of an axis, as `$name`; what says `shown: $name` in a list is left out where that is false. Colours are names
+of pages/theme.yaml (`@ink`): in a page they follow the reader's light or dark scheme, in a PNG they are the light ones.
 """
 
 import zlib
@@ -21,6 +21,7 @@ from tasks.requirements import Row
 SVG = "http://www.w3.org/2000/svg"
 PNG_SCALE = 2.0  # dots a unit
 REMS_A_UNIT = 1.3 / 16  # of a chart in a page: its 11 units high letters are a little smaller than the text
+SHOWN = "shown"
 MOST_LETTERS = 60  # of a name in a chart: one can be as long as an output
 
 Rows = Mapping[str, Sequence[Row]]
@@ -79,14 +80,18 @@ def _read(chart: str) -> Any:
 def _filled(part: Any, values: Mapping[str, Any], colours: Mapping[str, str]) -> Any:
     """A part of a specification with what `$name` and `@name` stand for."""
     if isinstance(part, Mapping):
-        return {name: _filled(value, values, colours) for name, value in part.items()}
+        return {name: _filled(value, values, colours) for name, value in part.items() if name != SHOWN}
     if isinstance(part, list):
-        return [_filled(value, values, colours) for value in part]
+        return [_filled(each, values, colours) for each in part if _is_shown(each, values)]
     if isinstance(part, str) and part.startswith("$") and part[1:] in values:
         return _coloured(values[part[1:]], colours)
     if isinstance(part, str) and part.startswith("@"):
         return colours[part[1:]]
     return part
+
+
+def _is_shown(part: Any, values: Mapping[str, Any]) -> bool:
+    return not isinstance(part, Mapping) or bool(_filled(part.get(SHOWN, True), values, {}))
 
 
 def _coloured(value: Any, colours: Mapping[str, str]) -> Any:

@@ -101,7 +101,7 @@ def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -
     with connect(lake, read_only=True) as connection:
         comparison, fault = summary.comparison, None
         if against is not None:
-            comparison = _compare(connection, lake, Wanted(against, summary.run_id))
+            comparison = _compare_with(connection, lake, summary, against)
         elif comparison is None and len(summary.scores) > 1:
             comparison, fault = _compare_best(connection, lake, summary)
         yield ReportSource(
@@ -114,6 +114,18 @@ def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -
             read_rows(connection, _CRITERIA, summary.run_id),
             read_rows(connection, _LEVELS, summary.run_id),
         )
+
+
+def _compare_with(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary, against: str
+) -> RunComparison:
+    if against == summary.run_id:
+        raise InputError(f"--against: found {against}, the run itself, expected another run")
+    try:
+        return _compare(connection, lake, Wanted(against, summary.run_id))
+    except InputError as error:  # said in the words of `compare`, which takes models by name
+        words = str(error).removeprefix("compare: ").partition("; --model-a")[0]
+        raise InputError(words if words.startswith("--against") else f"--against: {words}") from None
 
 
 def _compare_best(

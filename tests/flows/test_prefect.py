@@ -30,8 +30,8 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str 
         yield [outputs, "--rubric", rubric, "--judge", "gpt-4o-mini"]
 
 
-async def read_run(name: str, last_task: str):
-    """The flow run of that name, its task runs and its artifacts, once the last task is recorded."""
+async def read_run(name: str, last_task: str | None):
+    """The flow run of that name, its task runs and its artifacts, once the last task, where it has any, is recorded."""
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 
@@ -40,12 +40,17 @@ async def read_run(name: str, last_task: str):
         chosen = FlowRunFilter(id={"any_": [run.id]})
         for _ in range(100):  # the server records task runs a moment after they end
             tasks = await client.read_task_runs(flow_run_filter=chosen)
-            is_recorded = last_task in {task.name for task in tasks}
+            is_recorded = last_task is None or last_task in {task.name for task in tasks}
             if is_recorded and all(task.state and task.state.is_final() for task in tasks):
                 break
             await asyncio.sleep(0.1)
         artifacts = await client.read_artifacts(flow_run_filter=chosen)
     return run, tasks, artifacts
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """The cells of the tables in a Markdown text."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
 
 
 @pytest.mark.server
@@ -57,10 +62,9 @@ def test_an_evaluation_leaves_its_names_states_and_artifacts(evaluate, words):
     assert {"ingest", "plan", "clarity · shard 0", "length · shard 0", "publish"} <= {task.name for task in tasks}
     assert all(task.state.is_completed() for task in tasks)
     assert {artifact.key for artifact in artifacts} == {"scores", "costs", "report"}
-    (scores,) = [json.loads(artifact.data) for artifact in artifacts if artifact.key == "scores"]
-    assert {row["model"]: row["mean"] for row in scores} == pytest.approx(
-        {row["model"]: row["mean"] for row in finished.json["scores"]}, abs=1e-6
-    )
+    (scores,) = [artifact.data for artifact in artifacts if artifact.key == "scores"]
+    means = {row["model"]: f"{row['mean']:.3f}" for row in finished.json["scores"]}
+    assert {model: mean for model, mean, *_ in rows_of(scores) if model in means} == means
 
 
 @pytest.mark.server
@@ -71,9 +75,22 @@ def test_an_evaluation_beside_its_baseline_leaves_the_comparison(evaluate, words
     assert (first.code, first.json["comparison"], again.code) == (0, None, 1), again.err
     assert again.json["unmet"][0].startswith("--fail-if 'mean_diff <= 0': large: it holds: mean_diff = 0")
     _, _, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}", "report"))
-    (rows,) = [json.loads(artifact.data) for artifact in artifacts if artifact.key == "comparison"]
-    overall = [(row["model"], row["mean_diff"]) for row in rows if row["scope"] == "overall"]
-    assert overall == [("large", 0), ("small", 0)]
+    (comparison,) = [artifact.data for artifact in artifacts if artifact.key == "comparison"]
+    overall = [(row[0], row[5]) for row in rows_of(comparison) if row[1] == "overall"]
+    assert overall == [("large", "+0.000"), ("small", "+0.000")]
+
+
+@pytest.mark.server
+def test_a_rescored_run_leaves_its_scores_and_costs(evaluate, words):
+    from flows.rescore_run import rescore_run
+
+    published = evaluate(*words).json["run_id"]
+    heavier = write_rubric(words[2].with_name("heavier.yaml"), version="1.1.0", weight=3)
+    summary = asyncio.run(rescore_run(run=published, rubric=str(heavier)))
+    _, _, artifacts = asyncio.run(read_run(f"{published} by {heavier}", None))
+    assert {artifact.key for artifact in artifacts} == {"scores", "costs", "report"}
+    (scores,) = [artifact.data for artifact in artifacts if artifact.key == "scores"]
+    assert ["large", f"{summary.scores[0]['mean']:.3f}"] in [row[:2] for row in rows_of(scores)]
 
 
 @pytest.mark.server
