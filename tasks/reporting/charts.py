@@ -5,7 +5,7 @@ the order of an axis, as `$name`. Colours are names of pages/theme.yaml (`@ink`)
 light or dark scheme, in a PNG they are the light ones.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 from xml.etree import ElementTree
@@ -49,6 +49,15 @@ def shortened(name: str) -> str:
     """A name of an input in a chart: on one line, and of a length that leaves room for the picture."""
     plain = "".join(letter if letter.isprintable() else " " for letter in name)
     return plain if len(plain) <= MOST_LETTERS else f"{plain[: MOST_LETTERS - 1]}…"
+
+
+def told_apart(names: Iterable[str]) -> list[str]:
+    """The names as charts have them, none twice: what stands on an axis once is one place."""
+    labels: list[str] = []
+    for place, name in enumerate(names, 1):
+        label = shortened(name)
+        labels.append(label if label not in labels else f"{label} ({place})")
+    return labels
 
 
 def _specification(chart: str, rows: Rows, values: Mapping[str, Any], variable: str | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from loopback_judge import LoopbackJudge
+from prefect_homes import embedded, processes_of
 from samples import write_outputs, write_rubric
 
 ROOT = Path(__file__).parents[2]
@@ -161,28 +163,6 @@ def test_data_quality_is_checked_without_telemetry():
     assert os.environ["GX_ANALYTICS_ENABLED"] == "False"
 
 
-def embedded(folder: Path) -> dict[str, str]:
-    """A new Prefect home and no server: Prefect starts its own."""
-    write_outputs(folder / "outputs.jsonl")
-    text = write_rubric(folder / "rubric.yaml").read_text(encoding="utf-8")
-    head, _, checked = text.partition("  - id: clarity")
-    (folder / "rubric.yaml").write_text(head + checked[checked.index("  - id: length") :], encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHONPATH"))}
-    return kept | {"PREFECT_HOME": str(folder / "home"), "NO_COLOR": "1"}
-
-
-def processes_of(home: str) -> list[str]:
-    """Processes that were started with that Prefect home and still run."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"PREFECT_HOME={home}".encode() in (path / "environ").read_bytes().split(b"\0"):
-                found.append((path / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return found
-
-
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool, "subprocess.CompletedProcess[str]"]:
     """An evaluation with no server and, where this machine lets anybody make such a place, without a network."""
@@ -216,3 +196,16 @@ def test_a_run_with_checks_alone_needs_no_network(alone):
     if not is_cut_off:
         pytest.skip("this machine lets nobody make a network namespace")
     assert finished.returncode == 0, finished.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_the_database_of_a_run_without_a_server_says_that_all_is_completed(alone):
+    with sqlite3.connect(alone[0] / "home" / "prefect.db") as database:
+        rows = database.execute(
+            "select state_name, name from task_run union all select state_name, 'flow' from flow_run"
+        )
+        states = {name: state for state, name in rows}
+    database.close()
+    assert set(states.values()) == {"Completed"}, states
+    assert {"flow", "ingest", "length · shard 0", "publish", "report"} <= states.keys()
