@@ -12,7 +12,9 @@ from tasks.requirements import Row
 LANE_UNITS = 17
 HEADING_UNITS = 24
 GAP_UNITS = 6  # between one heading's lanes and the next heading
-MOST_LETTERS = 18  # of a model's name beside its lane
+MOST_LETTERS = 15  # of a model's name beside its lane
+HEADING_LETTERS = 46  # of a heading and its note together
+NOTE_LETTERS = 24
 
 
 @dataclass
@@ -32,7 +34,10 @@ class Lanes:
     def head(self, text: str, note: str = "") -> None:
         """Begin the lanes of one thing. note: what stands after its name, softly."""
         self.height += GAP_UNITS if self.height else 0
-        self.headings.append({"y": self.height + HEADING_UNITS / 2, "text": shortened(text), "note": shortened(note)})
+        note = shortened(note)
+        note = note if len(note) <= NOTE_LETTERS else f"{note[: NOTE_LETTERS - 1]}…"
+        heading = _squeezed(shortened(text), HEADING_LETTERS - len(note))
+        self.headings.append({"y": self.height + HEADING_UNITS / 2, "text": heading, "note": note})
         self.height += HEADING_UNITS
 
     def add(self, group: Group, marks: Iterable[Row]) -> None:
@@ -62,15 +67,15 @@ def lane_names(groups: Sequence[Group]) -> dict[Group, str]:
     """Each group's name as there is room for it beside a lane or a curve, and told apart."""
     names: dict[Group, str] = {}
     for place, (group, whole) in enumerate(told_names(groups).items(), start=1):
-        name = _squeezed(shortened(whole))
+        name = _squeezed(shortened(whole), MOST_LETTERS)
         names[group] = name if name not in names.values() else f"{name[:-4]} ({place})"
     return names
 
 
-def _squeezed(name: str) -> str:
-    """A long name with both its ends: names of models often differ in the last letters."""
-    half = MOST_LETTERS // 2
-    return name if len(name) <= MOST_LETTERS else f"{name[:half]}…{name[1 - half :]}"
+def _squeezed(name: str, most: int) -> str:
+    """A long name with both its ends: names often differ in the last letters."""
+    half = most // 2
+    return name if len(name) <= most else f"{name[:half]}…{name[1 - half :]}"
 
 
 def by_group(source: ReportSource, rows: Iterable[Row]) -> dict[Group, Row]:

@@ -13,7 +13,7 @@ from tasks.requirements import Row
 from tasks.wording import counted, rate_words
 
 UNSCORED = "unscored"
-MOST_LANES = 30  # in one picture
+MOST_LANES = 40  # in one picture
 MOST_OWN = 12  # criteria that rows brought along
 PLOT_UNITS = 210
 LETTER_UNITS = 5.6
