@@ -5,7 +5,7 @@ the order of an axis, as `$name`. Colours are names of pages/theme.yaml (`@ink`)
 light or dark scheme, in a PNG they are the light ones.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 from xml.etree import ElementTree
@@ -49,6 +49,19 @@ def shortened(name: str) -> str:
     """A name of an input in a chart: on one line, and of a length that leaves room for the picture."""
     plain = "".join(letter if letter.isprintable() else " " for letter in name)
     return plain if len(plain) <= MOST_LETTERS else f"{plain[: MOST_LETTERS - 1]}…"
+
+
+def told_apart(names: Iterable[str]) -> dict[str, str]:
+    """Each name as a chart has it: shortened, with a number behind it where another one is shortened to the same."""
+    labels: dict[str, str] = {}
+    taken: set[str] = set()
+    for place, name in enumerate(dict.fromkeys(names), start=1):
+        label = shortened(name)
+        while label in taken:
+            label = f"{label} ({place})"
+        taken.add(label)
+        labels[name] = label
+    return labels
 
 
 def _specification(chart: str, rows: Rows, values: Mapping[str, Any], variable: str | None) -> dict[str, Any]:
