@@ -123,9 +123,10 @@ def read_run_comparison(
     """Read a published run's comparison, and hold its rule against it. fail_if: the rule that it was published with."""
     a, b = (read_side(connection, lake, name) for name in (baseline_run_id, run_id))
     groups, alone = pair_groups(connection, Wanted(baseline_run_id, run_id))
+    penalties = {criterion.id for criterion in b.rubric.criteria if b.rubric.weight_of(criterion) < 0}
     by_pair: dict[tuple[str, str], list[tuple[ComparedRow, Row]]] = {}
     for row in sorted(read_rows(connection, _ROWS, run_id), key=_place_in(b.rubric)):
-        compared = compared_row(row)
+        compared = compared_row(row, penalties)
         by_pair.setdefault((compared.model_a, compared.model_b), []).append((compared, row))
     names = [(model_name(of_a), model_name(of_b)) for of_a, of_b in groups]
     found = [by_pair.get(pair, []) for pair in names]
