@@ -15,6 +15,11 @@ def overall_row(rows: Sequence[ComparedRow]) -> ComparedRow | None:
     return next((row for row in rows if row.scope == OVERALL), None)
 
 
+def row_name(row: ComparedRow) -> str:
+    """What people call it, and that it is a penalty, where it is: less is better."""
+    return f"{row.name} (penalty)" if row.is_penalty else row.name
+
+
 def regression_sentence(rows: Sequence[ComparedRow]) -> str | None:
     """What got worse by more than chance; None where nothing did."""
     return _beyond_chance("Worse", [row for row in worst_first(rows) if row.is_regression])
@@ -89,6 +94,6 @@ def _beyond_chance(word: str, rows: Sequence[ComparedRow]) -> str | None:
     """These rows with their differences, of many the first few; a category only where none of its criteria is there."""
     categories = {row.category for row in rows}
     named = [row for row in rows if row.scope != CATEGORY or row.scope_id not in categories]
-    words = [f"{row.name} {signed_words(row.figures.mean_diff)}" for row in named[:MOST_NAMED]]
+    words = [f"{row_name(row)} {signed_words(row.figures.mean_diff)}" for row in named[:MOST_NAMED]]
     more = len(named) - MOST_NAMED
     return f"{word} beyond chance: {', '.join(words)}{f' and {more:,} more' if more > 0 else ''}." if named else None

@@ -10,11 +10,12 @@ from tasks.comparing.wording import (
     improvement_sentence,
     outcome_sentences,
     regression_sentence,
+    row_name,
     unchanged_sentence,
 )
 from tasks.reporting.decomposition import decomposition_of
 from tasks.reporting.figures import Figure, Table, table_of
-from tasks.reporting.forest import chance_words, forest_of, row_name
+from tasks.reporting.forest import chance_words, forest_of
 from tasks.reporting.source import MOST_DRAWN, ReportSource
 from tasks.requirements import Row, model_name
 from tasks.run_comparisons import RunComparison
@@ -105,7 +106,7 @@ def _cells(row: ComparedRow) -> tuple[str, ...]:
     found = row.figures
     return (
         row_name(row),
-        f"{chance_words(row)}, roughly" if row.caution else chance_words(row),
+        f"{chance_words(row)} (rough)" if row.caution else chance_words(row),
         score_words(found.mean_a),
         score_words(found.mean_b),
         signed_words(found.mean_diff),

@@ -9,6 +9,7 @@ from tasks.comparing.rows import ComparedRow
 from tasks.comparing.wording import overall_row
 from tasks.reporting.charts import draw, told_apart
 from tasks.reporting.figures import Figure, Table, table_of
+from tasks.reporting.forest import pair_name
 from tasks.requirements import Row
 from tasks.wording import counted, signed_words
 
@@ -54,7 +55,9 @@ def decomposition_of(rows: Sequence[ComparedRow], figures: Sequence[Row], place:
         height=26 * len(bars),
     )
     title = "What the overall difference is made of"
-    return Figure(f"parts-{place}", title, _reading(parts, bars[-1]), svg, _table(title, parts))
+    return Figure(
+        f"parts-{place}", title, _reading(parts, bars[-1]), svg, _table(f"{title}: {pair_name(overall)}", parts)
+    )
 
 
 def added_parts(figures: Sequence[Row], difference: float) -> tuple[AddedPart, ...]:
@@ -96,9 +99,9 @@ def _marks(bar: AddedPart, label: str) -> Iterator[Row]:
             yield {"name": label, "weights": weights, "part": part, "kind": kind, "words": words, "tip": tip}
 
 
-def _table(title: str, parts: Sequence[AddedPart]) -> Table:
+def _table(caption: str, parts: Sequence[AddedPart]) -> Table:
     return table_of(
-        title,
+        caption,
         ("Criterion",),
         (BY_RUBRIC.capitalize(), BY_NONE.capitalize()),
         ((part.name, part_words(part.part), part_words(part.uniform_part)) for part in (*parts, _together(ALL, parts))),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rubrics.statistics.rules import CATEGORY, OVERALL
 from tasks.comparing.rows import ComparedRow
+from tasks.comparing.wording import row_name
 from tasks.reporting.charts import draw, told_apart
 from tasks.reporting.figures import Figure, table_of
 from tasks.requirements import Row
@@ -22,9 +23,9 @@ def chance_words(row: ComparedRow) -> str:
     return BETTER if row.is_improvement else CHANCE
 
 
-def row_name(row: ComparedRow) -> str:
-    """What people call it, and that it is a penalty, where it is: less is better."""
-    return f"{row.name} (penalty)" if row.is_penalty else row.name
+def pair_name(row: ComparedRow) -> str:
+    """What the row's two models are called; one name where it is the same."""
+    return " and ".join(dict.fromkeys((row.model_a, row.model_b)))
 
 
 def forest_of(rows: Sequence[ComparedRow], place: int) -> Figure | None:
@@ -42,7 +43,7 @@ def forest_of(rows: Sequence[ComparedRow], place: int) -> Figure | None:
         height=20 * len(drawn),
     )
     table = table_of(
-        "Differences with their intervals",
+        f"Differences with their intervals: {pair_name(known[0])}",
         ("Compared", "Beyond chance"),
         ("B - A", "95% interval", "p adjusted"),
         (_cells(row) for row in known),

@@ -76,7 +76,9 @@ def _reading(row: Row, count: int) -> str:
     if row["gain"] is not None:
         sentence += f"; as good as elsewhere, it would add {score_words(row['gain'])} to the model's mean"
     spots = f" The first {MOST_SPOTS} of {count:,} are shown." if count > MOST_SPOTS else ""
-    return f"{sentence}. Of {counted(count, 'slice')} that did worse, some did so by chance: see the intervals.{spots}"
+    return (
+        f"{sentence}. Of {counted(count, 'slice')} that did worse, some may have by chance: see the intervals.{spots}"
+    )
 
 
 def _slice_of(row: Row) -> str:

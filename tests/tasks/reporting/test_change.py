@@ -59,6 +59,7 @@ def test_the_overall_score_stands_before_what_rose_more():
 def test_a_penalty_whose_score_rises_got_worse():
     row = compared(CRITERION, "insults", ROSE, is_penalty=True)
     assert (row.is_regression, row.is_improvement) == (True, False)
+    assert regression_sentence([row]) == "Worse beyond chance: insults (penalty) +0.250."
 
 
 def test_where_nothing_changed_the_smallest_difference_to_be_found_is_said():
