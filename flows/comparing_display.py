@@ -1,18 +1,18 @@
 """What people see of a comparison in a terminal, what got worse first. All of it on stderr."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from rich.markup import escape
 from rich.table import Table
 
 from flows.display import people, plain, table_titled
-from rubrics.statistics.comparison import PassFigures
 from tasks.compare import Comparison, ModelComparison
 from tasks.comparing.explaining import Explanation, LostCase
 from tasks.comparing.gate import GateFinding
 from tasks.comparing.rows import ComparedRow, worst_first
+from tasks.comparing.wording import pair_sentences
 from tasks.run_comparisons import ComparedModels, RunComparison
-from tasks.wording import counted, p_words, rate_words, score_words, signed_words, span_words
+from tasks.wording import p_words, rate_words, score_words, signed_words, span_words
 
 MOST_PARTS = 20
 MOST_LOSSES = 3
@@ -73,7 +73,7 @@ def _show_pair(pair: ModelComparison) -> None:
     people.print(_score_table(pair))
     if pair.rows:
         people.print(_test_table(pair))
-    for sentence in _sentences(pair):
+    for sentence in pair_sentences(pair.rows):
         people.print(escape(plain(sentence)), soft_wrap=True)
     if pair.explanation is not None:
         _show_explanation(pair.explanation)
@@ -116,31 +116,6 @@ def _test_table(pair: ModelComparison) -> Table:
             score_words(found.detectable_diff),
         )
     return table
-
-
-def _sentences(pair: ModelComparison) -> Iterator[str]:
-    """What the tables do not say of themselves."""
-    cases = {row.figures.case_count for row in pair.rows if row.figures.case_count < row.figures.n}
-    if cases:
-        yield f"Several pairs belong to one case ({max(cases):,} cases): intervals and p count cases, not pairs."
-    for row in pair.rows:
-        yield from (f"{row.name}: {words}." for words in (row.conflict, row.caution) if words)
-    if pair.overall is None:
-        return
-    if pair.overall.passes is not None and pair.overall.passes.pass_n:
-        yield _pass_sentence(pair.overall.passes)
-    found = pair.overall.figures
-    if found.detectable_diff is not None:
-        difference = f"a true overall difference of {found.detectable_diff:.3f}"
-        yield f"{counted(found.n, 'pair')} would find {difference} four times in five."
-
-
-def _pass_sentence(passes: PassFigures) -> str:
-    return (
-        f"Passed: {rate_words(passes.pass_rate_a)} in A, {rate_words(passes.pass_rate_b)} in B, of "
-        f"{counted(passes.pass_n, 'pair')}; {passes.gained_count:,} gained and {passes.lost_count:,} lost "
-        f"(McNemar p = {p_words(passes.p_mcnemar)})."
-    )
 
 
 def _show_explanation(found: Explanation) -> None:

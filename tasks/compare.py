@@ -26,7 +26,7 @@ from tasks.comparing.sides import (
     same_criteria,
 )
 from tasks.lake import Lake, connect_up_to_date
-from tasks.requirements import Row, model_name
+from tasks.requirements import Row, model_name, pair_name
 from tasks.wording import counted
 
 RESAMPLE_COUNT = 10_000
@@ -69,7 +69,7 @@ class ModelComparison:
     @property
     def name(self) -> str:
         """The model, or both where they differ."""
-        return " and ".join(dict.fromkeys((self.model_a, self.model_b)))
+        return pair_name(self.model_a, self.model_b)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class _Comparer:
         sides = pair_sides(self._connection, self._wanted, groups)
         names = model_name(groups[0]), model_name(groups[1])
         maker = RowMaker(*names, self._asked.resample_count)
-        self.left_out += _left_out(" and ".join(dict.fromkeys(names)), sides, is_one_version=self.is_one_version)
+        self.left_out += _left_out(pair_name(*names), sides, is_one_version=self.is_one_version)
         overall = explanation = None
         if self.is_one_version:
             weighted = weigh_pairs(sides, self._new)

@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import duckdb
 import yaml
 
 from rubrics.errors import RubricError
-from tasks.sql_text import quoted
+from tasks.sql_text import quoted, read_sql
 
 if TYPE_CHECKING:
     from rubrics.model import Rubric
@@ -113,13 +112,13 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
 
 def make_tables(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the tables that are not there yet."""
-    connection.execute(_read_sql("tables.sql"))
+    connection.execute(read_sql("tables.sql"))
 
 
 def make_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Make or replace the views over the tables, each a `select` in a file of its name."""
     for view in VIEWS:
-        connection.execute(f"create or replace view {view} as {_read_sql(f'views/{view}.sql')}")
+        connection.execute(f"create or replace view {view} as {read_sql(f'views/{view}.sql')}")
 
 
 def _comment(connection: duckdb.DuckDBPyConnection) -> None:
@@ -127,7 +126,7 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
 
     They alone make no lake out of date: reading them would cost each command more than it is worth.
     """
-    for table, words in yaml.safe_load(_read_sql("columns.yml")).items():
+    for table, words in yaml.safe_load(read_sql("columns.yml")).items():
         kind = "view" if table in VIEWS else "table"
         connection.execute(f"comment on {kind} {table} is '{quoted(words['description'])}'")
         for column, meaning in words["columns"].items() if kind == "table" else ():
@@ -146,7 +145,7 @@ def narrow_to_outputs(connection: duckdb.DuckDBPyConnection, run_id: str, output
     narrowed = f"select * from lake.outputs where output_id in ({marks})"
     connection.execute(f"create or replace temp table outputs as {narrowed}", list(output_ids))
     for view in NARROWED_VIEWS:
-        connection.execute(f"create or replace temp view {view} as {_read_sql(f'views/{view}.sql')}")
+        connection.execute(f"create or replace temp view {view} as {read_sql(f'views/{view}.sql')}")
 
 
 @contextmanager
@@ -207,7 +206,3 @@ def _views(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, st
     """The text of each view, without what only says where it stands."""
     rows = connection.execute(_VIEWS.format(database=database)).fetchall()
     return {name: " ".join(text.replace("lake.main.", "").replace("lake.", "").split()) for name, text in rows}
-
-
-def _read_sql(file: str) -> str:
-    return resources.files("sql").joinpath(file).read_text(encoding="utf-8")

@@ -143,3 +143,11 @@ def model_name(row: Row) -> str:
     """The model, and its checkpoint where it has one."""
     name: str = row["model"] if row["checkpoint"] is None else f"{row['model']} @ {row['checkpoint']}"
     return name
+
+
+def pair_name(name_a: str, name_b: str) -> str:
+    """Two models beside each other, by their names: one name where it is one, `m @ 100 → 200` where it moved on."""
+    of_a, of_b = name_a.rpartition(" @ "), name_b.rpartition(" @ ")
+    if name_a != name_b and of_a[0] and of_a[0] == of_b[0]:
+        return f"{name_a} → {of_b[2]}"
+    return " and ".join(dict.fromkeys((name_a, name_b)))

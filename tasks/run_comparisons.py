@@ -29,7 +29,7 @@ from tasks.comparing.sides import (
 from tasks.comparing.table import RUN_COMPARISON_SCHEMA, compared_row, comparison_table
 from tasks.comparing.unpublished import show_unpublished
 from tasks.lake import Lake, connect
-from tasks.requirements import Row, model_name, read_rows
+from tasks.requirements import Row, model_name, pair_name, read_rows
 from tasks.runs import Run
 
 MANY = 1_000_000  # behind all criteria of a rubric: those that rows brought along, by name
@@ -123,15 +123,15 @@ def read_run_comparison(
     """Read a published run's comparison, and hold its rule against it. fail_if: the rule that it was published with."""
     a, b = (read_side(connection, lake, name) for name in (baseline_run_id, run_id))
     groups, alone = pair_groups(connection, Wanted(baseline_run_id, run_id))
+    penalties = {criterion.id for criterion in b.rubric.criteria if b.rubric.weight_of(criterion) < 0}
     by_pair: dict[tuple[str, str], list[tuple[ComparedRow, Row]]] = {}
     for row in sorted(read_rows(connection, _ROWS, run_id), key=_place_in(b.rubric)):
-        compared = compared_row(row)
+        compared = compared_row(row, penalties)
         by_pair.setdefault((compared.model_a, compared.model_b), []).append((compared, row))
     names = [(model_name(of_a), model_name(of_b)) for of_a, of_b in groups]
     found = [by_pair.get(pair, []) for pair in names]
     models = tuple(
-        ComparedModels(" and ".join(dict.fromkeys(pair)), tuple(row for row, _ in rows))
-        for pair, rows in zip(names, found, strict=True)
+        ComparedModels(pair_name(*pair), tuple(row for row, _ in rows)) for pair, rows in zip(names, found, strict=True)
     )
     rule = None if fail_if is None else parse_rule(fail_if, FIGURES)
     return RunComparison(

@@ -1,6 +1,8 @@
-"""Text put into SQL where no parameter can stand: in `attach`, `set`, `copy` and views."""
+"""The texts of sql/, and text put into SQL where no parameter can stand: in `attach`, `set`, `copy` and views."""
 
 from collections.abc import Iterable
+from functools import cache
+from importlib import resources
 
 # What an output shares with others, as the macro of sql/macros: a lake keeps no macros. A named cluster sorts last.
 CLUSTER = "coalesce('cluster ' || cluster, 'case ' || case_id)"
@@ -14,3 +16,14 @@ def quoted(text: str) -> str:
 def file_list(paths: Iterable[str]) -> str:
     """A list of paths, for `read_parquet` in a view."""
     return "[" + ", ".join(f"'{quoted(path)}'" for path in paths) + "]"
+
+
+@cache
+def read_sql(file: str) -> str:
+    """The text of a file of sql/."""
+    return resources.files("sql").joinpath(file).read_text(encoding="utf-8")
+
+
+def report_sql(name: str) -> str:
+    """A longer query of the report: a select in a file of sql/report."""
+    return read_sql(f"report/{name}.sql")

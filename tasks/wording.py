@@ -27,6 +27,11 @@ def span_words(low: float | None, high: float | None) -> str:
     return "–" if low is None else f"{signed_words(low)}..{signed_words(high)}"
 
 
+def span_of(low: float | None, high: float | None) -> str:
+    """An interval on a score."""
+    return "–" if low is None else f"{score_words(low)} to {score_words(high)}"
+
+
 def p_words(p: float | None) -> str:
     """A chance with what digits it has; a tiny one is not 0."""
     if p is None:

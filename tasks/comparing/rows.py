@@ -22,6 +22,7 @@ from rubrics.statistics.paired import adjust_for_many
 from rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from rubrics.weights import NO_CATEGORY, category_weights
 from tasks.comparing.pairing import OutputPairs, PairCounts, PairedSides, ScorePairs
+from tasks.requirements import pair_name
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +32,8 @@ class ComparedRow:
     """One line of a comparison of two models. scope: overall, criterion or category; scope_id: empty for overall.
 
     category: the criterion's own; None for a row's criteria, and where it has none. passes: of the overall score alone.
-    is_own: whether it is a criterion that rows brought along.
+    is_own: whether it is a criterion that rows brought along. is_penalty: whether its weight is below 0, so that a
+    higher score is worse.
     """
 
     model_a: str
@@ -43,6 +45,7 @@ class ComparedRow:
     figures: PairFigures
     passes: PassFigures | None = None
     is_own: bool = False
+    is_penalty: bool = False
 
     @property
     def conflict(self) -> str | None:
@@ -57,13 +60,37 @@ class ComparedRow:
     @property
     def is_regression(self) -> bool:
         """Whether B is worse by more than chance: p, adjusted where there are several, of at most 0.05."""
-        p = self.figures.p if self.scope == OVERALL else self.figures.p_adjusted
-        return (self.figures.mean_diff or 0.0) < 0 and p is not None and p <= SIGNIFICANT
+        return self.merit_diff < 0 and self._is_beyond_chance
+
+    @property
+    def is_improvement(self) -> bool:
+        """Whether B is better by more than chance."""
+        return self.merit_diff > 0 and self._is_beyond_chance
+
+    @property
+    def merit_diff(self) -> float:
+        """By how much B is better: the mean difference, of a penalty the other way round; 0 where it is not known."""
+        difference = self.figures.mean_diff or 0.0
+        return -difference if self.is_penalty else difference
+
+    @property
+    def chance(self) -> float | None:
+        """p; adjusted for how many rows there are, where it is of one of several."""
+        return self.figures.p if self.scope == OVERALL else self.figures.p_adjusted
+
+    @property
+    def _is_beyond_chance(self) -> bool:
+        return self.chance is not None and self.chance <= SIGNIFICANT
 
     @property
     def is_compared(self) -> bool:
         """Whether any output of one side stands beside one of the other."""
         return self.figures.n + self.counts.unscored_count > 0
+
+    @property
+    def pair_name(self) -> str:
+        """The model, or both where they differ."""
+        return pair_name(self.model_a, self.model_b)
 
     @property
     def name(self) -> str:
@@ -105,8 +132,9 @@ class RowMaker:
             is_own = criterion_id not in of_rubric
             figures = _measure(pairs, DIFFERENCES, 0 if is_own else self.resample_count)
             category = None if is_own else of_rubric[criterion_id].category
+            is_penalty = not is_own and rubric.weight_of(of_rubric[criterion_id]) < 0
             named = self.model_a, self.model_b, CRITERION, criterion_id
-            rows.append(ComparedRow(*named, category, pairs.counts, figures, is_own=is_own))
+            rows.append(ComparedRow(*named, category, pairs.counts, figures, None, is_own, is_penalty))
         return _adjusted(rows)
 
     def categories(self, sides: PairedSides, old: Rubric, new: Rubric, same: Sequence[str]) -> tuple[ComparedRow, ...]:
@@ -139,7 +167,7 @@ def worst_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
 
 
 def _difference(row: ComparedRow) -> float:
-    return float("inf") if row.figures.mean_diff is None else row.figures.mean_diff
+    return float("inf") if row.figures.mean_diff is None else row.merit_diff
 
 
 def _measure(pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFigures:

@@ -1,6 +1,6 @@
 """The rows of the mart `run_comparisons`: a comparison as a table, and back."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -47,8 +47,8 @@ def comparison_table(models: Sequence[ModelComparison], baseline_run_id: str, ru
     return pa.Table.from_pylist(rows, schema=RUN_COMPARISON_SCHEMA)
 
 
-def compared_row(row: Row) -> ComparedRow:
-    """A row of the table as the comparison that it came from had it."""
+def compared_row(row: Row, penalties: Collection[str]) -> ComparedRow:
+    """A row of the table as the comparison that it came from had it. penalties: ids of criteria with such weights."""
     passes = PassFigures(*(row[name] for name in PASS_FIGURES)) if row["pass_n"] is not None else None
     return ComparedRow(
         model_name({"model": row["baseline_model"], "checkpoint": row["baseline_checkpoint"]}),
@@ -60,6 +60,7 @@ def compared_row(row: Row) -> ComparedRow:
         PairFigures(*(row[name] for name in _PAIR_FIGURES)),
         passes,
         row["is_own"],
+        row["scope"] == CRITERION and row["scope_id"] in penalties,
     )
 
 

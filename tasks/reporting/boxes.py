@@ -7,11 +7,12 @@ from markupsafe import Markup
 
 from rubrics.model import Rubric
 from rubrics.weights import NO_CATEGORY
-from tasks.reporting.category_outputs import category_boxes, report_sql
+from tasks.reporting.category_outputs import category_boxes
 from tasks.reporting.figures import Figure, table_of
 from tasks.reporting.lanes import Lanes, by_group, lane_names, told_names
 from tasks.reporting.source import Group, ReportSource
 from tasks.requirements import Row
+from tasks.sql_text import report_sql
 from tasks.wording import score_words
 
 OVERALL = "Overall"

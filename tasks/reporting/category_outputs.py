@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import resources
 
 import duckdb
 
@@ -11,6 +10,7 @@ from tasks.aggregate import build_marts
 from tasks.criteria import add_rubric_sources
 from tasks.reporting.source import ReportSource
 from tasks.requirements import Row, read_rows
+from tasks.sql_text import report_sql
 
 # Whether a criterion passes comes to no score: a row's own gates are taken to pass at 1.
 _SOURCES = {
@@ -27,11 +27,6 @@ def category_boxes(source: ReportSource, rubric: Rubric) -> tuple[Row, ...]:
     """The rows of sql/report/category_boxes.sql: exactly the scores whose means `category_scores` has."""
     with _built(source, rubric) as connection:
         return read_rows(connection, report_sql("category_boxes"))
-
-
-def report_sql(name: str) -> str:
-    """A query of sql/report."""
-    return resources.files("sql").joinpath(f"report/{name}.sql").read_text(encoding="utf-8")
 
 
 @contextmanager

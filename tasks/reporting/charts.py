@@ -48,19 +48,30 @@ def draw_png(chart: str, rows: Rows, **values: Any) -> bytes:
     return bytes(vl_convert.vegalite_to_png(specification, scale=PNG_SCALE, allowed_base_urls=[]))
 
 
-def shortened(name: str) -> str:
-    """A name of an input in a chart: on one line, and of a length that leaves room for the picture."""
+def shortened(name: str, most: int = MOST_LETTERS) -> str:
+    """A name of an input in a chart: on one line, its middle left out where it is long: names differ at both ends."""
     plain = "".join(letter if letter.isprintable() else " " for letter in name)
-    return plain if len(plain) <= MOST_LETTERS else f"{plain[: MOST_LETTERS - 1]}…"
+    if len(plain) <= most:
+        return plain
+    head = most // 2
+    return f"{plain[:head]}…{plain[len(plain) - (most - head - 1) :]}"
 
 
-def told_apart(names: Iterable[str]) -> list[str]:
-    """The names as charts have them, none twice: what stands on an axis once is one place."""
+def told_apart(names: Iterable[str], most: int = MOST_LETTERS) -> list[str]:
+    """The names as charts have them, no two alike: what stands on an axis once is one place."""
     labels: list[str] = []
-    for place, name in enumerate(names, 1):
-        label = shortened(name)
-        labels.append(label if label not in labels else f"{label} ({place})")
+    for place, name in enumerate(names, start=1):
+        label, number = shortened(name, most), f" ({place})"
+        while label in labels:
+            label = f"{shortened(label, most - len(number))}{number}"
+        labels.append(label)
     return labels
+
+
+def labels_of(names: Iterable[str], most: int = MOST_LETTERS) -> dict[str, str]:
+    """Each of these names as charts have it, see `told_apart`."""
+    each = list(dict.fromkeys(names))
+    return dict(zip(each, told_apart(each, most), strict=True))
 
 
 def _specification(chart: str, rows: Rows, values: Mapping[str, Any], variable: str | None) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tasks.reporting.figures import Table, table_of
 from tasks.reporting.findings import Finding, Sign
-from tasks.reporting.report_sql import read_report
 from tasks.reporting.source import ReportSource
 from tasks.requirements import Row, model_name
+from tasks.sql_text import report_sql
 from tasks.wording import counted, rate_words
 
 MOST_ROWS = 10  # refused, in the table
@@ -106,13 +106,13 @@ def _unmet_table(unmet: Sequence[Row]) -> Table:
 
 def _coverage(source: ReportSource) -> Finding:
     """What share of the verdicts has a score, where it is less than all, and why."""
-    (counts,) = read_report(source, "verdict_counts")
+    (counts,) = source.rows(report_sql("verdict_counts"), source.run_id)
     verdict_count, scored_count = counts["verdict_count"], counts["scored_count"]
     if not verdict_count:
         return Finding(Sign.BAD, "Coverage", "The run has no verdicts.")
     if scored_count == verdict_count:
         return Finding(Sign.FINE, "Coverage", f"All {counted(verdict_count, 'verdict')} have a score.")
-    gaps = read_report(source, "gaps")
+    gaps = source.rows(report_sql("gaps"), source.run_id)
     reasons: Counter[str] = Counter()
     by_place: dict[tuple[str, str, str | None], Counter[str]] = {}
     for gap in gaps:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tasks.agreement import JUDGE_RATERS
-from tasks.reporting.charts import draw, shortened
+from tasks.reporting.charts import draw, told_apart
 from tasks.reporting.figures import Figure, table_of
 from tasks.reporting.held_agreement import HeldAgreement
 from tasks.reporting.source import ReportSource
@@ -23,7 +23,7 @@ def confusion_figures(source: ReportSource, held: HeldAgreement) -> tuple[Figure
 
 def _figure(source: ReportSource, part: AgreementPart, place: int) -> Figure:
     names = level_names(source, part)
-    labels = _told_apart(names)
+    labels = told_apart(names)
     cells = list(_cells(part))
     rows = [
         {"judge": labels[own], "people": labels[other], "count": count, "same": own == other}
@@ -79,12 +79,3 @@ def level_names(source: ReportSource, part: AgreementPart) -> list[str]:
         if row["criterion_id"] == part.criterion_id:
             named.setdefault(row["score"], []).append(row["label"] or row["level_id"])
     return [" / ".join(named.get(score, [f"{score:.3g}"])) for score in part.levels]
-
-
-def _told_apart(names: list[str]) -> list[str]:
-    """The names as a picture has them; one that is there already has its place behind it."""
-    labels: list[str] = []
-    for place, name in enumerate(names, start=1):
-        label = shortened(name)
-        labels.append(label if label not in labels else f"{label} ({place})")
-    return labels

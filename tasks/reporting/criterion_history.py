@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tasks.reporting.charts import draw, shortened, told_apart
+from tasks.reporting.charts import draw, labels_of, shortened
 from tasks.reporting.figures import Figure, table_of
 from tasks.reporting.history_figures import Series, named, series_of
 from tasks.reporting.moments import Key, Moment, Moments
@@ -44,7 +44,7 @@ def criterion_figure(source: ReportSource, moments: Moments, rows: Sequence[Row]
     if not criteria:
         return None
     series, shown = series_of(source), criteria[:MOST_CRITERIA]
-    labels = dict(zip(shown, told_apart(shown), strict=True))
+    labels = labels_of(shown)
     last = max(moment.place for moment in moments.values())
     svg = draw(
         "criterion_history",

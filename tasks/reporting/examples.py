@@ -12,9 +12,10 @@ from tasks.lake_tables import narrowed_to_outputs
 from tasks.reporting.answers import JUDGED_BYTES, Answer, Judged, ReadOutput, answer_of, cut, judged_rows
 from tasks.reporting.conversation import Turn, turns_of
 from tasks.reporting.marking import Segment, segments_of
-from tasks.reporting.picking import Pick, compared_criteria, is_within_run, pick_outputs, report_query
+from tasks.reporting.picking import Pick, compared_criteria, is_within_run, pick_outputs
 from tasks.reporting.source import Group, ReportSource
 from tasks.requirements import TOLERANCE, Row
+from tasks.sql_text import report_sql
 from tasks.wording import counted
 
 MOST_BYTES = 2_800_000  # of all examples on the page
@@ -141,11 +142,11 @@ def _read_outputs(source: ReportSource, picks: Sequence[Pick]) -> Mapping[tuple[
 def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) -> Iterator[ReadOutput]:
     voices = {
         (row["output_id"], row["criterion_id"]): tuple(row["voices"])
-        for row in source.rows(report_query("example_voices"), run_id, output_ids)
+        for row in source.rows(report_sql("example_voices"), run_id, output_ids)
     }
     with narrowed_to_outputs(source.connection, run_id, output_ids):
-        rows = source.rows(report_query("example_outputs"), run_id, MOST_READ)
-        verdicts = source.rows(report_query("example_verdicts"), run_id)
+        rows = source.rows(report_sql("example_outputs"), run_id, MOST_READ)
+        verdicts = source.rows(report_sql("example_verdicts"), run_id)
     by_output: dict[str, list[Row]] = {}
     for row in verdicts:
         said = {"voices": voices.get((row["output_id"], row["criterion_id"]), ())}

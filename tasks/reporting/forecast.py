@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 
 from tasks.estimates import FEWEST_QUESTIONS, sum_spread
 from tasks.reporting.source import ReportSource
 from tasks.requirements import Row
 from tasks.spending import CostSum, Spending
+from tasks.sql_text import report_sql
 from tasks.wording import counted, price_words
 
 # The runs that may tell how much a question's price varies, the newest first: this one is among them.
@@ -79,7 +79,7 @@ def read_forecast(source: ReportSource, spending: Spending) -> Forecast | None:
     """
     if not (spending.total.judgment_count or spending.total.replayed_count):
         return None
-    asked = {row["criterion_id"]: row for row in source.rows(_query("wanted_questions"), source.run_id)}
+    asked = {row["criterion_id"]: row for row in source.rows(report_sql("wanted_questions"), source.run_id)}
     spreads = _spreads(source)
     parts = [_part(costs, asked.get(costs.part or ""), spreads) for costs in spending.parts["criterion"]]
     wanted_count, open_count = (sum(row[name] for row in asked.values()) for name in ("wanted_count", "open_count"))
@@ -107,7 +107,7 @@ def _spreads(source: ReportSource) -> Mapping[str, Row]:
     """How much the price of a question varies, by criterion: in the newest run that asked enough of them."""
     run = source.summary.run
     found = source.rows(_PRICED, run["rubric_id"], run["judge"], run["version"], FEWEST_QUESTIONS)
-    rows = source.rows(_query("question_costs"), found[0]["run_id"]) if found else ()
+    rows = source.rows(report_sql("question_costs"), found[0]["run_id"]) if found else ()
     return {row["criterion_id"]: row for row in rows if row["question_count"] >= FEWEST_QUESTIONS}
 
 
@@ -134,7 +134,3 @@ def _added(parts: Iterable[float | None]) -> float | None:
     """The ends of the criteria added up, as a plan does; None where one of them is not known."""
     known = list(parts)
     return None if None in known else sum(part for part in known if part is not None)
-
-
-def _query(name: str) -> str:
-    return resources.files("sql").joinpath(f"report/{name}.sql").read_text(encoding="utf-8")

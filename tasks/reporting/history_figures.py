@@ -109,14 +109,9 @@ def _labels(moments: Moments) -> list[Row]:
 
 
 def _label_lines(together: Sequence[Moment]) -> list[str]:
-    """The checkpoint where it is one, or else the time; and the day. The end of a long name says the most."""
+    """The checkpoint where it is one, or else the time; and the day."""
     finished_at, checkpoints = together[0].finished_at, {moment.checkpoint for moment in together}
     checkpoint = checkpoints.pop() if len(checkpoints) == 1 else None
     day = "" if finished_at is None else f"{finished_at.day} {finished_at:%b}"
     time = "" if finished_at is None else f"{finished_at:%H:%M}"
-    return [_end_of(checkpoint) if checkpoint else time, day]
-
-
-def _end_of(name: str) -> str:
-    label = shortened(name[-60:])
-    return label if len(label) <= LABEL_LETTERS else f"…{label[1 - LABEL_LETTERS :]}"
+    return [shortened(checkpoint, LABEL_LETTERS) if checkpoint else time, day]

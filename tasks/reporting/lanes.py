@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from tasks.reporting.charts import Rows, draw, shortened
+from tasks.reporting.charts import Rows, draw, shortened, told_apart
 from tasks.reporting.source import Group, ReportSource
 from tasks.requirements import Row
 
@@ -34,9 +34,8 @@ class Lanes:
     def head(self, text: str, note: str = "") -> None:
         """Begin the lanes of one thing. note: what stands after its name, softly."""
         self.height += GAP_UNITS if self.height else 0
-        note = shortened(note)
-        note = note if len(note) <= NOTE_LETTERS else f"{note[: NOTE_LETTERS - 1]}…"
-        heading = _squeezed(shortened(text), HEADING_LETTERS - len(note))
+        note = shortened(note, NOTE_LETTERS)
+        heading = shortened(text, HEADING_LETTERS - len(note))
         self.headings.append({"y": self.height + HEADING_UNITS / 2, "text": heading, "note": note})
         self.height += HEADING_UNITS
 
@@ -65,17 +64,8 @@ def told_names(groups: Sequence[Group]) -> dict[Group, str]:
 
 def lane_names(groups: Sequence[Group]) -> dict[Group, str]:
     """Each group's name as there is room for it beside a lane or a curve, and told apart."""
-    names: dict[Group, str] = {}
-    for place, (group, whole) in enumerate(told_names(groups).items(), start=1):
-        name = _squeezed(shortened(whole), MOST_LETTERS)
-        names[group] = name if name not in names.values() else f"{name[:-4]} ({place})"
-    return names
-
-
-def _squeezed(name: str, most: int) -> str:
-    """A long name with both its ends: names often differ in the last letters."""
-    half = most // 2
-    return name if len(name) <= most else f"{name[:half]}…{name[1 - half :]}"
+    told = told_names(groups)
+    return dict(zip(told, told_apart(told.values(), MOST_LETTERS), strict=True))
 
 
 def by_group(source: ReportSource, rows: Iterable[Row]) -> dict[Group, Row]:

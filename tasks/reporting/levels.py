@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.reporting.boxes import category_names
-from tasks.reporting.category_outputs import report_sql
 from tasks.reporting.figures import Figure, table_of
 from tasks.reporting.lanes import Lanes, by_group, lane_names, told_names
 from tasks.reporting.segments import Scale, Segment, read_scale
 from tasks.reporting.source import Group, ReportSource
 from tasks.requirements import Row
+from tasks.sql_text import report_sql
 from tasks.wording import counted, rate_words
 
 UNSCORED = "unscored"

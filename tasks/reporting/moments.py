@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from importlib import resources
 
 from tasks.reporting.source import ReportSource
 from tasks.requirements import Row
+from tasks.sql_text import report_sql
 
 MOST_RUNS = 30
 
@@ -58,7 +58,7 @@ Moments = Mapping[Key, Moment]  # the oldest first
 def read_moments(source: ReportSource) -> Moments:
     """The last moments of the run's models, up to this run; those of a run in the order of their steps."""
     run, models = source.summary.run, sorted({group.model for group in source.groups})
-    rows = source.rows(_query("history"), run["rubric_id"], run["version"], models, MOST_RUNS)
+    rows = source.rows(report_sql("history"), run["rubric_id"], run["version"], models, MOST_RUNS)
     cases = {_key(row): row["cases"] for row in source.rows(_CASES, sorted({row["run_id"] for row in rows}))}
     places, found = _places(rows), dict[Key, Moment]()
     followed: dict[tuple[str, str], Key] = {}  # by run and model: the checkpoint that the next one comes after
@@ -135,8 +135,4 @@ def stretch(moments: Moments, last: Moment) -> Sequence[Moment]:
 
 def read_criterion_means(source: ReportSource, moments: Moments) -> tuple[Row, ...]:
     """The rows of criterion_means in the runs of these moments."""
-    return source.rows(_query("criterion_means"), sorted({moment.run_id for moment in moments.values()}))
-
-
-def _query(name: str) -> str:
-    return resources.files("sql").joinpath(f"report/{name}.sql").read_text(encoding="utf-8")
+    return source.rows(report_sql("criterion_means"), sorted({moment.run_id for moment in moments.values()}))

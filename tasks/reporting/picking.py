@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import resources
 
 from rubrics.statistics.rules import CRITERION
 from tasks.reporting.source import ReportSource
 from tasks.requirements import Row
 from tasks.run_comparisons import RunComparison
+from tasks.sql_text import report_sql
 
 MOST_OF_A_KIND = 10
 MOST_EXAMPLES = 80
@@ -52,11 +52,6 @@ def pick_outputs(source: ReportSource) -> tuple[Pick, ...]:
     return tuple(Pick(output_id, tuple(kinds[output_id]), partners.get(output_id)) for output_id in chosen)
 
 
-def report_query(name: str) -> str:
-    """The text of a query of sql/report."""
-    return resources.files("sql").joinpath(f"report/{name}.sql").read_text(encoding="utf-8")
-
-
 def is_within_run(comparison: RunComparison | None, run_id: str) -> bool:
     """Whether what stands beside each other are two models of the run."""
     return comparison is not None and comparison.baseline_run_id == run_id
@@ -70,7 +65,7 @@ def _pair_tables(source: ReportSource) -> Iterator[None]:
     values = ((source.run_id, baseline, _sides(comparison)), (source.run_id,))
     try:
         for table, parameters in zip(_TABLES, values, strict=True):
-            source.connection.execute(f"create or replace temp table {table} as {report_query(table)}", parameters)
+            source.connection.execute(f"create or replace temp table {table} as {report_sql(table)}", parameters)
         yield
     finally:
         for table in _TABLES:
@@ -91,12 +86,12 @@ def _sides(comparison: RunComparison | None) -> list[Row]:
 
 def _read_picks(source: ReportSource) -> list[Row]:
     """A row an output and kind. Where rubrics differ their scores tell of no change."""
-    rows = list(source.rows(report_query("example_picks"), source.run_id, MOST_OF_A_KIND))
+    rows = list(source.rows(report_sql("example_picks"), source.run_id, MOST_OF_A_KIND))
     if source.comparison is not None and source.comparison.banner:
         rows = [row for row in rows if row["kind"] not in {"fell", "rose"}]
     found = {row["kind"] for row in rows}
     if not found & {"fell", "rose", "disputed"}:
-        rows += source.rows(report_query("example_gaps"), source.run_id, MOST_OF_A_KIND)
+        rows += source.rows(report_sql("example_gaps"), source.run_id, MOST_OF_A_KIND)
     return rows or list(source.rows(_SAMPLES, source.run_id, MOST_OF_A_KIND))
 
 
@@ -112,7 +107,7 @@ def _first_places(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
 def _read_partners(source: ReportSource, chosen: Sequence[str]) -> Mapping[str, Partner]:
     """By output: that of the comparison's other side, else another model's answer to the same case."""
     comparison = source.comparison
-    found = source.rows(report_query("example_partners"), source.run_id, list(chosen))
+    found = source.rows(report_sql("example_partners"), source.run_id, list(chosen))
     partners = {row["output_id"]: Partner(row["partner_id"], source.run_id, None) for row in found}
     if comparison is None:
         return partners

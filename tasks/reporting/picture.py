@@ -1,12 +1,12 @@
 """A run as one picture for a chat: verdict, means, criteria by model and what changed, in light colours."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rubrics.statistics.rules import OVERALL
 from tasks.comparing.rows import ComparedRow
-from tasks.reporting.charts import draw_png
-from tasks.reporting.run_tables import beyond_chance, compared_rows, pair_name, sides_words, weight_words
+from tasks.reporting.charts import draw_png, shortened, told_apart
+from tasks.reporting.run_tables import beyond_chance, compared_rows, sides_words, weight_words
 from tasks.reporting.scores import interval_words
 from tasks.reporting.source import Group, ReportSource
 from tasks.requirements import Row
@@ -31,7 +31,9 @@ def run_picture(source: ReportSource) -> bytes:
 def picture_parts(source: ReportSource) -> tuple[dict[str, Sequence[Row]], dict[str, Any]]:
     """The rows that the picture is drawn from, by the names that its chart reads them by, and the chart's values."""
     head, head_height = _head(source)
-    labels = dict(zip(source.drawn_groups, _told_apart(group.name for group in source.drawn_groups), strict=True))
+    labels = dict(
+        zip(source.drawn_groups, told_apart((each.name for each in source.drawn_groups), LABEL_LETTERS), strict=True)
+    )
     rows: dict[str, Sequence[Row]] = {"head": head}
     values: dict[str, Any] = {"head_height": head_height, "models": list(labels.values())}
     values["colours"] = [group.colour for group in labels]
@@ -63,7 +65,7 @@ def _head(source: ReportSource) -> tuple[list[Row], int]:
     ]
     drawn, y = [], 0
     for line, ink, size in lines:
-        drawn.append({"line": _cut(line, HEAD_LETTERS), "y": y, "ink": ink, "size": size})
+        drawn.append({"line": shortened(line, HEAD_LETTERS), "y": y, "ink": ink, "size": size})
         y += size + 7
     return drawn, y
 
@@ -87,7 +89,7 @@ def _cells(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, A
         by_criterion.setdefault(row["criterion_id"], {})[source.group_of(row)] = row
     drawn = _notable(source, by_criterion)
     gates = {row["criterion_id"] for row in source.criteria if row["is_gate"]}
-    named = _told_apart(drawn, LABEL_LETTERS - 8)
+    named = told_apart(drawn, LABEL_LETTERS - 8)
     weights = (weight_words({group.name: row for group, row in by_criterion[each].items()}, gates) for each in drawn)
     names = [f"{name} · {weight}" for name, weight in zip(named, weights, strict=True)]
     rows = [
@@ -128,19 +130,17 @@ def _changes(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str,
     found = [row for row in found if row.figures.mean_diff is not None]
     most_changed = _most_changed(found)[:MOST_CHANGES]
     shown = [row for row in found if row in most_changed]
-    has_pairs = len({pair_name(row) for row in found}) > 1
-    names = [
-        f"{_cut(row.name, HALF_LABEL_LETTERS)} · {_cut(pair_name(row), HALF_LABEL_LETTERS)}" if has_pairs else row.name
-        for row in shown
-    ]
-    names = _told_apart(names)
+    has_pairs = len({row.pair_name for row in found}) > 1
+    named = [(row.name, row.pair_name) if has_pairs else (row.name,) for row in shown]
+    names = [" · ".join(shortened(part, HALF_LABEL_LETTERS) for part in parts) for parts in named]
+    names = told_apart(names, LABEL_LETTERS)
     rest = f": {len(shown)} of {len(found)}, what changed most" if len(shown) < len(found) else ""
     return [_change(name, row) for name, row in zip(names, shown, strict=True)], {
         "has_changes": bool(shown),
         "changes": names,
         "changes_title": f"What changed, B - A with its 95% interval{rest}",
         "changes_height": LINE * len(shown),
-        "sides": "" if comparison is None else sides_words(comparison, lambda name: _cut(name, SIDE_LETTERS)),
+        "sides": "" if comparison is None else sides_words(comparison, lambda name: shortened(name, SIDE_LETTERS)),
     }
 
 
@@ -168,21 +168,3 @@ def _most_changed(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
     return sorted(
         rows, key=lambda row: (row.scope != OVERALL, not beyond_chance(row), -abs(row.figures.mean_diff or 0.0))
     )
-
-
-def _told_apart(names: Iterable[str], most: int = LABEL_LETTERS) -> list[str]:
-    """Names of that length at most, no two alike: an axis has one place a name."""
-    found: list[str] = []
-    for name in names:
-        label = _cut(name, most)
-        found.append(label if label not in found else f"{_cut(name, most - 5)} ({len(found) + 1})")
-    return found
-
-
-def _cut(name: str, most: int) -> str:
-    """A name on one line, its middle left out where it is longer: names of models differ at both ends."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in name)
-    if len(plain) <= most:
-        return plain
-    head = most * 2 // 3 if most > LABEL_LETTERS else most // 2
-    return f"{plain[:head]}…{plain[len(plain) - (most - head - 1) :]}"

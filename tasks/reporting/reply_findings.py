@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from tasks.reporting.figures import Table, table_of
 from tasks.reporting.findings import Finding, Sign
-from tasks.reporting.report_sql import read_report
 from tasks.reporting.source import ReportSource
 from tasks.requirements import Row
+from tasks.sql_text import report_sql
 from tasks.wording import counted, rate_words
 
 MOST_USELESS_RATE = 0.05  # as the quality suite of judgments has it
@@ -24,13 +24,13 @@ STATUS_WORDS = {
 
 def reply_findings(source: ReportSource) -> Iterator[Finding]:
     """Nothing where no judge was asked."""
-    replies = read_report(source, "reply_kinds")
+    replies = source.rows(report_sql("reply_kinds"), source.run_id)
     if replies:
         yield _usefulness(replies)
         named = [row for row in replies if row["model_returned"] is not None]
         if named:
             yield _models(named)
-    (counts,) = read_report(source, "verdict_counts")
+    (counts,) = source.rows(report_sql("verdict_counts"), source.run_id)
     if counts["replayed_count"]:
         yield _replayed(counts)
 

@@ -30,11 +30,6 @@ def compared_rows(comparison: RunComparison) -> list[ComparedRow]:
     return worst_first(row for pair in comparison.models for row in pair.rows)
 
 
-def pair_name(row: ComparedRow) -> str:
-    """The models of a row; one name where both sides have the same."""
-    return " and ".join(dict.fromkeys((row.model_a, row.model_b)))
-
-
 def beyond_chance(row: ComparedRow) -> str:
     """Whether the change is more than chance would make, in a word; empty where it is not, or nobody can tell."""
     p = _p(row)
@@ -46,10 +41,10 @@ def beyond_chance(row: ComparedRow) -> str:
 def comparison_table(comparison: RunComparison, most_rows: int | None = None) -> Table:
     """The table of a comparison, what got worse first; the last line counts the rows that had no room."""
     rows = compared_rows(comparison)
-    has_pairs = len({pair_name(row) for row in rows}) > 1
+    has_pairs = len({row.pair_name for row in rows}) > 1
     words = ("Models", "Criterion", "Beyond chance") if has_pairs else ("Criterion", "Beyond chance")
     shown = rows[:most_rows]
-    cells = [(*((pair_name(row),) if has_pairs else ()), *_compared_cells(row)) for row in shown]
+    cells = [(*((row.pair_name,) if has_pairs else ()), *_compared_cells(row)) for row in shown]
     worse_count = sum(beyond_chance(row) == "worse" for row in rows[len(shown) :])
     rest = f", {worse_count:,} of them worse beyond chance" if worse_count else ""
     return _with_rest(table_of("What changed", words, COMPARED, cells), len(rows) - len(shown), rest)

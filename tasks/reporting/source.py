@@ -11,7 +11,7 @@ from rubrics.errors import InputError
 from tasks.compare import Asked, compare_sides
 from tasks.comparing.sides import Wanted, read_side
 from tasks.lake import Lake, connect
-from tasks.reporting.charts import Colour, shortened
+from tasks.reporting.charts import Colour, labels_of
 from tasks.requirements import Row, model_name, read_rows
 from tasks.run_comparisons import RunComparison, comparison_of
 from tasks.summary import RunSummary
@@ -148,10 +148,7 @@ def _compare(connection: duckdb.DuckDBPyConnection, lake: Lake, wanted: Wanted) 
 def _groups(scores: Sequence[Row]) -> tuple[Group, ...]:
     """The groups of these rows of run_scores, in their order; colours go by name, so that a model keeps its own."""
     names = sorted(model_name(row) for row in scores)
-    labels: dict[str, str] = {}
-    for name in names:
-        label = shortened(name)
-        labels[name] = label if label not in labels.values() else f"{label} ({names.index(name) + 1})"
+    labels = labels_of(names)
     return tuple(
         Group(
             row["model"],

@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from rubrics.model import Rubric
 from rubrics.statistics.rules import OVERALL
-from tasks.reporting.category_outputs import report_sql
 from tasks.reporting.charts import draw
 from tasks.reporting.figures import Figure, table_of
 from tasks.reporting.grids import STEP, Grid, Meeting, counts_met, grid_of, meeting_words
@@ -19,6 +18,7 @@ from tasks.reporting.lanes import lane_names, told_names
 from tasks.reporting.source import Group, ReportSource
 from tasks.reporting.templates import page_text
 from tasks.requirements import Row, model_name
+from tasks.sql_text import report_sql
 from tasks.wording import counted, score_words
 
 MOST_POINTS = 400  # of a drawn curve; the counts are of all scores

@@ -59,7 +59,7 @@ def tell(connection, _version):
         connection.execute(f"update verdicts set method = {method} where run_id = ?", [run_id])
         connection.execute(
             "insert into criterion_scores by name select ? as run_id, 'm' as model, 'tone' as criterion_id, 40 as n, "
-            "40 as output_count, 1.0 as weight, 1.0 as coverage_rate",
+            "40 as output_count, 1.0 as weight, 1.0 as coverage_rate, 0.75 as mean",
             [run_id],
         )
 

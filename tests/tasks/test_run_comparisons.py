@@ -317,7 +317,7 @@ def test_an_interrupted_run_goes_on_with_another_baseline(folder):
 def test_the_report_shows_what_got_worse_first(folder, tmp_path):
     summary = summarise(lake_in(folder), "b")
     page = write_report(lake_in(folder), summary, tmp_path / "b.html").read_text(encoding="utf-8")
-    section = page[page.index("Beside a") :]
+    section = page[page.index("A is the baseline, run a, and B is this run.") :]
     assert section.index(">overall<") < section.index(">brief<") < section.index(">terse<") < section.index(">full<")
 
 

@@ -1,0 +1,226 @@
+"""Where: the order of criteria, the heat maps, the radar, the weights and the weak spots."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pytest
+
+from tasks.lake import find_lake
+from tasks.reporting.charts import Colour
+from tasks.reporting.criteria import criteria_reading, read_criteria
+from tasks.reporting.heat import contributions_map, means_map
+from tasks.reporting.measured import MeasuredCriterion, measured_criteria
+from tasks.reporting.radar import radar_of
+from tasks.reporting.source import Group, ReportSource
+from tasks.reporting.templates import render
+from tasks.reporting.weak_spots import read_weak_spots
+from tasks.reporting.weights import weights_of
+from tasks.summary import RunSummary
+
+M, N = (Group(name, None, name, name, Colour("c1")) for name in ("m", "n & co"))
+TABLES = """
+create table category_scores as select 'r' as run_id, 'inner' as category, 'outer' as parent;
+create table case_criteria as select 'r' as run_id, 'own' as criterion_id union all select 'r', 'other';
+create table output_scores as select 'r' as run_id, 'abcdefghijklmno' as output_id, 'c7' as case_id;
+create table weak_spots (
+    run_id varchar, model varchar, checkpoint varchar, criterion_id varchar, slice_key varchar, slice_value varchar,
+    n int, mean double, ci_low double, ci_high double, rest_mean double, lift double, gain double, example_ids varchar[]
+);
+"""
+
+
+def score(criterion_id: str, mean: float | None, weight: float | None = None, **more: Any) -> dict[str, Any]:
+    """A row of criterion_scores, of the model m."""
+    row = {"model": "m", "checkpoint": None, "criterion_id": criterion_id, "mean": mean, "weight": weight}
+    row |= {"ci_low": None, "ci_high": None, "pass_rate": None, "coverage_rate": 1.0, "output_count": 4}
+    return row | {"contribution": None if None in (mean, weight) else mean * weight} | more
+
+
+def criterion(
+    name: str, means: Mapping[str, float | None], weight: float | None = 0.5, **more: Any
+) -> MeasuredCriterion:
+    rows = {(model, None): score(name, mean, weight, model=model, **more) for model, mean in means.items()}
+    return MeasuredCriterion(name, (), False, weight is None, weight, rows)
+
+
+def source_of(criteria: list[dict[str, Any]], rows: list[dict[str, Any]], *groups: Group) -> ReportSource:
+    """A run r with these rows of criteria and criterion_scores."""
+    connection = duckdb.connect()
+    connection.execute(TABLES)
+    scores = tuple({"model": group.model, "checkpoint": None, "mean": 0.5} for group in groups)
+    summary = RunSummary({"run_id": "r"}, scores, tuple(rows), (), (), (), has_requirement=False, unmet=())
+    lake = find_lake("sqlite:nowhere/catalog.sqlite")
+    return ReportSource(connection, lake, summary, groups, None, None, tuple(criteria), ())
+
+
+def in_rubric(criterion_id: str, category: str | None = None, *, is_gate: bool = False) -> dict[str, Any]:
+    return {"criterion_id": criterion_id, "category": category, "is_gate": is_gate}
+
+
+def page_of(source: ReportSource) -> str:
+    return render("parts/criteria.html.j2", contents=read_criteria(source))
+
+
+# -------- the order
+def test_criteria_stand_within_their_categories_and_those_of_rows_last():
+    listed = [in_rubric("a", "inner"), in_rubric("b"), in_rubric("c", "outer"), in_rubric("d", "inner")]
+    source = source_of(listed, [score(name, 1.0) for name in ("own", "d", "c", "b", "a")], M)
+    found = [(each.criterion_id, each.path, each.is_own) for each in measured_criteria(source)]
+    assert found == [
+        ("a", ("outer", "inner"), False),
+        ("d", ("outer", "inner"), False),
+        ("c", ("outer",), False),
+        ("b", (), False),
+        ("own", (), True),
+    ]
+
+
+# -------- the heat maps
+def test_a_cell_has_its_number_its_shade_its_coverage_and_a_link_to_its_examples():
+    (group,) = means_map([criterion("a/b", {"n & co": 0.625}, coverage_rate=0.75)], [N]).groups
+    (cell,) = group.rows[0].cells
+    assert (cell.words, cell.shade, cell.note) == ("0.625", "0.62", "75.0% scored")
+    assert cell.link == "#examples?criterion=a%2Fb&model=n%20%26%20co"
+
+
+def test_what_is_not_scored_has_no_shade_and_is_not_zero():
+    found = means_map([criterion("a", {"m": None})], [M, N]).groups[0].rows[0].cells
+    assert [(cell.words, cell.shade, cell.note) for cell in found] == [
+        ("–", None, "none of 4 scored"),
+        ("–", None, None),
+    ]
+
+
+def test_contributions_are_summed_beside_the_mean_where_gaps_set_them_apart():
+    criteria = [criterion("a", {"m": 0.8}, 0.75), criterion("b", {"m": 0.4}, 0.25), criterion("g", {"m": 1.0}, None)]
+    found = contributions_map(criteria, [M], [0.75])  # 0.6 + 0.1 = 0.7
+    assert found is not None
+    assert [row.criterion_id for row in found.groups[0].rows] == ["a", "b"]
+    assert found.sums == (("sum", ("0.700",)), ("mean of the outputs' scores, some with gaps", ("0.750",)))
+    assert contributions_map(criteria, [M], [0.7]).sums == (("sum", ("0.700",)),)
+
+
+def test_a_penalty_takes_from_the_sum_and_is_marked():
+    found = contributions_map([criterion("a", {"m": 1.0}, 1.0), criterion("p", {"m": 0.5}, -0.5)], [M], [0.75])
+    row = found.groups[0].rows[1]
+    assert (row.mark, row.cells[0].words, row.cells[0].is_loss, row.cells[0].shade) == (
+        "penalty",
+        "-0.250",
+        True,
+        "0.25",
+    )
+
+
+def test_a_rubric_of_gates_alone_has_no_sum():
+    page = page_of(source_of([in_rubric("g", is_gate=True)], [score("g", 1.0)], M))
+    assert "No criterion of the rubric has a weight" in page
+    assert "<small>gate</small>" in page
+
+
+def test_hostile_names_are_text():
+    hostile = "<img src=x onerror=alert(1)>"
+    page = page_of(source_of([in_rubric(hostile)], [score(hostile, 1.0, 1.0)], M))
+    assert "<img" not in page
+    assert "&lt;img src=x" in page
+
+
+def test_criteria_that_are_left_out_are_counted():
+    page = page_of(source_of([], [score("own", 1.0)], M))
+    assert "Rows brought 2 criteria along; the 1 that most outputs have are shown." in page
+    assert "brought along by rows" in page
+
+
+# -------- the sentence
+def test_the_reading_names_strong_weak_and_where_models_differ_most():
+    criteria = [criterion("a", {"m": 0.9, "n & co": 0.7}), criterion("b", {"m": 0.1, "n & co": 0.5})]
+    expected = "Strongest is a with 0.800 and weakest b with 0.300, over 2 models."
+    assert criteria_reading(criteria, [M, N]) == f"{expected} The models differ most on b: n & co 0.500, m 0.100."
+
+
+def test_of_a_penalty_less_is_stronger():
+    criteria = [criterion("a", {"m": 0.5}), criterion("p", {"m": 0.1}, -0.5)]
+    assert "Strongest is p with 0.100 (a penalty: less is better) and weakest a" in criteria_reading(criteria, [M])
+
+
+def test_equal_means_have_no_strongest():
+    criteria = [criterion("a", {"m": 1.0}), criterion("b", {"m": 1.0})]
+    assert criteria_reading(criteria, [M]) == "Each criterion has a mean of 1.000."
+    assert criteria_reading([criterion("a", {"m": None})], [M]) == "No criterion has a score."
+
+
+# -------- the radar
+def test_a_radar_has_a_polygon_a_model_and_the_penalty_turned_round():
+    criteria = [criterion("a", {"m": 1.0}), criterion("b", {"m": 0.5}), criterion("p", {"m": 0.2}, -0.5)]
+    figure = radar_of(criteria, [M], 1)
+    assert not isinstance(figure, str)
+    assert figure.table.rows == (("a", "1.000"), ("b", "0.500"), ("1 − p", "0.800"))
+    assert figure.reading == "The rim is a mean score of 1. Nearest the middle is b with 0.500."
+
+
+@pytest.mark.parametrize(
+    ("count", "mean", "model_count", "expected"),
+    [
+        (2, 1.0, 1, "No radar: the rubric has 2 criteria, and one has 3 to 12."),
+        (13, 1.0, 1, "No radar: the rubric has 13 criteria, and one has 3 to 12."),
+        (3, 1.0, 9, "No radar: the run has 9 models, and one has up to 1."),
+        (3, None, 1, "No radar: no model has a score on every criterion."),
+    ],
+)
+def test_where_there_is_no_radar_a_sentence_says_why(count, mean, model_count, expected):
+    assert radar_of([criterion(f"c{place}", {"m": mean}) for place in range(count)], [M], model_count) == expected
+
+
+# -------- the weights
+def test_weights_name_the_heaviest_the_gates_and_the_penalties():
+    figure = weights_of(
+        [criterion(*each) for each in (("a", {"m": 1}, 0.6), ("g", {"m": 1}, None), ("p", {"m": 1}, -0.2))]
+    )
+    assert figure is not None
+    assert [row[2] for row in figure.table.rows] == ["60.0%", "gate", "-20.0%"]
+    sentences = (
+        "a counts most with 60.0%. 1 gate without a weight: an output that fails g fails. What meets p loses points."
+    )
+    assert figure.reading == sentences
+
+
+def test_of_many_criteria_the_heaviest_are_drawn():
+    figure = weights_of([criterion(f"c{place}", {"m": 1.0}, 0.02 + place / 1e4) for place in range(30)])
+    assert figure is not None
+    assert figure.reading.endswith("The lightest 6 are in the table alone.")
+    assert len(figure.table.rows) == 30
+    assert re.search(r">c6<", figure.svg) and not re.search(r">c5<", figure.svg)
+
+
+def test_there_is_no_picture_of_no_weights():
+    assert weights_of([criterion("g", {"m": 1.0}, None)]) is None
+
+
+# -------- the weak spots
+def test_weak_spots_stand_with_the_largest_gain_first_and_link_to_their_examples():
+    source = source_of([], [], M)
+    spot = ["r", "m", None, "a", "topic", "refunds", 5, 0.25, 0.1, 0.4, 0.5, -0.25]
+    rows = [[*spot, gain, ["abcdefghijklmno"]] for gain in (0.01, None, 0.03)]
+    source.connection.executemany(f"insert into weak_spots values ({', '.join('?' * 14)})", rows)
+    found = read_weak_spots(source)
+    assert [each.cells[-1] for each in found.spots] == ["+0.030", "+0.010", "gate"]
+    assert found.spots[0].examples == (("o-abcdefghijkl", "c7"),)
+    assert found.reading.startswith(
+        "m has a mean of 0.250 on a where topic is refunds, and 0.500 elsewhere; as good as"
+    )
+
+
+def test_a_run_without_weak_spots_shows_none():
+    assert read_weak_spots(source_of([], [], M)) is None
+    assert read_criteria(source_of([], [], M)) is None
+
+
+def test_a_picture_has_at_most_eight_models_and_the_table_all():
+    groups = [replace(M, model=f"m{place}", name=f"m{place}", label=f"m{place}") for place in range(9)]
+    source = source_of([in_rubric("a")], [score("a", 0.5, 1.0, model=group.model) for group in groups], *groups)
+    contents = read_criteria(source)
+    assert contents.means.models == tuple(f"m{place}" for place in range(8))
+    assert contents.undrawn[0] == "The 8 models with the highest means of 9; all are in the table."
+    assert len(contents.table.rows) == 9
