@@ -1,0 +1,83 @@
+"""Runs whose pages tests open: the demo, a later night compared with it, one with no score, and a hostile one."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostile_run import write_hostile_run
+from published_runs import publish
+
+from tasks.lake import Lake, find_lake
+
+DEMO = Path(__file__).parents[1] / "examples" / "support_replies"
+CHANGED_EVERY = 3  # of the smaller model's outputs; the night after it has the larger one's text there
+NAMES = ("demo", "later", "unrated", "hostile")
+UNRATED = """
+id: unrated
+version: 1.0.0
+criteria:
+  - id: kindness
+    description: Is it kind?
+    method: {type: ratings}
+    levels: [{id: unkind, score: 0, description: No.}, {id: kind, score: 1, description: Yes.}]
+"""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Published runs, with their pages. pages: by the run's name; lakes: the lake that each is in."""
+
+    pages: Mapping[str, Path]
+    lakes: Mapping[str, Lake]
+
+
+def report_runs(folder: Path) -> Reported:
+    """Publish the runs of NAMES; each has its page, as every run has."""
+    shown = folder / "shown"
+    shown.mkdir()
+    write_hostile_run(folder / "hostile")
+    shutil.copy(DEMO / "outputs.jsonl", shown / "outputs.jsonl")
+    judged = {"judge": f"replay:{DEMO / 'replies.jsonl'}", "ratings": str(DEMO / "ratings.csv")}
+    publish(shown / "outputs.jsonl", DEMO / "rubric.yaml", run_id="demo", **judged)
+    _write_later(shown)
+    judged["judge"] = f"replay:{shown / 'replies.jsonl'}"
+    publish(shown / "later.jsonl", DEMO / "rubric.yaml", run_id="later", baseline="demo", **judged)
+    _write_unrated(shown)
+    publish(shown / "unrated.jsonl", shown / "unrated.yaml", run_id="unrated", allow_unscored=True)
+    homes = {name: folder / "hostile" if name == "hostile" else shown for name in NAMES}
+    pages = {name: home / "lake" / "runs" / name / "report.html" for name, home in homes.items()}
+    lakes = {name: find_lake(f"sqlite:{home}/lake/catalog.sqlite") for name, home in homes.items()}
+    return Reported(pages, lakes)
+
+
+def _write_later(folder: Path) -> None:
+    """The demo's outputs and replies of a later night: the smaller model has learnt from the larger one."""
+    outputs, replies = (_read(DEMO / name) for name in ("outputs.jsonl", "replies.jsonl"))
+    cases = sorted({row["case_id"] for row in outputs})[::CHANGED_EVERY]
+    _write(folder / "later.jsonl", _learnt(outputs, cases))
+    _write(folder / "replies.jsonl", _learnt(replies, cases))
+
+
+def _learnt(rows: list[Row], cases: list[str]) -> list[Row]:
+    """The rows, but in these cases the smaller model has what the larger one has."""
+    kept = [row for row in rows if row["model"] == "support-large" or row["case_id"] not in cases]
+    taken = [row | {"model": "support-small"} for row in rows if row["model"] == "support-large"]
+    return [*kept, *(row for row in taken if row["case_id"] in cases)]
+
+
+def _write_unrated(folder: Path) -> None:
+    _write(folder / "unrated.jsonl", [{"case_id": f"c{n}", "model": "m", "output": f"Text {n}."} for n in range(3)])
+    (folder / "unrated.yaml").write_text(UNRATED, encoding="utf-8")
+
+
+def _read(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _write(path: Path, rows: list[Row]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
