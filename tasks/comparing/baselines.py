@@ -21,30 +21,35 @@ from tasks.workspace import RunFolder
 LATEST = "latest"
 MOST_NAMED = 10
 
-# One that can be paired: a model and checkpoint in common, or one of each run and both of one model.
-_LATEST = """
-with own as (select model, checkpoint from read_parquet({run_scores})),
+# Runs that `latest` looks among: of other outputs, made by evaluating.
+_IS_EARLIER = """
+runs.rubric_id = $rubric and runs.status = 'published' and runs.run_id <> $run
+    and coalesce(runs.trigger, '') not in ('rescore', 'review')
+"""
+# One that can be paired: a model and checkpoint in common, or a model that each has one checkpoint of.
+_LATEST = f"""
+with own as (
+    select model, checkpoint, count(*) over (partition by model) as checkpoint_count
+    from read_parquet({{run_scores}})
+),
 
 earlier as (
-    select runs.run_id, runs.version, scores.model, scores.checkpoint, count(*) over run as group_count
+    select
+        runs.run_id, runs.version, scores.model, scores.checkpoint,
+        count(*) over (partition by runs.run_id, scores.model) as checkpoint_count
     from runs
     inner join run_scores as scores on runs.run_id = scores.run_id
-    where runs.rubric_id = $rubric and runs.status = 'published' and runs.run_id <> $run
-        and coalesce(runs.trigger, '') not in ('rescore', 'review')
-    window run as (partition by runs.run_id)
+    where {_IS_EARLIER}
 )
 
 select earlier.run_id
 from earlier
 inner join own on earlier.model = own.model
 where earlier.checkpoint is not distinct from own.checkpoint
-    or (earlier.group_count = 1 and (select count(*) from own) = 1)
+    or (earlier.checkpoint_count = 1 and own.checkpoint_count = 1)
 order by earlier.version desc limit 1
 """
-_HAS_EARLIER = """
-select count(*) > 0 from runs
-where rubric_id = ? and status = 'published' and run_id <> ? and coalesce(trigger, '') not in ('rescore', 'review')
-"""
+_HAS_EARLIER = f"select count(*) > 0 from runs where {_IS_EARLIER}"
 _PUBLISHED = """
 select run_id from runs where status = 'published' and (run_id = $run or ($latest and rubric_id = $rubric))
 """
@@ -111,7 +116,7 @@ def find_baseline(connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubr
 
 def has_earlier_runs(connection: duckdb.DuckDBPyConnection, rubric_id: str, run_id: str) -> bool:
     """Whether the rubric has published runs that `latest` looks among: those of other outputs, made by evaluating."""
-    ((has_earlier,),) = connection.execute(_HAS_EARLIER, [rubric_id, run_id]).fetchall()
+    ((has_earlier,),) = connection.execute(_HAS_EARLIER, {"rubric": rubric_id, "run": run_id}).fetchall()
     return bool(has_earlier)
 
 

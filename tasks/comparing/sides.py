@@ -1,6 +1,7 @@
 """The two sides of a comparison: runs, their models, and the criteria that both ask alike."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import duckdb
@@ -101,7 +102,8 @@ def find_wanted(
 
 
 def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[list[Groups], list[str]]:
-    """Which model of A stands beside which of B: those asked for, the only ones, or those of one name and checkpoint.
+    """Which model of A stands beside which of B: those asked for, the only ones, those of one name and checkpoint, and
+    of what is left a model that each side has one checkpoint of.
 
     Returns the pairs, and in words those that stand beside nothing, where none is asked for by name. Raises
     `InputError` where nothing can be paired.
@@ -111,7 +113,7 @@ def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[
     of_b = _named(of_b, wanted.model_b, wanted.run_b, "--model-b")
     if len(of_a) == len(of_b) == 1:
         return [(of_a[0], of_b[0])], []
-    pairs = [(group, group) for group in of_a if group in of_b]
+    pairs = [*_same_pairs(of_a, of_b)]
     if not pairs:
         names = [", ".join(model_name(row) for row in rows) for rows in (of_a, of_b)]
         raise InputError(
@@ -120,9 +122,21 @@ def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[
         )
     if wanted.model_a or wanted.model_b:
         return pairs, []
-    alone = [f"{model_name(group)}: only in run A" for group in of_a if group not in of_b]
-    alone += [f"{model_name(group)}: only in run B" for group in of_b if group not in of_a]
+    paired = [[pair[side] for pair in pairs] for side in (0, 1)]
+    alone = [f"{model_name(group)}: only in run A" for group in of_a if group not in paired[0]]
+    alone += [f"{model_name(group)}: only in run B" for group in of_b if group not in paired[1]]
     return pairs, alone
+
+
+def _same_pairs(of_a: Sequence[Row], of_b: Sequence[Row]) -> Iterator[Groups]:
+    """The pairs of one model: of one checkpoint; else where a model moved on, from the one it had to the one it has."""
+    lefts = [[group for group in side if group not in other] for side, other in ((of_a, of_b), (of_b, of_a))]
+    by_model = [Counter(group["model"] for group in left) for left in lefts]
+    for group in of_a:
+        if group in of_b:
+            yield group, group
+        elif by_model[0][group["model"]] == by_model[1][group["model"]] == 1:
+            yield group, next(other for other in lefts[1] if other["model"] == group["model"])
 
 
 def is_same_question(old: Criterion, new: Criterion) -> bool:

@@ -183,9 +183,9 @@ def test_the_baseline_is_among_the_settings(folder):
         ([output("m"), output("n")], "c"),
         ([output("z")], "z"),
         ([output("z", "1200")], "z"),  # one of each run
-        ([output("m", "1200")], None),  # beside which of two?
-        ([output("m", "1200"), output("z", "1200")], None),
-        ([output("m", "1200"), output("z")], "z"),
+        ([output("m", "1200")], "c"),  # m moved on
+        ([output("m", "1200"), output("m", "1300")], None),  # which of the two?
+        ([output("m", "1200"), output("m", "1300"), output("z")], "z"),
         ([output("other")], None),
     ],
 )

@@ -1,0 +1,52 @@
+"""Which model of one run stands beside which of another."""
+
+import duckdb
+import pytest
+
+from rubrics.errors import InputError
+from tasks.comparing.sides import Wanted, pair_groups
+from tasks.requirements import model_name
+
+
+def paired(a: list[str], b: list[str], *models: str | None) -> tuple[list[str], list[str]]:
+    """The pairs of two runs of these models, `name@checkpoint`, and what stands beside nothing."""
+    with duckdb.connect() as connection:
+        connection.execute("create table run_scores (run_id varchar, model varchar, checkpoint varchar)")
+        for run, groups in (("a", a), ("b", b)):
+            rows = [[run, *group.split("@")] if "@" in group else [run, group, None] for group in groups]
+            connection.executemany("insert into run_scores values (?, ?, ?)", rows)
+        pairs, alone = pair_groups(connection, Wanted("a", "b", *models))
+    return [" - ".join(map(model_name, pair)) for pair in pairs], alone
+
+
+def test_a_model_that_moved_to_another_checkpoint_stands_beside_the_one_it_had():
+    assert paired(["m@100", "n@1", "still"], ["m@200", "n@2", "still"]) == (
+        ["m @ 100 - m @ 200", "n @ 1 - n @ 2", "still - still"],
+        [],
+    )
+
+
+def test_the_same_checkpoint_comes_before_a_later_one():
+    assert paired(["m@100", "n"], ["m@100", "m@200", "n"]) == (
+        ["m @ 100 - m @ 100", "n - n"],
+        ["m @ 200: only in run B"],
+    )
+
+
+def test_of_several_checkpoints_none_is_guessed_to_be_the_later_of_another():
+    pairs, alone = paired(["m@100", "m@200", "n"], ["m@300", "n"])
+    assert pairs == ["n - n"]
+    assert alone == ["m @ 100: only in run A", "m @ 200: only in run A", "m @ 300: only in run B"]
+
+
+def test_what_is_left_of_a_model_that_both_trained_on_is_a_pair():
+    assert paired(["m@100", "m@200"], ["m@100", "m@300"])[0] == ["m @ 100 - m @ 100", "m @ 200 - m @ 300"]
+
+
+def test_one_model_each_is_a_pair_whatever_their_names():
+    assert paired(["old@1"], ["new@9"]) == (["old @ 1 - new @ 9"], [])
+
+
+def test_models_that_share_no_name_are_refused():
+    with pytest.raises(InputError, match="expected one each or a common one"):
+        paired(["m@1", "n"], ["o@1", "p"])
