@@ -15,7 +15,7 @@ from tasks.criteria import criteria_table, levels_table
 from tasks.lake import Lake, NoLakeThere, commit, connect, connect_up_to_date, upgrade_lake
 from tasks.requirements import Row, read_rows
 
-_VERSIONS = """
+VERSIONS = """
 with used as (
     select
         rubric_id,
@@ -69,7 +69,7 @@ def find_rubric(name: str, lake: Lake) -> Rubric:
 def list_versions(lake: Lake) -> tuple[Row, ...]:
     """Every rubric version that the lake holds, the newest first; none where there is no lake."""
     with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
-        return read_rows(connection, _VERSIONS)
+        return read_rows(connection, VERSIONS)
     return ()
 
 

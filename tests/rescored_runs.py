@@ -1,9 +1,10 @@
 """A lake of runs with all that bears on their tables of scores, for the tests that build those again."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from samples import write_lines
 
 from tests.loopback_judge import LoopbackJudge
 
@@ -52,12 +53,6 @@ def write_rubric(path: Path, version: str = "1.0.0", *, more: str = LIKED, **cha
     """Write a points rubric with two judged criteria and a checked one, and one that people rate."""
     values = {"pass_threshold": 0.1, "weight": 1.1, "length": "weight: 0.6"} | changes
     path.write_text(RUBRIC.format(version=version, **values) + more, encoding="utf-8")
-    return path
-
-
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    """Write rows as JSON Lines."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 

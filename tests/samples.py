@@ -6,6 +6,12 @@ from pathlib import Path
 from typing import Any
 
 
+def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write rows as JSON Lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
 def write_outputs(path: Path, count: int = 6, models: tuple[str, ...] = ("small", "large")) -> Path:
     """Write outputs of `count` cases by each model: the text names its case and model, so that no two are alike."""
     rows = [

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 import yaml
 
-from tasks.wording import p_words, rate_words, score_words, signed_words, span_words, sqrt_words, usd_words
+from tasks.wording import counted, p_words, rate_words, score_words, signed_words, span_words, sqrt_words, usd_words
 
 
 def page_text(file: str) -> str:
@@ -36,8 +36,15 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     words = {"score": score_words, "signed": signed_words, "p": p_words, "sd": sqrt_words}
-    found.filters |= words | {"rate": rate_words, "usd": usd_words}
-    found.globals |= {"span": span_words, "theme": theme(), "styles": styles, "script": script, "digest": digest}
+    found.filters |= words | {"rate": rate_words, "usd": usd_words, "count": "{:,}".format}
+    found.globals |= {
+        "span": span_words,
+        "theme": theme(),
+        "styles": styles,
+        "script": script,
+        "digest": digest,
+        "counted": counted,
+    }
     return found
 
 

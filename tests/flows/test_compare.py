@@ -1,6 +1,5 @@
 """`gradebook compare`: what stands beside what, and what is left out by name."""
 
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from samples import write_lines
 
 RUBRIC = """
 id: {id}
@@ -26,11 +26,6 @@ LIKED = """
     levels: [{id: disliked, score: 0}, {id: liked, score: 1}]
 """
 TEXTS = {"same": "one two", "other": "one two", "more": "one two three", "rated": "one two", "alone": "one"}
-
-
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def own(most: int) -> dict[str, Any]:

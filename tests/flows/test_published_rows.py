@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 from loopback_judge import LoopbackJudge
-from samples import write_outputs, write_rubric
+from samples import write_lines, write_outputs, write_rubric
 
 from tasks.lake import Lake, commit, connect, find_lake
 from tasks.lake_log import list_versions
@@ -73,11 +73,6 @@ def story(gradebook, evaluate, judge, tmp_path: Path, kept: list[Story], tmp_pat
         folder = shutil.copytree(tmp_path / "lake", tmp_path_factory.mktemp("story") / "lake")
         kept[0].lake = find_lake(f"sqlite:{folder}/catalog.sqlite")
     return kept[0]
-
-
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def write_inputs(folder: Path) -> None:

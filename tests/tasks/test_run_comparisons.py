@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from published_runs import NOW, publish
+from samples import write_lines
 from scored_lake import make_lake, write_scores
 
 from flows.comparing_display import show_run_comparison
@@ -52,11 +53,6 @@ GOOD, LONG = "one two three four", "one two three four five six"
 def write_rubric(folder: Path, rubric: str = "words", version: str = "1.0.0", most: int = 5) -> Path:
     path = folder / f"{rubric}-{version}.yaml"
     path.write_text(RUBRIC.format(rubric=rubric, version=version, most=most), encoding="utf-8")
-    return path
-
-
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 

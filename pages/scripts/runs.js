@@ -1,0 +1,34 @@
+// The home page's filters: which runs of the list are shown. What is chosen stands in the address, to be sent on.
+(() => {
+  const form = document.getElementById("run-filters");
+  if (!form) return;
+  const runs = [...document.querySelectorAll("#run-list > tbody")];
+  const told = form.querySelector("output");
+  const { q, rubric, verdict } = form.elements;
+  const texts = runs.map((run) => run.textContent.toLowerCase());
+
+  function show() {
+    const words = q.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let count = 0;
+    runs.forEach((run, place) => {
+      const isShown =
+        (!rubric.value || run.dataset.rubric === rubric.value) &&
+        (!verdict.value || run.dataset.verdict === verdict.value) &&
+        words.every((word) => texts[place].includes(word));
+      run.hidden = !isShown;
+      count += isShown;
+    });
+    told.textContent = `${count} of ${runs.length} shown`;
+    const chosen = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+    history.replaceState(null, "", chosen.size ? `#runs?${chosen}` : location.pathname + location.search);
+  }
+
+  for (const [name, value] of new URLSearchParams(location.hash.split("?")[1] ?? "")) {
+    if (form.elements[name]) form.elements[name].value = value;
+  }
+  form.hidden = false;
+  form.addEventListener("input", show);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  if (location.hash.includes("?")) show();
+  else told.textContent = `${runs.length} of ${runs.length} shown`;
+})();

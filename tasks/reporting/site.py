@@ -1,0 +1,71 @@
+"""The home page of a lake: its runs, their reports and its rubrics, as static files that link to each other."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rubrics.errors import InputError
+from tasks.files import replaced_file, write_text
+from tasks.lake import Lake, connect_up_to_date
+from tasks.progress import reporter
+from tasks.reporting.page import write_report
+from tasks.reporting.site_rubrics import read_rubric_pages
+from tasks.reporting.site_runs import RunLine, read_home
+from tasks.reporting.templates import render
+from tasks.summary import summarise
+from tasks.workspace import RunFolder
+
+STAGE = "site"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What was written. home: the page to open; kept_count: reports of earlier times that were left as they are."""
+
+    home: Path
+    report_count: int
+    kept_count: int
+    rubric_count: int
+
+
+def write_site(lake: Lake, folder: Path, *, is_anew: bool = False) -> Site:
+    """Write the home page of a lake and all that it links to into a folder.
+
+    A published run never changes, so a report that is there stays; is_anew: write all of them again. Raises
+    `InputError` where the folder can't be written.
+    """
+    with connect_up_to_date(lake) as connection:
+        home = read_home(connection, lake)
+        rubrics = read_rubric_pages(connection)
+    try:
+        written, kept = _write_reports(lake, folder, home.published, is_anew=is_anew)
+        for rubric in rubrics:
+            write_text(folder / rubric.page, render("rubric.html.j2", rubric=rubric))
+        write_text(folder / "index.html", render("site.html.j2", home=home, lake=lake, rubrics=rubrics))
+    except OSError as error:
+        raise InputError(f"site: can't write {error.filename or folder}: {error.strerror}") from error
+    return Site(folder / "index.html", written, kept, len(rubrics))
+
+
+def _write_reports(lake: Lake, folder: Path, runs: tuple[RunLine, ...], *, is_anew: bool) -> tuple[int, int]:
+    """Write the report of each run that has none; returns how many were written, and how many were there."""
+    wanted = [*_missing_reports(folder, runs, is_anew=is_anew)]
+    reporter().begin(STAGE, len(wanted))
+    for run, path in wanted:
+        made = RunFolder(lake.root / "runs" / run.run_id).report_file
+        if made.is_file() and not is_anew:
+            with replaced_file(path) as temporary:
+                shutil.copyfile(made, temporary)
+        else:
+            write_report(lake, summarise(lake, run.run_id), path)
+        reporter().advance(STAGE, 1)
+    reporter().end(STAGE)
+    return len(wanted), len(runs) - len(wanted)
+
+
+def _missing_reports(folder: Path, runs: tuple[RunLine, ...], *, is_anew: bool) -> Iterator[tuple[RunLine, Path]]:
+    for run in runs:
+        path = folder / run.report
+        if is_anew or not path.is_file():
+            yield run, path
