@@ -1,4 +1,7 @@
-"""Runs whose pages tests open: the demo, a later night compared with it, one with no score, and a hostile one."""
+"""Runs whose pages tests open: the demo, a later night compared with it, one with no score, and a hostile one.
+
+The first three are in one lake, the hostile one is in another; each lake has its home page and those of its rubrics.
+"""
 
 import json
 import shutil
@@ -11,10 +14,13 @@ from hostile_run import write_hostile_run
 from published_runs import publish
 
 from tasks.lake import Lake, find_lake
+from tasks.reporting.site import write_site
 
 DEMO = Path(__file__).parents[1] / "examples" / "support_replies"
 CHANGED_EVERY = 3  # of the smaller model's outputs; the night after it has the larger one's text there
-NAMES = ("demo", "later", "unrated", "hostile")
+REPORTS = ("demo", "later", "unrated", "hostile")
+HOSTILE = ("hostile", "hostile home", "hostile rubric")
+PAGES = (*REPORTS, "home", "rubric", *HOSTILE[1:])
 UNRATED = """
 id: unrated
 version: 1.0.0
@@ -30,14 +36,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Published runs, with their pages. pages: by the run's name; lakes: the lake that each is in."""
+    """Published runs and the pages of PAGES. lake: that of the runs that are not hostile."""
 
     pages: Mapping[str, Path]
-    lakes: Mapping[str, Lake]
+    lake: Lake
 
 
 def report_runs(folder: Path) -> Reported:
-    """Publish the runs of NAMES; each has its page, as every run has."""
+    """Publish the runs, and write the home pages of both lakes; each run has its report, as every run has."""
     shown = folder / "shown"
     shown.mkdir()
     write_hostile_run(folder / "hostile")
@@ -49,10 +55,14 @@ def report_runs(folder: Path) -> Reported:
     publish(shown / "later.jsonl", DEMO / "rubric.yaml", run_id="later", baseline="demo", **judged)
     _write_unrated(shown)
     publish(shown / "unrated.jsonl", shown / "unrated.yaml", run_id="unrated", allow_unscored=True)
-    homes = {name: folder / "hostile" if name == "hostile" else shown for name in NAMES}
-    pages = {name: home / "lake" / "runs" / name / "report.html" for name, home in homes.items()}
-    lakes = {name: find_lake(f"sqlite:{home}/lake/catalog.sqlite") for name, home in homes.items()}
-    return Reported(pages, lakes)
+    lake, hostile = (find_lake(f"sqlite:{home}/lake/catalog.sqlite") for home in (shown, folder / "hostile"))
+    pages = {name: lake.root / "runs" / name / "report.html" for name in REPORTS[:3]}
+    pages["hostile"] = hostile.root / "runs" / "hostile" / "report.html"
+    pages["home"] = write_site(lake, shown / "site").home
+    pages["rubric"] = pages["home"].parent / "rubrics" / "support_replies.html"
+    pages["hostile home"] = write_site(hostile, folder / "hostile" / "site").home
+    pages["hostile rubric"] = pages["hostile home"].parent / "rubrics" / "hostile.html"
+    return Reported(pages, lake)
 
 
 def _write_later(folder: Path) -> None:

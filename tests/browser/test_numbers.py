@@ -20,7 +20,7 @@ CELLS = """
 
 def rows_of(reported: Reported, query: str) -> list[Row]:
     """What `gradebook sql` answers."""
-    return run_query(reported.lakes["demo"], query).to_pylist()
+    return run_query(reported.lake, query).to_pylist()
 
 
 def table_on(seen: Visit, caption: str) -> list[dict[str, str]]:

@@ -1,17 +1,19 @@
 """What assistive programs and links go by: ids, headings, names, and what axe finds wrong."""
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from axe_core_python.sync_playwright import Axe
 from chromium import Visiting
-from reported_runs import NAMES, Reported
+from reported_runs import PAGES, Reported
 
 pytestmark = pytest.mark.browser
 # One page in all its looks; the others, whose parts are the same, in one of them: axe takes seconds for each.
 VIEWS = [("later", 1280, "light"), ("later", 1280, "dark"), ("later", 390, "light"), ("later", 390, "dark")]
-VIEWS += [(name, 1280, "light") for name in NAMES if name != "later"]
+VIEWS += [(name, 1280, "light") for name in PAGES if name != "later"]
 SERIOUS = ("serious", "critical")
 DOUBLE_IDS = """
 () => {
@@ -24,10 +26,8 @@ DEAD_LINKS = """
 () => [...document.querySelectorAll('a[href^="#"]')].map((link) => link.getAttribute("href")).filter((address) =>
   !document.getElementById(decodeURIComponent(address.slice(1).split("?")[0])))
 """
-OUTER_LINKS = """
-() => [...document.querySelectorAll("[href], [src], [action], [style*='url'], [*|href]")]
-  .map((each) => each.outerHTML.slice(0, 100)).filter((markup) => !/^<a [^>]*href="#/.test(markup))
-"""
+SOURCES = "() => [...document.querySelectorAll(`[src], [action], link, [href]:not(a)`)].map((each) => each.outerHTML)"
+LINKS = "() => [...new Set([...document.links].map((link) => link.href.split('#')[0]))]"
 HEADINGS = "() => [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((each) => Number(each.tagName[1]))"
 UNNAMED_CELLS = """
 () => [...document.querySelectorAll("table")].filter((table) =>
@@ -37,20 +37,32 @@ UNNAMED_CELLS = """
 OPEN_ALL = "() => document.querySelectorAll('details').forEach((each) => { each.open = true; })"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PAGES)
 def test_no_id_is_there_twice(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         assert seen.ask(DOUBLE_IDS) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_link_leads_to_a_place_on_the_page(visit: Visiting, reported: Reported, name: str):
+@pytest.mark.parametrize("name", PAGES)
+def test_every_link_leads_to_a_place_on_the_page_or_to_a_file_beside_it(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         assert seen.ask(DEAD_LINKS) == []
-        assert seen.ask(OUTER_LINKS) == []
+        links = seen.ask(LINKS)
+    assert [link for link in links if not link.startswith("file:") or not path_of(link).is_file()] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_names_no_file_that_it_would_need(visit: Visiting, reported: Reported, name: str):
+    with visit(reported.pages[name]) as seen:
+        assert seen.ask(SOURCES) == []
+
+
+def path_of(address: str) -> Path:
+    """The file of an address that begins with `file:`."""
+    return Path(unquote(urlsplit(address).path))
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_headings_begin_with_one_title_and_skip_no_level(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         levels = seen.ask(HEADINGS)
@@ -58,7 +70,7 @@ def test_headings_begin_with_one_title_and_skip_no_level(visit: Visiting, report
     assert all(below <= above + 1 for above, below in pairwise(levels))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PAGES)
 def test_every_table_has_a_caption_and_its_heads_say_what_they_head(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
         assert seen.ask(UNNAMED_CELLS) == []
