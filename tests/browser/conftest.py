@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from chromium import Visiting, find_chromium, running_chromium, visited
-from reported_runs import Reported, report_runs
+from page_runs import Reported, report_runs
 
 
 @pytest.fixture(scope="session")

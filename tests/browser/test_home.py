@@ -2,7 +2,7 @@
 
 import pytest
 from chromium import Visit, Visiting
-from reported_runs import Reported
+from page_runs import Reported
 
 pytestmark = pytest.mark.browser
 SHOWN = (

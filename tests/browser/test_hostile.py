@@ -3,7 +3,7 @@
 import pytest
 from chromium import Visiting
 from hostile_run import LONG, RUNS, TEXTS
-from reported_runs import HOSTILE, Reported
+from page_runs import HOSTILE, Reported
 
 pytestmark = pytest.mark.browser
 # Whatever can be pressed, pressed; whatever can be pointed at, pointed at: a handler would run now.

@@ -2,7 +2,7 @@
 
 import pytest
 from chromium import Visit, Visiting
-from reported_runs import Reported
+from page_runs import Reported
 
 from tasks.query import run_query
 from tasks.requirements import Row, model_name

@@ -2,7 +2,7 @@
 
 import pytest
 from chromium import Visit, Visiting
-from reported_runs import PAGES, Reported
+from page_runs import PAGES, Reported
 
 pytestmark = pytest.mark.browser
 WIDTHS = (320, 390, 1280, 3840)

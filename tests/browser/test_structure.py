@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from axe_core_python.sync_playwright import Axe
 from chromium import Visiting
-from reported_runs import PAGES, Reported
+from page_runs import PAGES, Reported
 
 pytestmark = pytest.mark.browser
 # One page in all its looks; the others, whose parts are the same, in one of them: axe takes seconds for each.
