@@ -47,8 +47,19 @@ def draw_png(chart: str, rows: Rows, **values: Any) -> bytes:
 
 def shortened(name: str) -> str:
     """A name of an input in a chart: on one line, and of a length that leaves room for the picture."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in name)
+    plain = _printable(name)
     return plain if len(plain) <= MOST_LETTERS else f"{plain[: MOST_LETTERS - 1]}…"
+
+
+def _printable(value: Any) -> Any:
+    """A value with a space for each letter that can't be seen: Vega fails on some, and on others ends the process."""
+    if isinstance(value, str):
+        if value.isprintable():
+            return value
+        return "".join(letter if letter.isprintable() else " " for letter in value)
+    if isinstance(value, Mapping):
+        return {name: _printable(each) for name, each in value.items()}
+    return [_printable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _specification(chart: str, rows: Rows, values: Mapping[str, Any], variable: str | None) -> dict[str, Any]:
@@ -56,7 +67,7 @@ def _specification(chart: str, rows: Rows, values: Mapping[str, Any], variable: 
     colours = {name: variable.format(name) if variable else value for name, value in theme()["light"].items()}
     filled = _filled(_read(chart), values, colours)
     filled["config"] = _filled(_read("config"), {}, colours)
-    filled["datasets"] = {name: list(found) for name, found in rows.items()}
+    filled["datasets"] = {name: [_printable(row) for row in found] for name, found in rows.items()}
     return dict(filled)
 
 
@@ -72,7 +83,7 @@ def _filled(part: Any, values: Mapping[str, Any], colours: Mapping[str, str]) ->
     if isinstance(part, list):
         return [_filled(value, values, colours) for value in part]
     if isinstance(part, str) and part.startswith("$") and part[1:] in values:
-        return _coloured(values[part[1:]], colours)
+        return _coloured(_printable(values[part[1:]]), colours)
     if isinstance(part, str) and part.startswith("@"):
         return colours[part[1:]]
     return part
