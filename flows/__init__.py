@@ -8,9 +8,9 @@ import os
 PREFECT_SETTINGS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
-    # The embedded server migrates a new database first; the default of 20 s is short for a small machine.
+    # A command's own server migrates a new database first; the default of 20 s is short for a small machine.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    # The embedded server would lose task runs at its end, and work on for half a minute after a thousand of them.
+    # Such a server would lose task runs at its end, and work on for half a minute after a thousand of them.
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",

@@ -21,6 +21,7 @@ from flows import (
     power_commands,
     ratings_commands,
     rebuild_commands,
+    report_commands,
     review_commands,
     rubric_commands,
     version_commands,
@@ -70,6 +71,7 @@ app.add_typer(check_commands.app, name="checks")
 app.add_typer(ledger_commands.app, name="ledger")
 app.add_typer(ratings_commands.app, name="ratings")
 app.add_typer(rubric_commands.app, name="rubric")
+app.command()(report_commands.report)
 app.command()(review_commands.review)
 app.command()(compare_commands.compare)
 app.command()(noise_commands.noise)
@@ -206,29 +208,6 @@ def sql(
     if form is Format.parquet and out is None:
         raise InputError("--out: found none, expected a file for --format parquet")
     write_rows(run_query(find_lake_at(lake, data, at), query), form.value, out)
-
-
-@app.command()
-def report(
-    run: Annotated[str | None, typer.Argument(help="a run's id; default: the run published last")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="the file to write; default: RUN.html")] = None,
-    at: AtOption = None,
-    lake: LakeOption = DEFAULT_LAKE,
-    data: DataOption = None,
-) -> None:
-    """Write the page about a run: one HTML file, open it from disk."""
-    from tasks.lake_versions import find_lake_at
-    from tasks.reporting.page import write_report
-    from tasks.summary import latest_run, summarise
-
-    found = find_lake_at(lake, data, at)
-    summary = summarise(found, run or latest_run(found))
-    try:
-        path = write_report(found, summary, out or Path(f"{summary.run_id}.html"))
-    except (OSError, ValueError) as error:  # an empty name is a ValueError
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"--out: can't write {out or '.'}: {reason}") from error
-    typer.echo(path)
 
 
 def main() -> None:

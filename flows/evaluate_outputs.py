@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from prefect import flow
-from prefect.artifacts import acreate_link_artifact, acreate_table_artifact
 from prefect.futures import PrefectFuture, wait
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from flows.artifacts import show_artifacts
 from tasks import stages
 from tasks.ingest import Ingested
 from tasks.judging.deadlines import read_deadline
@@ -23,11 +23,6 @@ from tasks.summary import RunSummary
 
 # A task is a criterion and a shard: it computes outside Python's lock, or waits for the judge or another process.
 WORKER_COUNT = 8
-# What the artifact shows of the table run_comparisons.
-COMPARED = (
-    *("baseline_model", "baseline_checkpoint", "model", "checkpoint", "scope", "scope_id", "n", "mean_a", "mean_b"),
-    *("mean_diff", "diff_low", "diff_high", "p", "p_adjusted", "better_count", "worse_count", "tied_count", "part"),
-)
 
 
 @flow(
@@ -82,7 +77,7 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
             with recorded(run):
                 _evaluate(run)
         summary = stages.conclude(run)
-    await _show_artifacts(run, summary)
+    await show_artifacts(summary, run.folder.report_file)
     return summary
 
 
@@ -123,21 +118,3 @@ def _finish(futures: Sequence[PrefectFuture[Any]]) -> None:
     wait(list(futures))
     for future in futures:
         future.result()
-
-
-async def _show_artifacts(run: Run, summary: RunSummary) -> None:
-    scores = [{name: _cell(value) for name, value in row.items()} for row in summary.scores]
-    costs = [{name: _cell(value) for name, value in row.items()} for row in summary.costs]
-    await acreate_table_artifact(
-        scores, key="scores", description=f"Scores of run {run.run_id}, version {summary.run['version']}"
-    )
-    if summary.comparison is not None:
-        rows = [{name: _cell(row[name]) for name in COMPARED} for row in summary.comparison.figures]
-        description = f"Run {run.run_id} (b) beside {summary.comparison.baseline_run_id} (a)"
-        await acreate_table_artifact(rows, key="comparison", description=description)
-    await acreate_table_artifact(costs, key="costs", description=f"Costs of run {run.run_id}")
-    await acreate_link_artifact(run.folder.report_file.as_uri(), key="report", link_text=f"Report of run {run.run_id}")
-
-
-def _cell(value: object) -> object:
-    return round(value, 6) if isinstance(value, float) else value

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from flows.own_server import begin_own_server
+from tasks.imports import uncollected
 from tasks.lake import prepare_lake
 from tasks.quality import warm_up
 from tasks.request import EvaluationRequest, check_request
@@ -20,7 +22,7 @@ PREFECT_LOGS = (
     "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL",
     "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL",
 )
-# Loggers with a level of their own: the embedded server's, and that of threads that were still sending when it ended.
+# Loggers with a level of their own: those of a server of ours, and of threads that were still sending when it ended.
 PREFECT_INNER_LOGS = ("PREFECT_SERVER_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_LEVEL")
 
 
@@ -38,9 +40,15 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
     if not is_verbose:
         for name in PREFECT_INNER_LOGS:
             os.environ.setdefault(name, "CRITICAL")
+    server = begin_own_server()
     warm_up()
     with shown_progress(), _interruptible():
-        from flows.evaluate_outputs import evaluate_outputs
+        with uncollected():
+            if server:
+                server.introduce()
+            from flows.evaluate_outputs import evaluate_outputs
+        if server:
+            server.wait()
 
         summary = asyncio.run(
             evaluate_outputs(

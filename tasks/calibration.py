@@ -75,14 +75,34 @@ class RunCalibration:
         }
 
 
-def corrected_rows(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Sequence[str]) -> tuple[Row, ...]:
-    """The judge's mean of each criterion, model and checkpoint beside the corrected one, by the ratings there are now.
+def calibrated_means(
+    connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Sequence[str]
+) -> tuple[Calibration, ...]:
+    """The means of each criterion, model and checkpoint by all four estimates, by the ratings there are now.
 
-    connection: to the lake, which holds the run as a published one. n: rated outputs. note: why the corrected mean, or
-    its interval, is None, or may not hold.
+    connection: to the lake, which holds the run as a published one.
     """
     judged = read_judged(connection, run_id, criteria)
-    return tuple(_corrected_row(sample) for sample in samples_of(connection, judged))
+    return tuple(_calibrate(sample) for sample in samples_of(connection, judged))
+
+
+def corrected_row(means: Calibration) -> Row:
+    """The judge's mean beside the corrected one, flat. note: why the latter, or its interval, is None or may not hold.
+
+    n: rated outputs.
+    """
+    return {
+        "criterion_id": means.criterion_id,
+        "model": means.model,
+        "checkpoint": means.checkpoint,
+        "n": means.n,
+        "output_count": means.n + means.unrated_count,
+        "naive_mean": means.naive.value,
+        "corrected_mean": means.corrected.value,
+        "ci_low": means.corrected.ci_low,
+        "ci_high": means.corrected.ci_high,
+        "note": "; ".join(filter(None, (means.corrected.reason, means.note))) or None,
+    }
 
 
 def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, next_count: int = 0) -> RunCalibration:
@@ -100,22 +120,6 @@ def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, n
         judged = read_judged(connection, run_id, None if criterion_id is None else [criterion_id])
         rows = tuple(_calibrate(sample) for sample in samples_of(connection, judged))
     return RunCalibration(run, rows, _next_outputs(judged.table, next_count), _note(judged, rows))
-
-
-def _corrected_row(sample: Sample) -> Row:
-    corrected = corrected_mean(sample.rated, sample.two_levels)
-    return {
-        "criterion_id": sample.criterion_id,
-        "model": sample.model,
-        "checkpoint": sample.checkpoint,
-        "n": sample.rated.n,
-        "output_count": sample.rated.total,
-        "naive_mean": naive_mean(sample.rated).value,
-        "corrected_mean": corrected.value,
-        "ci_low": corrected.ci_low,
-        "ci_high": corrected.ci_high,
-        "note": "; ".join(filter(None, (corrected.reason, sample.note))) or None,
-    }
 
 
 def _calibrate(sample: Sample) -> Calibration:

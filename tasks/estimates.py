@@ -127,8 +127,8 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spread:
-    """An expected sum and its range."""
+class Spread:
+    """An expected sum, and the range that 80% of such sums lie in."""
 
     expected: float
     low: float
@@ -206,28 +206,28 @@ def _off(expected: float | None, by_prompts: float | None, by_completions: float
     return max(0.0, expected + sign * math.hypot(by_prompts - expected, by_completions - expected))
 
 
-def _prompt_spread(past: Prompts | None, question_count: int, prompt_bytes: int) -> _Spread:
+def _prompt_spread(past: Prompts | None, question_count: int, prompt_bytes: int) -> Spread:
     if past is None or past.question_count < FEWEST_QUESTIONS:
         few, many = (prompt_bytes / rate for rate in reversed(BYTES_PER_TOKEN_RANGE))
         known = prompt_bytes / BYTES_PER_TOKEN if past is None else prompt_bytes * past.tokens_per_byte
-        return _Spread(known, min(few, known), max(many, known))
+        return Spread(known, min(few, known), max(many, known))
     scale = prompt_bytes / question_count / past.mean_bytes  # longer prompts miss by more
-    return _sum_spread(prompt_bytes * past.tokens_per_byte, past.sd * scale, question_count, past.question_count)
+    return sum_spread(prompt_bytes * past.tokens_per_byte, past.sd * scale, question_count, past.question_count)
 
 
-def _completion_spread(history: History, criterion_id: str, question_count: int) -> _Spread:
+def _completion_spread(history: History, criterion_id: str, question_count: int) -> Spread:
     own, any_past = history.completions.get(criterion_id), history.all_completions
     if own is not None and own.question_count >= FEWEST_QUESTIONS:
-        return _sum_spread(question_count * own.mean, own.sd, question_count, own.question_count)
+        return sum_spread(question_count * own.mean, own.sd, question_count, own.question_count)
     known = own or any_past
     mean = known.mean if known else USUAL_COMPLETION_TOKENS
     low, high = USUAL_COMPLETION_RANGE
     if any_past is not None and any_past.question_count >= FEWEST_QUESTIONS:
         low, high = any_past.low, any_past.high
-    return _Spread(question_count * mean, question_count * min(low, mean), question_count * max(high, mean))
+    return Spread(question_count * mean, question_count * min(low, mean), question_count * max(high, mean))
 
 
-def _sum_spread(expected: float, sd: float, new_count: int, past_count: int) -> _Spread:
+def sum_spread(expected: float, sd: float, new_count: int, past_count: int) -> Spread:
     """A sum of new values, each with this spread, whose mean is known from past ones."""
     off = QUANTILE * sd * math.sqrt(new_count + new_count**2 / past_count)
-    return _Spread(expected, max(0.0, expected - off), expected + off)
+    return Spread(expected, max(0.0, expected - off), expected + off)

@@ -32,6 +32,12 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
+    with replaced_file(path) as temporary:
+        temporary.write_bytes(content)
+
+
 def append_whole(file: int | None, lines: bytes, *, is_synced: bool = False) -> str | None:
     """Append lines to an open file in one call; what went wrong, if anything: after half a line nothing may follow.
 

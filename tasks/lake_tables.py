@@ -1,7 +1,7 @@
 """The lake's tables and views: made where they are missing, widened where an earlier gradebook made them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rubrics.model import Rubric
 
 NARROWED = ("output_scores", "verdicts", "case_criteria", "written_feedback")
+NARROWED_VIEWS = ("verdict_lines", "output_feedback")  # that read them
 # Each after those that it reads. A view is worked out when somebody asks: a publication spends nothing on it.
 VIEWS = (
     "criterion_ladders",
@@ -144,8 +145,23 @@ def narrow_to_outputs(connection: duckdb.DuckDBPyConnection, run_id: str, output
         connection.execute(f"create or replace temp table {table} as {narrowed}", [run_id, *output_ids])
     narrowed = f"select * from lake.outputs where output_id in ({marks})"
     connection.execute(f"create or replace temp table outputs as {narrowed}", list(output_ids))
-    for view in ("verdict_lines", "output_feedback"):
+    for view in NARROWED_VIEWS:
         connection.execute(f"create or replace temp view {view} as {_read_sql(f'views/{view}.sql')}")
+
+
+@contextmanager
+def narrowed_to_outputs(
+    connection: duckdb.DuckDBPyConnection, run_id: str, output_ids: Sequence[str]
+) -> Iterator[None]:
+    """`narrow_to_outputs` for as long as this is open; the connection sees everything again then."""
+    try:
+        narrow_to_outputs(connection, run_id, output_ids)
+        yield
+    finally:
+        for view in reversed(NARROWED_VIEWS):
+            connection.execute(f"drop view if exists temp.{view}")
+        for table in (*NARROWED, "outputs"):
+            connection.execute(f"drop table if exists temp.{table}")
 
 
 def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:

@@ -3,13 +3,11 @@
 great-expectations takes seconds to import, so it is imported where it is used; `warm_up` starts that early.
 """
 
-import gc
 import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -18,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rubrics.errors import QualityNotMet
+from tasks.imports import imported_later, uncollected
 from tasks.workspace import RunFolder
 
 if TYPE_CHECKING:
@@ -183,23 +182,12 @@ SUITES: dict[str, Callable[[], list[Any]]] = {
 
 def _great_expectations() -> Any:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read at import
-    with _IMPORT, _uncollected():
+    # Of two of its modules, one for a test and one for a drawing, none of ours has need.
+    with _IMPORT, uncollected(), imported_later("scipy.stats", "altair"):
         import great_expectations
     # One of its modules sets its own level to INFO, to tell of a folder that nobody asked for.
     logging.getLogger("great_expectations.data_context.types.base").setLevel(logging.WARNING)
     return great_expectations
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Collect no garbage while the block imports: it makes a million objects and hardly any of them is garbage."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @cache

@@ -82,14 +82,25 @@ def measure_run(
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, rubric_id)
         refuse_unknown(connection, run["run_id"], criterion_id)
-        if not add_said_of_run(connection, run["run_id"]):
-            return RunAgreement(run, (), "nobody rated its outputs, and it asked one judge or none")
-        parts: list[AgreementPart] = []
-        crowded: list[str] = []
-        for voices in read_voices(connection, criterion_id):
-            parts.extend(_parts(voices))
-            crowded.extend([voices.criterion_id] if is_crowded(voices) else [])
-    return RunAgreement(run, tuple(parts), _note(parts, crowded))
+        parts, note = measure_parts(connection, run["run_id"], criterion_id)
+    return RunAgreement(run, parts, note)
+
+
+def measure_parts(
+    connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None = None, *, is_by_rater: bool = True
+) -> tuple[tuple[AgreementPart, ...], str | None]:
+    """The agreement on a published run's outputs by the ratings there are now, and why there is none, if so.
+
+    connection: to the lake. is_by_rater: whether each rater is measured alone too.
+    """
+    if not add_said_of_run(connection, run_id):
+        return (), "nobody rated its outputs, and it asked one judge or none"
+    parts: list[AgreementPart] = []
+    crowded: list[str] = []
+    for voices in read_voices(connection, criterion_id):
+        parts.extend(_parts(voices, is_by_rater=is_by_rater))
+        crowded.extend([voices.criterion_id] if is_by_rater and is_crowded(voices) else [])
+    return tuple(parts), _note(parts, crowded)
 
 
 def find_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str | None, rubric_id: str | None) -> Row:
@@ -124,8 +135,10 @@ def refuse_unknown(connection: duckdb.DuckDBPyConnection, run_id: str, criterion
         raise InputError(f"--criterion: found {criterion_id!r}, expected one of {', '.join(known[:30])}")
 
 
-def _parts(voices: Voices) -> Iterator[AgreementPart]:
+def _parts(voices: Voices, *, is_by_rater: bool) -> Iterator[AgreementPart]:
     for group in groups_of(voices):
+        if group.rater is not None and not is_by_rater:
+            continue
         found = measure_group(voices, group)
         if found is not None:
             levels, confusion = _confusion(voices, group)

@@ -154,9 +154,20 @@ def read_spending(
     with connect_up_to_date(lake) as connection:
         if run_id is not None:
             read_run(connection, lake, run_id)
-        connection.execute(_LINES, {"run": run_id, "since": since})
-        sums = {part: _sums(connection, part) for part in parts}
-        total = next(iter(_sums(connection, None)), CostSum(None))
+        return sum_spending(connection, lake, run_id, since, parts)
+
+
+def sum_spending(
+    connection: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    run_id: str | None = None,
+    since: datetime | None = None,
+    parts: tuple[Part, ...] = PARTS,
+) -> Spending:
+    """Sum up by a connection to the lake, and leave its table `cost_lines` behind; otherwise as `read_spending`."""
+    connection.execute(_LINES, {"run": run_id, "since": since})
+    sums = {part: _sums(connection, part) for part in parts}
+    total = next(iter(_sums(connection, None)), CostSum(None))
     journal_count = sum(1 for _ in lake.journal_folder.glob("*.jsonl"))
     possible_usd = None if run_id is None or journal_count else _possible_usd(lake, run_id, total)
     return Spending(run_id, since, total, sums, possible_usd, journal_count)

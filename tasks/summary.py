@@ -11,14 +11,15 @@ from tasks.lake import Lake, connect, connect_up_to_date
 from tasks.requirements import Row, read_rows, read_run, unmet_requirements
 
 if TYPE_CHECKING:
+    from tasks.calibration import Calibration
     from tasks.run_comparisons import RunComparison
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """A published run. scores, criteria, costs, feedback: rows of run_scores, criterion_scores, stage_costs and
-    run_feedback; unmet: in words; noise: rows of judge_noise, where verdicts rest on several opinions. calibration: see
-    `corrected_rows`, by the ratings that there were when it was read; calibration_fault: why there are none, if so.
+    run_feedback; unmet: in words; noise: rows of judge_noise, where verdicts rest on several opinions. means: those of
+    the judge calibrated by the ratings that there were when it was read; calibration_fault: why there are none, if so.
     comparison: with its baseline, where it has one.
     """
 
@@ -31,7 +32,7 @@ class RunSummary:
     has_requirement: bool
     unmet: tuple[str, ...]
     noise: tuple[Row, ...] = ()
-    calibration: tuple[Row, ...] = ()
+    means: "tuple[Calibration, ...]" = ()
     calibration_fault: str | None = None
     comparison: "RunComparison | None" = None
 
@@ -41,6 +42,16 @@ class RunSummary:
         if not self.has_requirement:
             return "The rubric has no gate and no pass_threshold: there was nothing to meet."
         return "Not every gate and threshold is met." if self.unmet else "Every gate and threshold is met."
+
+    @property
+    def calibration(self) -> tuple[Row, ...]:
+        """A row a calibrated mean: see `corrected_row`."""
+        if not self.means:
+            return ()
+        # Here, for every command that prints a table loads this module, and few of them a calibration.
+        from tasks.calibration import corrected_row
+
+        return tuple(corrected_row(row) for row in self.means)
 
     @property
     def run_id(self) -> str:
@@ -88,20 +99,20 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
         feedback = read_rows(connection, _FEEDBACK, run_id)
         noise = read_rows(connection, _NOISE, run_id)
         has_requirement, unmet = unmet_requirements(connection, run_id)
-        calibration, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
+        means, fault = _calibrate(connection, run_id, [row["criterion_id"] for row in criteria])
         comparison, unheld = _comparison(connection, lake, run)
     if unheld is not None:
         has_requirement, unmet = True, (*unmet, unheld)
     if comparison is not None and comparison.gate is not None:
         has_requirement, unmet = True, (*unmet, *comparison.unmet)
     return RunSummary(
-        run, scores, criteria, costs, quality, feedback, has_requirement, unmet, noise, calibration, fault, comparison
+        run, scores, criteria, costs, quality, feedback, has_requirement, unmet, noise, means, fault, comparison
     )
 
 
 def _calibrate(
     connection: duckdb.DuckDBPyConnection, run_id: str, criteria: list[str]
-) -> tuple[tuple[Row, ...], str | None]:
+) -> tuple["tuple[Calibration, ...]", str | None]:
     """The calibrated means, where people rated what a judge was asked; or why there are none."""
     try:
         if not read_rows(connection, _IS_RATED, criteria):
@@ -109,9 +120,9 @@ def _calibrate(
         rated = [row["criterion_id"] for row in read_rows(connection, _RATED, run_id, criteria)]
         if not rated:
             return (), None
-        from tasks.calibration import corrected_rows
+        from tasks.calibration import calibrated_means
 
-        return corrected_rows(connection, run_id, rated), None
+        return calibrated_means(connection, run_id, rated), None
     # The run is published: what people said of it later is no reason to fail it.
     except (duckdb.Error, ArithmeticError, ValueError) as error:
         return (), str(error).splitlines()[0]

@@ -2,6 +2,9 @@
 
 import math
 
+TINY_USD = 0.001  # less has no three digits in four places
+SHORTEST_S = 0.0005  # less is as good as nothing
+
 
 def score_words(value: float | None) -> str:
     """A score of 0..1 with three digits."""
@@ -36,8 +39,45 @@ def rate_words(value: float | None) -> str:
 
 
 def usd_words(value: float | None) -> str:
-    """Dollars; an unknown price is not a price of 0."""
-    return "unknown" if value is None else f"${value:,.4f}"
+    """Dollars; an unknown price is not a price of 0, and a tiny one neither."""
+    if value is None:
+        return "unknown"
+    return f"${value:,.4f}" if abs(value) >= TINY_USD or not value else price_words(value)
+
+
+def price_words(value: float | None) -> str:
+    """Dollars with three digits, for a page: $12.3, $0.000123; whole ones from $100."""
+    if value is None:
+        return "unknown"
+    return "$0" if not value else f"${_three_digits(value)}"
+
+
+def known_words(value: float | None, unknown_count: int) -> str:
+    """Dollars; where some are unknown the sum of the others is the least that it can be."""
+    return f"at least {price_words(value)}" if unknown_count and value is not None else price_words(value)
+
+
+def seconds_words(value: float) -> str:
+    """A time with three digits: 0.012 s, 8.25 min, 3.4 h."""
+    for unit, seconds in (("h", 3600.0), ("min", 60.0)):
+        if value >= 2 * seconds:
+            return f"{_three_digits(value / seconds)} {unit}"
+    return f"{_three_digits(value)} s" if value >= SHORTEST_S else "0 s"
+
+
+def count_words(count: float) -> str:
+    """A large count with three digits: 950, 12.3k, 4.56M."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
+        if count >= size:
+            return f"{_three_digits(count / (1e3 if unit == 'k' else size))}{unit}"
+    return f"{round(count):,}"
+
+
+def _three_digits(value: float) -> str:
+    """A number with three significant digits, never in powers of ten; its whole digits all."""
+    rounded = float(f"{value:.3g}")  # first: 0.9999 is 1.00, not 1.000
+    places = max(0, 2 - math.floor(math.log10(abs(rounded)))) if rounded else 0
+    return f"{value:,.{places}f}"
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

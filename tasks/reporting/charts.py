@@ -1,11 +1,12 @@
 """Charts: Vega-Lite specifications from pages/charts, drawn with rows as SVG or PNG; no browser and no network.
 
 A specification is a YAML file. Its rows come by name (`data: {name: rows}`), and a value that depends on them, such as
-the order of an axis, as `$name`. Colours are names of pages/theme.yaml (`@ink`): in a page they follow the reader's
-light or dark scheme, in a PNG they are the light ones.
+the order of an axis, as `$name`; what says `shown: $name` in a list is left out where that is false. Colours are names
+of pages/theme.yaml (`@ink`): in a page they follow the reader's light or dark scheme, in a PNG they are the light ones.
 """
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 from xml.etree import ElementTree
@@ -19,6 +20,8 @@ from tasks.requirements import Row
 
 SVG = "http://www.w3.org/2000/svg"
 PNG_SCALE = 2.0  # dots a unit
+REMS_A_UNIT = 1.3 / 16  # of a chart in a page: its 11 units high letters are a little smaller than the text
+SHOWN = "shown"
 MOST_LETTERS = 60  # of a name in a chart: one can be as long as an output
 
 Rows = Mapping[str, Sequence[Row]]
@@ -36,7 +39,7 @@ def draw(chart: str, rows: Rows, **values: Any) -> Markup:
     chart: a file of pages/charts; rows: by the name that it reads them by; values: what it has as `$name`.
     """
     svg = vl_convert.vegalite_to_svg(_specification(chart, rows, values, "var(--{0})"), allowed_base_urls=[])
-    return Markup(_tidied(svg, chart))
+    return Markup(_tidied(svg))
 
 
 def draw_png(chart: str, rows: Rows, **values: Any) -> bytes:
@@ -51,15 +54,13 @@ def shortened(name: str) -> str:
     return plain if len(plain) <= MOST_LETTERS else f"{plain[: MOST_LETTERS - 1]}…"
 
 
-def _printable(value: Any) -> Any:
-    """A value with a space for each letter that can't be seen: Vega fails on some, and on others ends the process."""
-    if isinstance(value, str):
-        if value.isprintable():
-            return value
-        return "".join(letter if letter.isprintable() else " " for letter in value)
-    if isinstance(value, Mapping):
-        return {name: _printable(each) for name, each in value.items()}
-    return [_printable(each) for each in value] if isinstance(value, list | tuple) else value
+def told_apart(names: Iterable[str]) -> list[str]:
+    """The names as charts have them, none twice: what stands on an axis once is one place."""
+    labels: list[str] = []
+    for place, name in enumerate(names, 1):
+        label = shortened(name)
+        labels.append(label if label not in labels else f"{label} ({place})")
+    return labels
 
 
 def _specification(chart: str, rows: Rows, values: Mapping[str, Any], variable: str | None) -> dict[str, Any]:
@@ -79,14 +80,18 @@ def _read(chart: str) -> Any:
 def _filled(part: Any, values: Mapping[str, Any], colours: Mapping[str, str]) -> Any:
     """A part of a specification with what `$name` and `@name` stand for."""
     if isinstance(part, Mapping):
-        return {name: _filled(value, values, colours) for name, value in part.items()}
+        return {name: _filled(value, values, colours) for name, value in part.items() if name != SHOWN}
     if isinstance(part, list):
-        return [_filled(value, values, colours) for value in part]
+        return [_filled(each, values, colours) for each in part if _is_shown(each, values)]
     if isinstance(part, str) and part.startswith("$") and part[1:] in values:
         return _coloured(_printable(values[part[1:]]), colours)
     if isinstance(part, str) and part.startswith("@"):
         return colours[part[1:]]
     return part
+
+
+def _is_shown(part: Any, values: Mapping[str, Any]) -> bool:
+    return not isinstance(part, Mapping) or bool(_filled(part.get(SHOWN, True), values, {}))
 
 
 def _coloured(value: Any, colours: Mapping[str, str]) -> Any:
@@ -96,8 +101,23 @@ def _coloured(value: Any, colours: Mapping[str, str]) -> Any:
     return colours[value] if isinstance(value, Colour) else value
 
 
-def _tidied(svg: str, chart: str) -> str:
-    """The SVG as a part of a page: what Vega says of each mark becomes its tip, and ids are this chart's own."""
+def _printable(value: Any) -> Any:
+    """A value with a space for each letter that can't be seen: Vega fails on some, and on others ends the process."""
+    if isinstance(value, str):
+        if value.isprintable():
+            return value
+        return "".join(letter if letter.isprintable() else " " for letter in value)
+    if isinstance(value, Mapping):
+        return {name: _printable(each) for name, each in value.items()}
+    return [_printable(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _tidied(svg: str) -> str:
+    """The SVG as a part of a page: what Vega says of each mark becomes its tip, and ids are this chart's own.
+
+    Its width is the one that its letters are readable at; a page that is narrower may take less.
+    """
+    own = f"d{zlib.crc32(svg.encode()):08x}"
     ElementTree.register_namespace("", SVG)
     root = ElementTree.fromstring(svg)
     for element in root.iter():
@@ -108,9 +128,11 @@ def _tidied(svg: str, chart: str) -> str:
         for name in ("role", "aria-roledescription", "aria-hidden", "class"):
             attributes.pop(name, None)
         if "id" in attributes:
-            attributes["id"] = f"{chart}-{attributes['id']}"
+            attributes["id"] = f"{own}-{attributes['id']}"
         if "clip-path" in attributes:
-            attributes["clip-path"] = attributes["clip-path"].replace("url(#", f"url(#{chart}-")
-    for name in ("version", "width", "height"):
+            attributes["clip-path"] = attributes["clip-path"].replace("url(#", f"url(#{own}-")
+    width = float(root.attrib.pop("width"))
+    for name in ("version", "height"):
         root.attrib.pop(name, None)
+    root.set("style", f"width: {width * REMS_A_UNIT:.2f}rem")
     return ElementTree.tostring(root, encoding="unicode")

@@ -50,15 +50,20 @@ def write_report(lake: Lake, summary: RunSummary, path: Path, against: str | Non
     Raises `InputError` where there is no such run, or nothing to compare.
     """
     with opened_source(lake, summary, against) as source:
-        page = render(
-            "report.html.j2",
-            source=source,
-            summary=summary,
-            run=summary.run,
-            sections=tuple(_read_sections(source)),
-        )
+        page = run_page(source)
     write_text(path, page)
     return path
+
+
+def run_page(source: ReportSource) -> str:
+    """The page about a run, as HTML."""
+    return render(
+        "report.html.j2",
+        source=source,
+        summary=source.summary,
+        run=source.summary.run,
+        sections=tuple(_read_sections(source)),
+    )
 
 
 def _read_sections(source: ReportSource) -> Iterator[Section]:

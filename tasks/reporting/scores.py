@@ -1,11 +1,12 @@
 """The scores of the run's models, each with its interval: never one without the criteria a look away."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tasks.reporting.charts import draw
 from tasks.reporting.figures import Figure, Table, table_of
 from tasks.reporting.source import Group, ReportSource
-from tasks.requirements import Row
+from tasks.requirements import Row, model_name
 from tasks.wording import counted, rate_words, score_words, usd_words
 
 NUMBERS = (
@@ -25,15 +26,19 @@ class ScoreContents:
 
 def read_scores(source: ReportSource) -> ScoreContents:
     """The rows of run_scores, the highest mean first, and the feedback in words."""
-    rows = source.summary.scores
-    table = table_of("Scores by model", ("Model",), NUMBERS, (_cells(source.group_of(row), row) for row in rows))
+    table = score_table(source.summary.scores)
     feedback = tuple((source.group_of(row).name, row["feedback"]) for row in source.summary.feedback)
     return ScoreContents(table, _means(source, table), feedback)
 
 
-def _cells(group: Group, row: Row) -> tuple[str, ...]:
+def score_table(rows: Iterable[Row]) -> Table:
+    """The table of these rows of run_scores."""
+    return table_of("Scores by model", ("Model",), NUMBERS, map(_cells, rows))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
     return (
-        group.name,
+        model_name(row),
         score_words(row["mean"]),
         interval_words(row),
         score_words(row["uniform_mean"]),

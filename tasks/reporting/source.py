@@ -1,8 +1,9 @@
 """What a report is written from: a published run, its comparison and its rubric, opened once and read by every part."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -15,6 +16,7 @@ from tasks.requirements import Row, model_name, read_rows
 from tasks.run_comparisons import RunComparison, comparison_of
 from tasks.summary import RunSummary
 
+Kept = TypeVar("Kept")
 COLOUR_COUNT = 8  # of pages/theme.yaml; a ninth model has the first one's again
 MOST_DRAWN = 8  # models in one picture
 
@@ -49,7 +51,7 @@ class ReportSource:
     groups: the run's models and checkpoints, the highest mean first. comparison: with the baseline, with the run asked
     for, or of the two best models of the run (its run_id is its baseline's then); None where there is nothing to
     compare. comparison_fault: why it could not be made, in words. criteria: the rubric's rows of `criteria`, in its
-    order; levels: its rows of `levels`, the worst first.
+    order; levels: its rows of `levels`, the worst first. kept: what sections share, see `once`.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -60,6 +62,14 @@ class ReportSource:
     comparison_fault: str | None
     criteria: tuple[Row, ...]
     levels: tuple[Row, ...]
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def once(self, name: str, read: Callable[["ReportSource"], Kept]) -> Kept:
+        """What a slow reading finds, read by the first section that asks for it. name: no other reading's."""
+        if name not in self.kept:
+            self.kept[name] = read(self)
+        found: Kept = self.kept[name]
+        return found
 
     @property
     def run_id(self) -> str:
@@ -91,7 +101,7 @@ def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -
     with connect(lake, read_only=True) as connection:
         comparison, fault = summary.comparison, None
         if against is not None:
-            comparison = _compare(connection, lake, Wanted(against, summary.run_id))
+            comparison = _compare_with(connection, lake, summary, against)
         elif comparison is None and len(summary.scores) > 1:
             comparison, fault = _compare_best(connection, lake, summary)
         yield ReportSource(
@@ -104,6 +114,18 @@ def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -
             read_rows(connection, _CRITERIA, summary.run_id),
             read_rows(connection, _LEVELS, summary.run_id),
         )
+
+
+def _compare_with(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary, against: str
+) -> RunComparison:
+    if against == summary.run_id:
+        raise InputError(f"--against: found {against}, the run itself, expected another run")
+    try:
+        return _compare(connection, lake, Wanted(against, summary.run_id))
+    except InputError as error:  # said in the words of `compare`, which takes models by name
+        words = str(error).removeprefix("compare: ").partition("; --model-a")[0]
+        raise InputError(words if words.startswith("--against") else f"--against: {words}") from None
 
 
 def _compare_best(

@@ -1,10 +1,121 @@
 """Whether the numbers can be trusted: what was refused, left out, misread or in doubt."""
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
+from tasks.agreement import JUDGE_RATERS, RATERS
+from tasks.reporting.completeness import completeness_findings
+from tasks.reporting.corrected_means import corrected_reading, is_off
+from tasks.reporting.findings import Finding, Sign
+from tasks.reporting.held_agreement import HeldAgreement, is_biased, rate_of, read_agreement
+from tasks.reporting.provenance import provenance_findings
+from tasks.reporting.reply_findings import reply_findings
 from tasks.reporting.source import ReportSource
+from tasks.requirements import model_name
+from tasks.run_agreement import AgreementPart
+from tasks.wording import counted, rate_words, signed_words
+
+# Where a person should look: rules of thumb, and the numbers stand beside them.
+STEADY_FLIP_RATE, LOOSE_FLIP_RATE = 0.05, 0.2
+LEAST_AGREEMENT = 0.6  # of the pairs of judge and people, on any criterion
 
 
-def read_trust(source: ReportSource) -> Any:
-    """Whether the numbers can be trusted: what was refused, left out, misread or in doubt."""
-    return source.summary.quality
+@dataclass(frozen=True, slots=True)
+class TrustContents:
+    """The findings, the worst first, and how many there are of each sign, in words."""
+
+    counted: str
+    findings: tuple[Finding, ...]
+
+
+def read_trust(source: ReportSource) -> TrustContents:
+    """All that bears on whether the run's numbers can be trusted."""
+    found = (
+        *completeness_findings(source),
+        *reply_findings(source),
+        *_judge_findings(source),
+        *provenance_findings(source),
+    )
+    order = list(Sign)
+    counts = {sign: sum(finding.sign == sign for finding in found) for sign in order}
+    words = f"{counts[Sign.BAD]:,} bad, {counts[Sign.LOOK]:,} to look at, {counts[Sign.FINE]:,} fine."
+    return TrustContents(words, tuple(sorted(found, key=lambda finding: order.index(finding.sign))))
+
+
+def _judge_findings(source: ReportSource) -> Iterator[Finding]:
+    """How steady the judge is, and how far people agree with it; nothing where the run had none."""
+    if source.summary.run["judge"] is None:
+        return
+    yield _flips(source)
+    yield from _swaps(source)
+    yield _agreement(read_agreement(source))
+    yield from _calibration(source)
+
+
+def _flips(source: ReportSource) -> Finding:
+    rows = [row for row in source.summary.noise if row["flip_rate"] is not None]
+    if not rows:
+        words = (
+            "The judge was not asked the same twice: how often it contradicts itself is not known "
+            "(replicates: 2 in the judge's file asks it)."
+        )
+        return Finding(Sign.LOOK, "Steadiness", words)
+    worst = max(rows, key=lambda row: row["flip_rate"])
+    words = (
+        f"Asked the same again, the judge gave another level in at most {rate_words(worst['flip_rate'])} of the pairs: "
+        f"on {worst['criterion_id']} of {model_name(worst)}."
+    )
+    return Finding(_sign_of(worst["flip_rate"]), "Steadiness", words)
+
+
+def _swaps(source: ReportSource) -> Iterator[Finding]:
+    rows = [row for row in source.summary.noise if row["swap_flip_rate"] is not None]
+    if rows:
+        worst = max(rows, key=lambda row: row["swap_flip_rate"])
+        words = (
+            f"With the levels in the other order the judge gave another one in at most "
+            f"{rate_words(worst['swap_flip_rate'])} of its replies: on {worst['criterion_id']} of {model_name(worst)}."
+        )
+        yield Finding(_sign_of(worst["swap_flip_rate"]), "Order of levels", words)
+
+
+def _sign_of(flip_rate: float) -> Sign:
+    if flip_rate > LOOSE_FLIP_RATE:
+        return Sign.BAD
+    return Sign.LOOK if flip_rate > STEADY_FLIP_RATE else Sign.FINE
+
+
+def _agreement(held: HeldAgreement) -> Finding:
+    parts = held.together(JUDGE_RATERS)
+    if not parts:
+        words = (
+            "The judge was never held against people here. gradebook ratings import reads what people said of these "
+            "outputs, and this page then shows how far they agree."
+        )
+        return Finding(Sign.LOOK, "People", words)
+    worst = parts[0]
+    people = next((part for part in held.together(RATERS) if part.criterion_id == worst.criterion_id), None)
+    words = (
+        f"Judge and people gave the same level in {rate_words(rate_of(worst))} of {counted(worst.pair_count, 'pair')} "
+        f"on {worst.criterion_id}"
+    )
+    words += f", the least of {len(parts):,} criteria" if len(parts) > 1 else ""
+    words += f"; people among themselves in {rate_words(rate_of(people))}." if people else "."
+    biased = [part for part in parts if is_biased(part)]
+    if biased:
+        words += f" It is kinder (+) or stricter (-) than people beyond chance on {', '.join(map(_bias, biased))}."
+    is_bad = rate_of(worst) < LEAST_AGREEMENT and (people is None or rate_of(worst) < rate_of(people))
+    return Finding(Sign.BAD if is_bad else Sign.LOOK if biased else Sign.FINE, "People", words)
+
+
+def _bias(part: AgreementPart) -> str:
+    return f"{part.criterion_id} ({signed_words(part.measure('bias').value)})"
+
+
+def _calibration(source: ReportSource) -> Iterator[Finding]:
+    means, fault = source.summary.means, source.summary.calibration_fault
+    if fault:
+        yield Finding(Sign.LOOK, "Calibration", f"No means could be corrected by people's ratings: {fault}")
+    if means:
+        sign = Sign.LOOK if any(map(is_off, means)) else Sign.FINE
+        yield Finding(sign, "Calibration", corrected_reading(means))

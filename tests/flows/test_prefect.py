@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from loopback_judge import LoopbackJudge
+from prefect_homes import embedded, processes_of
 from samples import write_outputs, write_rubric
 
 ROOT = Path(__file__).parents[2]
@@ -28,8 +30,8 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str 
         yield [outputs, "--rubric", rubric, "--judge", "gpt-4o-mini"]
 
 
-async def read_run(name: str, last_task: str):
-    """The flow run of that name, its task runs and its artifacts, once the last task is recorded."""
+async def read_run(name: str, last_task: str | None):
+    """The flow run of that name, its task runs and its artifacts, once the last task, where it has any, is recorded."""
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 
@@ -38,12 +40,17 @@ async def read_run(name: str, last_task: str):
         chosen = FlowRunFilter(id={"any_": [run.id]})
         for _ in range(100):  # the server records task runs a moment after they end
             tasks = await client.read_task_runs(flow_run_filter=chosen)
-            is_recorded = last_task in {task.name for task in tasks}
+            is_recorded = last_task is None or last_task in {task.name for task in tasks}
             if is_recorded and all(task.state and task.state.is_final() for task in tasks):
                 break
             await asyncio.sleep(0.1)
         artifacts = await client.read_artifacts(flow_run_filter=chosen)
     return run, tasks, artifacts
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """The cells of the tables in a Markdown text."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
 
 
 @pytest.mark.server
@@ -55,10 +62,9 @@ def test_an_evaluation_leaves_its_names_states_and_artifacts(evaluate, words):
     assert {"ingest", "plan", "clarity · shard 0", "length · shard 0", "publish"} <= {task.name for task in tasks}
     assert all(task.state.is_completed() for task in tasks)
     assert {artifact.key for artifact in artifacts} == {"scores", "costs", "report"}
-    (scores,) = [json.loads(artifact.data) for artifact in artifacts if artifact.key == "scores"]
-    assert {row["model"]: row["mean"] for row in scores} == pytest.approx(
-        {row["model"]: row["mean"] for row in finished.json["scores"]}, abs=1e-6
-    )
+    (scores,) = [artifact.data for artifact in artifacts if artifact.key == "scores"]
+    means = {row["model"]: f"{row['mean']:.3f}" for row in finished.json["scores"]}
+    assert {model: mean for model, mean, *_ in rows_of(scores) if model in means} == means
 
 
 @pytest.mark.server
@@ -69,9 +75,22 @@ def test_an_evaluation_beside_its_baseline_leaves_the_comparison(evaluate, words
     assert (first.code, first.json["comparison"], again.code) == (0, None, 1), again.err
     assert again.json["unmet"][0].startswith("--fail-if 'mean_diff <= 0': large: it holds: mean_diff = 0")
     _, _, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}", "report"))
-    (rows,) = [json.loads(artifact.data) for artifact in artifacts if artifact.key == "comparison"]
-    overall = [(row["model"], row["mean_diff"]) for row in rows if row["scope"] == "overall"]
-    assert overall == [("large", 0), ("small", 0)]
+    (comparison,) = [artifact.data for artifact in artifacts if artifact.key == "comparison"]
+    overall = [(row[0], row[5]) for row in rows_of(comparison) if row[1] == "overall"]
+    assert overall == [("large", "+0.000"), ("small", "+0.000")]
+
+
+@pytest.mark.server
+def test_a_rescored_run_leaves_its_scores_and_costs(evaluate, words):
+    from flows.rescore_run import rescore_run
+
+    published = evaluate(*words).json["run_id"]
+    heavier = write_rubric(words[2].with_name("heavier.yaml"), version="1.1.0", weight=3)
+    summary = asyncio.run(rescore_run(run=published, rubric=str(heavier)))
+    _, _, artifacts = asyncio.run(read_run(f"{published} by {heavier}", None))
+    assert {artifact.key for artifact in artifacts} == {"scores", "costs", "report"}
+    (scores,) = [artifact.data for artifact in artifacts if artifact.key == "scores"]
+    assert ["large", f"{summary.scores[0]['mean']:.3f}"] in [row[:2] for row in rows_of(scores)]
 
 
 @pytest.mark.server
@@ -161,28 +180,6 @@ def test_data_quality_is_checked_without_telemetry():
     assert os.environ["GX_ANALYTICS_ENABLED"] == "False"
 
 
-def embedded(folder: Path) -> dict[str, str]:
-    """A new Prefect home and no server: Prefect starts its own."""
-    write_outputs(folder / "outputs.jsonl")
-    text = write_rubric(folder / "rubric.yaml").read_text(encoding="utf-8")
-    head, _, checked = text.partition("  - id: clarity")
-    (folder / "rubric.yaml").write_text(head + checked[checked.index("  - id: length") :], encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHONPATH"))}
-    return kept | {"PREFECT_HOME": str(folder / "home"), "NO_COLOR": "1"}
-
-
-def processes_of(home: str) -> list[str]:
-    """Processes that were started with that Prefect home and still run."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"PREFECT_HOME={home}".encode() in (path / "environ").read_bytes().split(b"\0"):
-                found.append((path / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return found
-
-
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool, "subprocess.CompletedProcess[str]"]:
     """An evaluation with no server and, where this machine lets anybody make such a place, without a network."""
@@ -216,3 +213,16 @@ def test_a_run_with_checks_alone_needs_no_network(alone):
     if not is_cut_off:
         pytest.skip("this machine lets nobody make a network namespace")
     assert finished.returncode == 0, finished.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_the_database_of_a_run_without_a_server_says_that_all_is_completed(alone):
+    with sqlite3.connect(alone[0] / "home" / "prefect.db") as database:
+        rows = database.execute(
+            "select state_name, name from task_run union all select state_name, 'flow' from flow_run"
+        )
+        states = {name: state for state, name in rows}
+    database.close()
+    assert set(states.values()) == {"Completed"}, states
+    assert {"flow", "ingest", "length · shard 0", "publish", "report"} <= states.keys()

@@ -136,7 +136,7 @@ def test_a_summary_has_the_corrected_mean_beside_the_plain_one(lake):
 
 def test_a_report_shows_it(lake, tmp_path):
     page = write_report(lake, summarise(lake, "plain"), tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<h3>Means corrected by people's ratings</h3>" in page
+    assert "<h3>Means corrected by people&#39;s ratings</h3>" in page
     assert f'<td class="number">{calibration(lake, "plain").corrected.value:.3f}</td>' in page
 
 

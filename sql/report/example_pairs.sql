@@ -1,0 +1,39 @@
+-- example_pairs: one row per output_id of the run $1 that stands beside partner_id, an output of the run $2. $3: which
+-- model stands beside which. change is its score minus the partner's, null where one is unscored; is_b is false for
+-- outputs of side A, which have rows where both sides are of one run. As tasks/comparing/pairing.py pairs them.
+with beside as (
+    select unnest(
+        $3::struct(pair integer, side varchar, model varchar, checkpoint varchar)[], recursive := true
+    )
+),
+
+sides as (
+    select beside.pair, beside.side, scores.output_id, scores.case_id, scores.sample_index, scores.score
+    from output_scores as scores
+    inner join beside
+        on scores.run_id = if(beside.side = 'b', $1, $2)
+        and scores.model = beside.model
+        and scores.checkpoint is not distinct from beside.checkpoint
+    where scores.run_id in ($1, $2)
+),
+
+-- The same output stands beside itself, whatever else its case and sample_index have.
+twins as (select *, if(count(*) over (partition by pair, output_id) = 2, output_id, '') as twin_id from sides),
+
+places as (
+    select
+        max(output_id) filter (side = 'a') as output_a,
+        max(output_id) filter (side = 'b') as output_b,
+        max(score) filter (side = 'b') - max(score) filter (side = 'a') as change,
+    from twins
+    group by pair, case_id, sample_index, twin_id
+    having count(*) filter (side = 'a') = 1 and count(*) filter (side = 'b') = 1
+),
+
+final as (
+    select output_b as output_id, output_a as partner_id, change, true as is_b from places
+    union all
+    select output_a, output_b, -change, false from places where $1 = $2
+)
+
+select * from final

@@ -1,0 +1,58 @@
+-- example_picks: one row per output_id, kind of the run $1: at most $2 of a kind, place counts from 1. Of the worst and
+-- the best each model has its turn, of gate failures each gate, of unscored ones each reason, of disputed ones each
+-- criterion. Reads example_pairs and example_disputes.
+with scored as (
+    select
+        *,
+        concat(model, chr(10), checkpoint) as voice,
+        min(score) over () as lowest,
+        median(score) over () as middle,
+        max(score) over () as highest,
+    from output_scores
+    where run_id = $1
+),
+
+gaps as (
+    select output_id, min(concat(split_part(reason, ':', 1), chr(10), criterion_id)) as reason
+    from verdicts
+    where run_id = $1 and score is null
+    group by output_id
+),
+
+kinds as (
+    select 'fell' as kind, output_id, '' as turn_of, change as rank from example_pairs where is_b and change < -1e-9
+    union all
+    select 'rose', output_id, '', -change from example_pairs where is_b and change > 1e-9
+    union all
+    select 'gate', output_id, concat(failed_gates[1], chr(10), voice), score from scored where len(failed_gates) > 0
+    union all
+    select 'worst', output_id, voice, score from scored where score < highest and score <= middle
+    union all
+    select 'disputed', output_id, criterion_id, -spread from example_disputes
+    union all
+    select 'unscored', scored.output_id, gaps.reason, -scored.unscored_count
+    from scored
+    left join gaps on scored.output_id = gaps.output_id
+    where scored.unscored_count > 0
+    union all
+    select 'best', output_id, voice, -score from scored where score > lowest and (score > middle or score = highest)
+),
+
+turns as (
+    select
+        *,
+        row_number() over (partition by kind, turn_of order by rank nulls last, output_id) as turn,
+    from kinds
+    qualify turn <= $2
+),
+
+final as (
+    select
+        kind,
+        output_id,
+        row_number() over (partition by kind order by turn, rank nulls last, output_id) as place,
+    from turns
+    qualify place <= $2
+)
+
+select * from final

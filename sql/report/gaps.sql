@@ -1,0 +1,18 @@
+-- gaps: one row per criterion_id, model, checkpoint and kind of reason of a run's verdicts without a score. $1: the run.
+-- reason is what stands before its first colon: what follows differs from output to output.
+with unscored as (
+    select output_id, criterion_id, split_part(coalesce(reason, 'no reason'), ':', 1) as reason
+    from verdicts
+    where run_id = $1 and status <> 'scored'
+),
+
+outputs as (select output_id, model, checkpoint from output_scores where run_id = $1),
+
+final as (
+    select unscored.criterion_id, outputs.model, outputs.checkpoint, unscored.reason, count(*) as unscored_count,
+    from unscored
+    inner join outputs on unscored.output_id = outputs.output_id
+    group by unscored.criterion_id, outputs.model, outputs.checkpoint, unscored.reason
+)
+
+select * from final

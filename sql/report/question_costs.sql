@@ -1,0 +1,27 @@
+-- What a judge's questions cost in a run: one row a criterion, `(own)` for all that rows brought along. Of questions
+-- whose every reply has a price; a question has what all of its replies took, for who asks again pays again. $1: the run.
+with own as (select distinct criterion_id from case_criteria where run_id = $1),
+
+judged as (
+    select request_key, criterion_id, cost_usd
+    from judgments
+    where run_id = $1 and (attempts > 0 or prompt_bytes is not null)
+),
+
+questions as (
+    select
+        if(own.criterion_id is null, judged.criterion_id, '(own)') as criterion_id,
+        judged.request_key,
+        case when count(*) = count(judged.cost_usd) then sum(judged.cost_usd) end as cost_usd,
+    from judged
+    left join own on judged.criterion_id = own.criterion_id
+    group by all
+),
+
+final as (
+    select criterion_id, count(cost_usd) as question_count, coalesce(stddev_samp(cost_usd), 0.0) as sd_usd
+    from questions
+    group by criterion_id
+)
+
+select * from final

@@ -1,0 +1,220 @@
+"""The section about earlier runs: which means are joined, and what its sentences say."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tasks.lake import find_lake
+from tasks.lake_tables import make_tables, make_views
+from tasks.reporting.charts import Colour
+from tasks.reporting.history import HistoryContents, read_history
+from tasks.reporting.moments import MOST_RUNS, Moments, read_moments
+from tasks.reporting.source import Group, ReportSource
+from tasks.requirements import Row, model_name, read_rows
+from tasks.summary import RunSummary
+
+START = datetime(2026, 11, 1, 2, 30, tzinfo=UTC)
+Read = Callable[..., Any]
+
+
+def night(number: int, mean: float | None, **changes: Any) -> Row:
+    """A run of a model. cases: its outputs'; others: means of other models; also: means of more checkpoints."""
+    row = {"run_id": f"night-{number}", "version": number, "model": "m", "checkpoint": f"step-{number}", "mean": mean}
+    row |= {"rubric_version": "1.0.0", "judge": "small", "cases": ("c1", "c2"), "others": {}, "also": {}}
+    return row | changes
+
+
+@pytest.fixture(scope="module")
+def tables() -> Iterator[duckdb.DuckDBPyConnection]:
+    """The lake's tables and views, in memory."""
+    with duckdb.connect() as connection:
+        make_tables(connection)
+        make_views(connection)
+        yield connection
+
+
+def fill(connection: duckdb.DuckDBPyConnection, nights: Sequence[Row]) -> None:
+    for table in ("runs", "criteria", "run_scores", "criterion_scores", "output_scores"):
+        connection.execute(f"delete from {table}")
+    add(connection, "criteria", [criterion(version) for version in {row["rubric_version"] for row in nights}])
+    add(connection, "runs", [run_row(row) for row in nights])
+    scores = [each for row in nights for each in mean_rows(row)]
+    add(connection, "run_scores", scores)
+    add(connection, "criterion_scores", [row | {"criterion_id": "tone"} for row in scores])
+    cases = [each | {"case_id": case} for row in nights for each in mean_rows(row) for case in row["cases"]]
+    add(connection, "output_scores", [{name: each[name] for name in OUTPUT} for each in cases])
+
+
+OUTPUT = ("run_id", "model", "checkpoint", "case_id")
+
+
+def add(connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row]) -> None:
+    connection.register("given", pa.Table.from_pylist(rows))
+    connection.execute(f"insert into {table} by name from given")
+    connection.unregister("given")
+
+
+def criterion(version: str) -> Row:
+    """The same text in all versions 1, another one in version 2."""
+    named = {"rubric_id": "reply", "rubric_version": version, "criterion_id": "tone", "position": 0}
+    return named | {"method": "judge", "digest": version[0], "weight": 1.0, "is_gate": False}
+
+
+def run_row(row: Row) -> Row:
+    named = {name: row[name] for name in ("run_id", "version", "rubric_version", "judge")}
+    finished_at = START + timedelta(days=row["version"])
+    digests = {"rubric_digest": row["rubric_version"], "dataset_digest": row["run_id"]}
+    return named | digests | {"status": "published", "rubric_id": "reply", "finished_at": finished_at}
+
+
+def mean_rows(row: Row) -> list[Row]:
+    """The means of the run: of its model, of other models and of more checkpoints."""
+    found = [(row["model"], row["checkpoint"], row["mean"])]
+    found += [(model, row["checkpoint"], mean) for model, mean in row["others"].items()]
+    found += [(row["model"], checkpoint, mean) for checkpoint, mean in row["also"].items()]
+    return [
+        {"run_id": row["run_id"], "model": model, "checkpoint": checkpoint, "mean": mean, "n": 2, "output_count": 2}
+        | ({"ci_low": None, "ci_high": None} if mean is None else {"ci_low": mean - 0.05, "ci_high": mean + 0.05})
+        for model, checkpoint, mean in found
+    ]
+
+
+@pytest.fixture
+def read(tables: duckdb.DuckDBPyConnection, tmp_path: Path) -> Read:
+    """What a reader of sections finds in the last of these runs, or in the one named."""
+
+    def call(reader: Callable[[ReportSource], Any], *nights: Row, run_id: str | None = None) -> Any:
+        fill(tables, nights)
+        wanted = run_id or nights[-1]["run_id"]
+        (run,) = read_rows(tables, "from runs where run_id = ?", wanted)
+        scores = read_rows(tables, "from run_scores where run_id = ? order by mean desc nulls last", wanted)
+        criteria = read_rows(tables, "from criteria where rubric_version = ?", run["rubric_version"])
+        groups = tuple(group(row, number) for number, row in enumerate(scores, 1))
+        summary = RunSummary(run, scores, (), (), (), (), False, ())
+        lake = find_lake(f"sqlite:{tmp_path}/catalog.sqlite")  # that nobody opens
+        return reader(ReportSource(tables, lake, summary, groups, None, None, criteria, ()))
+
+    return call
+
+
+def group(row: Row, number: int) -> Group:
+    return Group(row["model"], row["checkpoint"], model_name(row), model_name(row), Colour(f"c{number}"))
+
+
+def reading(contents: HistoryContents, figure: int = 0) -> str:
+    return contents.figures[figure].reading
+
+
+def joined(moments: Moments) -> list[bool]:
+    return [moment.is_joined for moment in moments.values()]
+
+
+def test_a_first_run_has_no_history(read: Read):
+    assert read(read_history, night(1, 0.5)) is None
+
+
+def test_the_way_of_a_model_and_its_last_change_are_told(read: Read):
+    contents = read(read_history, night(1, 0.59), night(2, 0.84), night(3, 0.86))
+    assert reading(contents) == "m rose from 0.590 (night-1) to 0.860 (night-3); the last change is +0.020."
+
+
+def test_two_runs_need_no_last_change(read: Read):
+    assert (
+        reading(read(read_history, night(1, 0.5), night(2, 0.4))) == "m fell from 0.500 (night-1) to 0.400 (night-2)."
+    )
+
+
+def test_a_mean_that_moved_less_than_its_digits_stayed(read: Read):
+    assert reading(read(read_history, night(1, 0.5), night(2, 0.5001))) == "m stayed at 0.500 (night-1)."
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"judge": "big"}, "the judge from small to big"),
+        ({"rubric_version": "1.1.0"}, "the rubric from 1.0.0 to 1.1.0"),
+        ({"cases": ("c1", "c3")}, "the cases"),
+    ],
+)
+def test_a_run_with_another_judge_rubric_or_cases_is_not_joined(read: Read, change: Row, words: str):
+    nights = night(1, 0.5), night(2, 0.6, **change), night(3, 0.7, **change)
+    assert reading(read(read_history, *nights)) == (
+        f"m rose from 0.600 (night-2) to 0.700 (night-3). Not joined where something else changed: {words} at night-2."
+    )
+
+
+def test_a_break_is_drawn_between_the_runs(read: Read):
+    contents = read(read_history, night(1, 0.5), night(2, 0.6, judge="big"))
+    assert 'data-tip="not comparable: the judge from small to big"' in contents.figures[0].svg
+
+
+def test_a_run_that_nothing_can_be_compared_with_says_so(read: Read):
+    contents = read(read_history, night(1, 0.5), night(2, 0.6, judge=None))
+    assert "m stands at 0.600; no run before can be compared with it." in reading(contents)
+    assert "the judge from small to none at night-2" in reading(contents)
+
+
+def test_later_runs_are_left_out_and_so_are_other_models(read: Read):
+    nights = night(1, 0.5), night(2, 0.6), night(3, 0.7), night(4, 0.9, model="other")
+    moments = read(read_moments, *nights, run_id="night-2")
+    assert [moment.run_id for moment in moments.values()] == ["night-1", "night-2"]
+
+
+def test_the_last_runs_are_read_alone(read: Read):
+    moments = read(read_moments, *(night(number, 0.5) for number in range(1, MOST_RUNS + 5)))
+    assert (len(moments), next(iter(moments))[0]) == (MOST_RUNS, "night-5")
+    assert joined(moments) == [False] + [True] * (MOST_RUNS - 1)  # the run before the first one is not on the page
+
+
+def test_checkpoints_of_one_run_follow_each_other_in_the_order_of_their_steps(read: Read):
+    first, second = night(1, 0.5, checkpoint="step-100"), night(2, 0.6, checkpoint="step-1000")
+    moments = read(read_moments, first, second | {"also": {"step-900": 0.55, "base": 0.4}})
+    assert [moment.checkpoint for moment in moments.values()] == ["step-100", "base", "step-900", "step-1000"]
+    assert [moment.before and moment.before[2] for moment in moments.values()] == [None, "step-100", "base", "step-900"]
+    assert [moment.place for moment in moments.values()] == [1, 2, 3, 4]
+
+
+def test_a_mean_that_is_not_known_is_not_drawn_and_no_0(read: Read):
+    contents = read(read_history, night(1, 0.5), night(2, None), night(3, 0.75))
+    assert "night-2" not in contents.figures[0].svg
+    assert [row[7] for row in contents.figures[0].table.rows] == ["0.750", "–", "0.500"]
+
+
+def test_models_without_any_mean_have_no_pictures(read: Read):
+    assert read(read_history, night(1, None), night(2, None)).figures == ()
+
+
+def test_the_criterion_that_moved_most_is_named(read: Read):
+    contents = read(read_history, night(1, 0.5), night(2, 0.75))
+    assert reading(contents, 1) == (
+        "Since the run before, tone moved most: with m @ step-2 it rose from 0.500 to 0.750."
+    )
+
+
+def test_a_criterion_of_one_text_is_joined_across_versions_of_the_rubric(read: Read):
+    same = read(read_history, night(1, 0.5), night(2, 0.75, rubric_version="1.1.0"))
+    assert "rose from 0.500 to 0.750" in reading(same, 1)
+
+
+def test_a_criterion_of_another_text_is_not_joined(read: Read):
+    contents = read(read_history, night(1, 0.5), night(2, 0.75, rubric_version="2.0.0"))
+    assert reading(contents, 1) == "No criterion can be compared with the run before."
+
+
+def test_of_many_models_the_highest_are_told_and_the_others_counted(read: Read):
+    others = {f"m{number}": 0.1 * number for number in range(1, 5)}
+    contents = read(read_history, night(1, 0.9, others=others), night(2, 0.8, others=others))
+    assert "2 more stand in the table." in reading(contents)
+    assert len(contents.figures[0].table.rows) == 10
+
+
+def test_hostile_names_stay_text(read: Read):
+    hostile = {"model": "</script><script>x", "checkpoint": "datum.place || '<b>'"}
+    contents = read(read_history, night(1, 0.5, **hostile), night(2, 0.6, **hostile))
+    assert "<script>" not in contents.figures[0].svg
+    assert "<b>" not in contents.figures[0].svg
