@@ -24,6 +24,7 @@ from flows import (
     report_commands,
     review_commands,
     rubric_commands,
+    site_commands,
     version_commands,
 )
 from flows.options import (
@@ -81,6 +82,7 @@ app.command()(rebuild_commands.rescore)
 app.command()(cost_commands.cost)
 app.command()(agreement_commands.agreement)
 app.command()(agreement_commands.calibrate)
+app.command()(site_commands.site)
 app.command()(version_commands.versions)
 
 

@@ -1,6 +1,7 @@
 """Numbers as people read them, in the terminal and on the report's page."""
 
 import math
+from fractions import Fraction
 
 TINY_USD = 0.001  # less has no three digits in four places
 SHORTEST_S = 0.0005  # less is as good as nothing
@@ -83,3 +84,13 @@ def _three_digits(value: float) -> str:
 def counted(count: int, one: str, many: str | None = None) -> str:
     """A count and its noun: 1 row, 2,000 rows."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def share_words(count: int, total: int) -> str:
+    """How many of a total, in percent: 74%, 47.3%; all and none only where it is all or none."""
+    if not total:
+        return "–"
+    permille = round(Fraction(1000 * count, total))
+    if permille in (0, 1000) and count not in (0, total):
+        return "<0.1%" if permille == 0 else ">99.9%"
+    return f"{permille // 10}%" if permille % 10 == 0 else f"{permille / 10:.1f}%"

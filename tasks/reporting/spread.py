@@ -1,10 +1,49 @@
 """How the scores spread: by category, by level, and how many outputs meet a threshold."""
 
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass
 
+from rubrics.errors import RubricError
+from rubrics.model import Rubric
+from rubrics.versions import rubric_from_body
+from tasks.reporting.boxes import read_boxes
+from tasks.reporting.figures import Figure
+from tasks.reporting.levels import CategoryLevels, left_out_words, read_levels
 from tasks.reporting.source import ReportSource
+from tasks.reporting.thresholds import Thresholds, read_thresholds
+
+_BODY = """
+select rubrics.body
+from runs inner join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
+where runs.run_id = ?
+"""
 
 
-def read_spread(source: ReportSource) -> Any:
+@dataclass(frozen=True, slots=True)
+class SpreadContents:
+    """Each None or empty where there is nothing to show. thresholds: the one to be moved; boxes: by category.
+
+    levels: the categories in depth, the weakest first; left_out: what they do not show, in words.
+    """
+
+    thresholds: Thresholds | None
+    boxes: Figure | None
+    levels: tuple[CategoryLevels, ...]
+    left_out: str | None
+
+
+def read_spread(source: ReportSource) -> SpreadContents | None:
     """How the scores spread: by category, by level, and how many outputs meet a threshold."""
+    rubric = _read_rubric(source)
+    thresholds, boxes, levels = read_thresholds(source, rubric), read_boxes(source, rubric), read_levels(source)
+    if not thresholds and not boxes and not levels:
+        return None
+    return SpreadContents(thresholds, boxes, levels, left_out_words(source))
+
+
+def _read_rubric(source: ReportSource) -> Rubric | None:
+    """The run's rubric; None where the lake has none of it that this gradebook can read."""
+    for row in source.rows(_BODY, source.run_id):
+        with suppress(RubricError):
+            return rubric_from_body(row["body"])
     return None

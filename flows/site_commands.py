@@ -1,0 +1,40 @@
+"""The command `gradebook site`: the home page of a lake."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
+
+
+def site(
+    out: Annotated[Path, typer.Argument(help="the folder to write into; it is made where it is not there")],
+    is_anew: Annotated[bool, typer.Option("--anew", help="write the reports that are there again too")] = False,
+    at: AtOption = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the home page of a lake: all runs with filters, each model's trend, reports and rubrics, as static files.
+
+    The same command again adds what is new; open OUT/index.html, or copy the folder to any web server.
+
+    \b
+    gradebook site public
+    gradebook site public --anew --json
+    """
+    from flows.display import people, shown_progress
+    from tasks.lake_versions import find_lake_at
+    from tasks.reporting.site import write_site
+    from tasks.wording import counted
+
+    with shown_progress():
+        found = write_site(find_lake_at(lake, data, at), out, is_anew=is_anew)
+    if as_json:
+        counts = {"report_count": found.report_count, "kept_count": found.kept_count}
+        print_json({"home": str(found.home), **counts, "rubric_count": found.rubric_count})
+        return
+    reports = f"{counted(found.report_count, 'report')} written, {found.kept_count:,} kept"
+    people.print(f"{reports}, {counted(found.rubric_count, 'rubric')}", highlight=False)
+    typer.echo(found.home)
