@@ -76,7 +76,11 @@ def visited(
 ) -> Iterator[Visit]:
     """A page opened from disk in a window of this width. fragment: what its address ends with, from the `#` on."""
     context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=has_script, offline=True
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,
+        reduced_motion="reduce",  # a smooth scroll ends when it likes
+        java_script_enabled=has_script,
+        offline=True,
     )
     try:
         if has_script:

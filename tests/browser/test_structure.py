@@ -11,9 +11,9 @@ from chromium import Visiting
 from page_runs import PAGES, Reported
 
 pytestmark = pytest.mark.browser
-# One page in all its looks; the others, whose parts are the same, in one of them: axe takes seconds for each.
-VIEWS = [("later", 1280, "light"), ("later", 1280, "dark"), ("later", 390, "light"), ("later", 390, "dark")]
-VIEWS += [(name, 1280, "light") for name in PAGES if name != "later"]
+# The longest page in its looks, the others in one: axe takes seconds for each. The demo has nothing that later has not.
+VIEWS = [("later", 1280, "light"), ("later", 1280, "dark"), ("later", 390, "light")]
+VIEWS += [(name, 1280, "light") for name in PAGES if name not in ("later", "demo")]
 SERIOUS = ("serious", "critical")
 DOUBLE_IDS = """
 () => {
@@ -34,7 +34,12 @@ UNNAMED_CELLS = """
   !table.caption?.textContent.trim() || [...table.querySelectorAll("th")].some((cell) => !cell.scope)
 ).map((table) => table.outerHTML.slice(0, 200))
 """
-OPEN_ALL = "() => document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+# Examples are all alike, and axe takes a second for each of them.
+OPEN_MOST = """
+() => [...document.querySelectorAll("details")].forEach((each) => {
+  each.open = !each.closest(".example ~ .example ~ .example ~ .example");
+})
+"""
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -79,7 +84,7 @@ def test_every_table_has_a_caption_and_its_heads_say_what_they_head(visit: Visit
 @pytest.mark.parametrize(("name", "width", "scheme"), VIEWS)
 def test_axe_finds_nothing_serious(visit: Visiting, reported: Reported, name: str, width: int, scheme: str):
     with visit(reported.pages[name], width=width, scheme=scheme) as seen:
-        seen.ask(OPEN_ALL)
+        seen.ask(OPEN_MOST)
         assert violations_in(Axe().run(seen.page, options={"resultTypes": ["violations"]})) == []
 
 
