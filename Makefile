@@ -14,16 +14,19 @@ RUN := $(VENV)/bin/python -m
 
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help demo test lint format bench lock clean
+.PHONY: help demo test test-browser lint format bench lock clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(STAMP)  ## score the shipped example, no key needed
 	@$(VENV)/bin/gradebook demo $(ARGS)
 
 test: $(STAMP)  ## run all tests, as many at once as there are cores (ARGS="-k words" for some of them)
 	@$(RUN) pytest -n auto --dist worksteal $(ARGS)
+
+test-browser: $(STAMP)  ## open the pages in chromium, with the network off; a part of `make test` where chromium is
+	@$(RUN) pytest tests/browser $(ARGS)
 
 lint: $(STAMP)  ## check style, format and types
 	@$(RUN) ruff check .

@@ -50,7 +50,7 @@ def draw_png(chart: str, rows: Rows, **values: Any) -> bytes:
 
 def shortened(name: str, most: int = MOST_LETTERS) -> str:
     """A name of an input in a chart: on one line, its middle left out where it is long: names differ at both ends."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in name)
+    plain = _printable(name)
     if len(plain) <= most:
         return plain
     head = most // 2
@@ -79,7 +79,7 @@ def _specification(chart: str, rows: Rows, values: Mapping[str, Any], variable: 
     colours = {name: variable.format(name) if variable else value for name, value in theme()["light"].items()}
     filled = _filled(_read(chart), values, colours)
     filled["config"] = _filled(_read("config"), {}, colours)
-    filled["datasets"] = {name: list(found) for name, found in rows.items()}
+    filled["datasets"] = {name: [_printable(row) for row in found] for name, found in rows.items()}
     return dict(filled)
 
 
@@ -95,7 +95,7 @@ def _filled(part: Any, values: Mapping[str, Any], colours: Mapping[str, str]) ->
     if isinstance(part, list):
         return [_filled(each, values, colours) for each in part if _is_shown(each, values)]
     if isinstance(part, str) and part.startswith("$") and part[1:] in values:
-        return _coloured(values[part[1:]], colours)
+        return _coloured(_printable(values[part[1:]]), colours)
     if isinstance(part, str) and part.startswith("@"):
         return colours[part[1:]]
     return part
@@ -110,6 +110,17 @@ def _coloured(value: Any, colours: Mapping[str, str]) -> Any:
     if isinstance(value, list | tuple):
         return [_coloured(each, colours) for each in value]
     return colours[value] if isinstance(value, Colour) else value
+
+
+def _printable(value: Any) -> Any:
+    """A value with a space for each letter that can't be seen: Vega fails on some, and on others ends the process."""
+    if isinstance(value, str):
+        if value.isprintable():
+            return value
+        return "".join(letter if letter.isprintable() else " " for letter in value)
+    if isinstance(value, Mapping):
+        return {name: _printable(each) for name, each in value.items()}
+    return [_printable(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _tidied(svg: str) -> str:

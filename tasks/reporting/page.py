@@ -31,15 +31,16 @@ class Section:
 
 
 # In the order of the questions: may it ship, what changed, where, how sure, at what cost, can it be trusted, show me.
+# The criteria stand right below the overall scores, which say little without them.
 _SECTIONS: tuple[tuple[str, str, Callable[[ReportSource], Any]], ...] = (
-    ("scores", "Scores by model", read_scores),
+    ("scores", "Scores", read_scores),
+    ("criteria", "Criteria", read_criteria),
     ("change", "What changed", read_change),
-    ("criteria", "Where: criteria", read_criteria),
-    ("spread", "Where: spread", read_spread),
+    ("spread", "Spread", read_spread),
     ("history", "Over time", read_history),
     ("people", "Judge and people", read_people),
     ("cost", "Cost", read_cost),
-    ("trust", "Can the numbers be trusted?", read_trust),
+    ("trust", "Trust", read_trust),
     ("examples", "Examples", read_examples),
 )
 

@@ -46,7 +46,7 @@ HOSTILE = (
 )
 TAGS = {
     *("a", "bdi", "button", "code", "details", "div", "form", "h3", "h4", "input", "label", "mark", "option", "p", "q"),
-    *("select", "span", "summary", "table", "tbody", "td", "th", "thead", "tr"),
+    *("caption", "select", "span", "summary", "table", "tbody", "td", "th", "thead", "tr"),
 }
 LEVELS = """
 update verdicts set

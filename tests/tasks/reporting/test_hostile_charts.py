@@ -1,0 +1,18 @@
+"""Charts of names that are not meant to be drawn."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from tasks.reporting.charts import Colour, draw
+
+
+@pytest.mark.parametrize("unseen", ["\x00", "\x1b", "\x85", "\u2028", "\u202e", "\ufffe", "\n"])
+def test_a_letter_that_cannot_be_seen_is_a_space_in_a_chart(unseen):
+    # of these a zero, an escape and a non-character end the process where Vega measures them, and U+2028 is an error
+    name = f"a{unseen}<b>"
+    row = {"model": name, "mean": 0.5, "low": 0.4, "high": 0.6, "tip": name}
+    svg = draw("means", {"rows": [row]}, models=[name], colours=[Colour("c1")], height=26)
+    root = ElementTree.fromstring(svg)
+    assert "a <b>" in {element.get("data-tip") for element in root.iter()}
+    assert "a <b>" in {element.text for element in root.iter()}
