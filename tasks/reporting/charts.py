@@ -50,7 +50,7 @@ def draw_png(chart: str, rows: Rows, **values: Any) -> bytes:
 
 def shortened(name: str, most: int = MOST_LETTERS) -> str:
     """A name of an input in a chart: on one line, its middle left out where it is long: names differ at both ends."""
-    plain = _printable(name)
+    plain: str = _printable(name)
     if len(plain) <= most:
         return plain
     head = most // 2
