@@ -19,6 +19,12 @@ gaps as (
     group by output_id
 ),
 
+slices as (
+    select unnest(example_ids) as output_id, -gain as rank
+    from weak_spots
+    where run_id = $1
+),
+
 kinds as (
     select 'fell' as kind, output_id, '' as turn_of, change as rank from example_pairs where is_b and change < -1e-9
     union all
@@ -29,6 +35,8 @@ kinds as (
     select 'worst', output_id, voice, score from scored where score < highest and score <= middle
     union all
     select 'disputed', output_id, criterion_id, -spread from example_disputes
+    union all
+    select 'slice', output_id, '', min(rank) from slices group by output_id
     union all
     select 'unscored', scored.output_id, gaps.reason, -scored.unscored_count
     from scored

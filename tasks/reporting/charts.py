@@ -24,6 +24,8 @@ REMS_A_UNIT = 1.3 / 16  # of a chart in a page: its 11 units high letters are a 
 SHOWN = "shown"
 MOST_LETTERS = 60  # of a name in a chart: one can be as long as an output
 
+_FRAME = {"axis", "legend", "title"}  # what Vega describes besides marks
+
 Rows = Mapping[str, Sequence[Row]]
 
 
@@ -134,7 +136,8 @@ def _tidied(svg: str) -> str:
     for element in root.iter():
         attributes = element.attrib
         tip = attributes.pop("aria-label", None)
-        if tip is not None and attributes.get("role") == "graphics-symbol":
+        is_mark = attributes.get("role") == "graphics-symbol"
+        if tip is not None and is_mark and attributes.get("aria-roledescription") not in _FRAME:
             attributes["data-tip"] = tip
         for name in ("role", "aria-roledescription", "aria-hidden", "class"):
             attributes.pop(name, None)

@@ -29,6 +29,7 @@ _LABELS = {
     "gate": "Gate failed",
     "worst": "Worst",
     "disputed": "Disputed",
+    "slice": "Weak spot",
     "apart": "Models apart",
     "unscored": "Unscored",
     "rose": "Got better",

@@ -58,12 +58,15 @@ def write_report(lake: Lake, summary: RunSummary, path: Path, against: str | Non
 
 def run_page(source: ReportSource) -> str:
     """The page about a run, as HTML."""
+    sections = tuple(_read_sections(source))
+    examples = next((section.contents.examples for section in sections if section.id == "examples"), ())
     return render(
         "report.html.j2",
         source=source,
         summary=source.summary,
         run=source.summary.run,
-        sections=tuple(_read_sections(source)),
+        sections=sections,
+        anchors={f"o-{example.anchor}" for example in examples},
     )
 
 

@@ -13,7 +13,7 @@ from tasks.sql_text import report_sql
 MOST_OF_A_KIND = 10
 MOST_EXAMPLES = 80
 # In the order of the page. An output that nothing else tells of is there only where no other is.
-KINDS = ("fell", "gate", "worst", "disputed", "apart", "unscored", "rose", "best", "sample")
+KINDS = ("fell", "gate", "worst", "disputed", "apart", "slice", "unscored", "rose", "best", "sample")
 _SAMPLES = """
 select 'sample' as kind, output_id, row_number() over (order by case_id, model, checkpoint, output_id) as place
 from output_scores where run_id = ? qualify place <= ?
