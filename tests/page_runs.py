@@ -3,6 +3,7 @@
 The first three are in one lake, the hostile one is in another; each lake has its home page and those of its rubrics.
 """
 
+import fcntl
 import json
 import shutil
 from collections.abc import Mapping
@@ -43,7 +44,17 @@ class Reported:
 
 
 def report_runs(folder: Path) -> Reported:
-    """Publish the runs, and write the home pages of both lakes; each run has its report, as every run has."""
+    """Publish the runs, and write the home pages of both lakes; what another process made is not made again."""
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "made").exists():
+            _make_runs(folder)
+            (folder / "made").touch()
+    return _found_runs(folder)
+
+
+def _make_runs(folder: Path) -> None:
     shown = folder / "shown"
     shown.mkdir()
     write_hostile_run(folder / "hostile")
@@ -55,14 +66,27 @@ def report_runs(folder: Path) -> Reported:
     publish(shown / "later.jsonl", DEMO / "rubric.yaml", run_id="later", baseline="demo", **judged)
     _write_unrated(shown)
     publish(shown / "unrated.jsonl", shown / "unrated.yaml", run_id="unrated", allow_unscored=True)
-    lake, hostile = (find_lake(f"sqlite:{home}/lake/catalog.sqlite") for home in (shown, folder / "hostile"))
-    pages = {name: lake.root / "runs" / name / "report.html" for name in REPORTS[:3]}
-    pages["hostile"] = hostile.root / "runs" / "hostile" / "report.html"
-    pages["home"] = write_site(lake, shown / "site").home
-    pages["rubric"] = pages["home"].parent / "rubrics" / "support_replies.html"
-    pages["hostile home"] = write_site(hostile, folder / "hostile" / "site").home
-    pages["hostile rubric"] = pages["hostile home"].parent / "rubrics" / "hostile.html"
-    return Reported(pages, lake)
+    for home in _homes(folder):
+        write_site(_lake_in(home), home / "site")
+
+
+def _found_runs(folder: Path) -> Reported:
+    shown, hostile = _homes(folder)
+    runs = shown / "lake" / "runs"
+    pages = {name: runs / name / "report.html" for name in REPORTS[:3]}
+    pages |= {"home": shown / "site" / "index.html", "rubric": shown / "site" / "rubrics" / "support_replies.html"}
+    pages["hostile"] = hostile / "lake" / "runs" / "hostile" / "report.html"
+    pages["hostile home"] = hostile / "site" / "index.html"
+    pages["hostile rubric"] = hostile / "site" / "rubrics" / "hostile.html"
+    return Reported(pages, _lake_in(shown))
+
+
+def _homes(folder: Path) -> tuple[Path, Path]:
+    return folder / "shown", folder / "hostile"
+
+
+def _lake_in(home: Path) -> Lake:
+    return find_lake(f"sqlite:{home}/lake/catalog.sqlite")
 
 
 def _write_later(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """One browser a module, and the pages that it opens, each of a real run made once."""
 
+import os
 from collections.abc import Iterator
 from functools import partial
 
@@ -18,8 +19,10 @@ def program() -> str:
 
 @pytest.fixture(scope="session")
 def reported(program: str, tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """The runs that pages are written of; they are made where there is a browser alone."""
-    return report_runs(tmp_path_factory.mktemp("reported"))
+    """The runs that pages are written of; they are made where there is a browser alone, once for all processes."""
+    folder = tmp_path_factory.getbasetemp()
+    is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ  # each has a folder of its own in the one of them all
+    return report_runs((folder.parent if is_one_of_many else folder) / "reported")
 
 
 @pytest.fixture(scope="module")

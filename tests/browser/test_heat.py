@@ -22,8 +22,11 @@ CHOSEN = """
 () => Object.fromEntries(new FormData(document.getElementById("examples-finder")).entries())
 """
 ARRIVED = """
-(address) => location.hash === address && new URLSearchParams(address.split("?")[1]).get("criterion") ===
-  document.querySelector("#examples-finder [name=criterion]").value
+(address) => {
+  const wanted = new URLSearchParams(address.split("?")[1]);
+  const chosen = (name) => document.querySelector(`#examples-finder [name=${name}]`).value;
+  return location.hash === address && ["criterion", "model"].every((name) => chosen(name) === wanted.get(name));
+}
 """
 MATCHING = """
 ([criterion, model]) => [...document.querySelectorAll(".example")].filter((each) =>
