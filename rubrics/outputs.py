@@ -81,7 +81,8 @@ def _each_has_a_role(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return messages
 
 
-_FullText = Annotated[str, Field(min_length=1)]
+# A lake finds rows by these names, and its catalog's SQL ends at a null character.
+_Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]
 _Messages = Annotated[list[dict[str, Any]], Field(min_length=1), AfterValidator(_each_has_a_role)]
 
 
@@ -90,17 +91,17 @@ class OutputRow(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    case_id: _FullText | int
-    model: _FullText
+    case_id: _Name | int
+    model: _Name
     output: str
     prompt: str | _Messages | None = None
     reference: str | None = None
     context: str | list[str] | None = None
-    checkpoint: str | int | None = None
+    checkpoint: Annotated[str, Field(pattern=r"^[^\x00]*$")] | int | None = None
     sample_index: Annotated[int, Field(ge=0, le=_LARGEST_SAMPLE_INDEX)] | None = None
     metadata: dict[str, Any] | None = None
     criteria: list[dict[str, Any]] | None = None
-    cluster: _FullText | int | None = None
+    cluster: _Name | int | None = None
 
 
 _EXPECTED = {
@@ -121,7 +122,13 @@ _EXPECTED = {
 def misfit_reason(row: Mapping[str, Any], error: ValidationError) -> str:
     """Say what does not fit in a row: for each column what was found and what was expected."""
     columns = dict.fromkeys(str(problem["loc"][0]) for problem in error.errors(include_url=False, include_input=False))
-    return "; ".join(f"{column}: found {_found(row, column)}, expected {_EXPECTED[column]}" for column in columns)
+    return "; ".join(f"{column}: {_misfit(row, column)}" for column in columns)
+
+
+def _misfit(row: Mapping[str, Any], column: str) -> str:
+    if isinstance(row.get(column), str) and "\0" in row[column]:
+        return "found a text with a null character, expected none in a name"
+    return f"found {_found(row, column)}, expected {_EXPECTED[column]}"
 
 
 def _found(row: Mapping[str, Any], column: str) -> str:

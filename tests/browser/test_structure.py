@@ -56,6 +56,11 @@ def test_every_link_leads_to_a_place_on_the_page_or_to_a_file_beside_it(visit: V
     assert [link for link in links if not link.startswith("file:") or not path_of(link).is_file()] == []
 
 
+def test_a_weak_spot_leads_to_its_examples(visit: Visiting, reported: Reported):
+    with visit(reported.pages["later"]) as seen:
+        assert seen.ask("() => document.querySelectorAll('.spots a[href^=\"#o-\"]').length") > 0
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_names_no_file_that_it_would_need(visit: Visiting, reported: Reported, name: str):
     with visit(reported.pages[name]) as seen:
