@@ -9,7 +9,7 @@ from tasks.reporting.scores import score_table
 from tasks.reporting.source import MOST_DRAWN, ReportSource
 from tasks.requirements import Row, model_name
 from tasks.summary import RunSummary
-from tasks.wording import counted, rate_words, usd_words
+from tasks.wording import counted, price_words, rate_words
 
 MOST_CHARACTERS = 65_000  # of a comment on GitHub, with some room for who adds a line to it
 MOST_COMPARED, MOST_ARTIFACT_ROWS = 20, 500
@@ -54,7 +54,7 @@ def cost_words(rows: tuple[Row, ...]) -> str:
     billed, saved = (_sum(rows, name) for name in ("cost_usd", "saved_usd"))
     counts = [sum(row[name] for row in rows) for name in ("request_count", "replayed_count")]
     asked, replayed = counted(counts[0], "request"), counted(counts[1], "verdict")
-    return f"Billed {usd_words(billed)} for {asked}; {replayed} used again, which saved {usd_words(saved)}."
+    return f"Billed {price_words(billed)} for {asked}; {replayed} used again, which saved {price_words(saved)}."
 
 
 def _values(source: ReportSource, against: str | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from tasks.reporting.forecast import Forecast, read_forecast, without_ledger
 from tasks.reporting.source import ReportSource
 from tasks.requirements import Row
 from tasks.spending import CostSum, sum_spending
-from tasks.wording import count_words, counted, known_words, price_words, rate_words, seconds_words, usd_words
+from tasks.wording import count_words, counted, known_words, price_words, rate_words, seconds_words
 
 STAGE_NUMBERS = (
     *("Rows", "Wall, s", "CPU, s", "Asked", "Replayed", "Tokens in", "of them cached", "Tokens out"),
@@ -118,8 +118,8 @@ def _stage_cells(row: Row) -> tuple[str, ...]:
         _known_cell(row["cpu_s"], ".2f"),
         *(_known_cell(row[name]) for name in ("request_count", "replayed_count")),
         *(_known_cell(row[name]) for name in ("prompt_tokens", "cached_tokens", "completion_tokens")),
-        usd_words(row["cost_usd"]),
-        usd_words(row["saved_usd"]),
+        price_words(row["cost_usd"]),
+        price_words(row["saved_usd"]),
     )
 
 

@@ -8,7 +8,7 @@ from tasks.comparing.rows import ComparedRow, worst_first
 from tasks.reporting.figures import Table, table_of
 from tasks.requirements import Row, model_name
 from tasks.run_comparisons import RunComparison
-from tasks.wording import counted, p_words, rate_words, score_words, signed_words, span_words, usd_words
+from tasks.wording import counted, p_words, price_words, rate_words, score_words, signed_words, span_words
 
 COMPARED = ("A", "B", "B - A", "95% interval", "p", "Better", "Worse", "Tied", "Pairs")
 COSTS = (
@@ -114,7 +114,7 @@ def _cost_cells(row: Row) -> tuple[str, ...]:
     names = ("request_count", "replayed_count", "prompt_tokens", "cached_tokens", "completion_tokens")
     counts = ("–" if row[name] is None else f"{row[name]:,}" for name in names)
     times = (f"{row['wall_s']:.2f}", f"{row['cpu_s']:.2f}")
-    dollars = (usd_words(row["cost_usd"]), usd_words(row["saved_usd"]))
+    dollars = (price_words(row["cost_usd"]), price_words(row["saved_usd"]))
     return (row["stage"], row["criterion_id"] or "", f"{row['row_count']:,}", *times, *counts, *dollars)
 
 

@@ -7,7 +7,7 @@ from tasks.reporting.charts import draw
 from tasks.reporting.figures import Figure, Table, table_of
 from tasks.reporting.source import Group, ReportSource
 from tasks.requirements import Row, model_name
-from tasks.wording import counted, rate_words, score_words, usd_words
+from tasks.wording import counted, price_words, rate_words, score_words
 
 NUMBERS = (
     *("Mean", "95% interval", "Uniform weights", "Pass rate", "Gate failures", "Coverage", "Scored", "Outputs"),
@@ -47,7 +47,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         rate_words(row["coverage_rate"]),
         f"{row['n']:,}",
         f"{row['output_count']:,}",
-        usd_words(row["cost_usd"]),
+        price_words(row["cost_usd"]),
     )
 
 

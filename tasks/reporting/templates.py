@@ -11,7 +11,7 @@ import jinja2
 import yaml
 
 from tasks.reporting.marking import visible
-from tasks.wording import counted, p_words, rate_words, score_words, signed_words, span_words, sqrt_words, usd_words
+from tasks.wording import counted, p_words, price_words, rate_words, score_words, signed_words, span_words, sqrt_words
 
 
 def page_text(file: str) -> str:
@@ -37,7 +37,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     words = {"score": score_words, "signed": signed_words, "p": p_words, "sd": sqrt_words}
-    found.filters |= words | {"rate": rate_words, "usd": usd_words, "count": "{:,}".format, "visible": visible}
+    found.filters |= words | {"rate": rate_words, "usd": price_words, "count": "{:,}".format, "visible": visible}
     found.globals |= {
         "span": span_words,
         "theme": theme(),

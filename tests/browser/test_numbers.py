@@ -47,5 +47,5 @@ def score_cells(row: Row) -> dict[str, str]:
         "Coverage": rate_words(row["coverage_rate"]),
         "Scored": str(row["n"]),
         "Outputs": str(row["output_count"]),
-        "Billed": "$0.0000",
+        "Billed": "$0",
     }

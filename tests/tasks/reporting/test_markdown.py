@@ -14,7 +14,7 @@ from tasks.reporting.figures import table_of
 from tasks.reporting.markdown import command, escaped, table_text
 from tasks.reporting.run_tables import comparison_table
 from tasks.summary import summarise
-from tasks.wording import usd_words
+from tasks.wording import price_words
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 MENTION = re.compile(r"[@#]\w|GH-\d|://|www\.|:[\w+-]+:", re.IGNORECASE)
@@ -157,7 +157,7 @@ def test_a_comment_has_the_criteria_by_model_with_their_weights(comment):
 
 
 def test_a_comment_says_what_it_cost_and_how_to_get_the_page(comment):
-    assert f"- Billed {usd_words(0)} for 0 requests" in comment
+    assert f"- Billed {price_words(0)} for 0 requests" in comment
     assert "expectations of data quality met, 0 rows refused, every output scored on every criterion." in comment
     assert comment.endswith("The whole page: `` gradebook report b ``\n")
 
