@@ -8,12 +8,12 @@ from typing import Any
 
 import duckdb
 
-from rubrics.errors import InputError, LakeError
+from rubrics.errors import LakeError
 from rubrics.model import Rubric
 from rubrics.versions import DIGEST_BYTES, rubric_from_body
 from tasks.files import replaced_file
 from tasks.lake import Lake
-from tasks.requirements import Row, read_run
+from tasks.requirements import Row, read_published_run
 from tasks.sql_text import quoted
 from tasks.workspace import RunFolder
 
@@ -63,9 +63,7 @@ class KeptRun:
 
 def read_kept_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> KeptRun:
     """Read a published run. Raises `InputError` where there is none, `LakeError` where its rubric is another now."""
-    row = dict(read_run(connection, lake, run_id, _RUN))
-    if row["status"] != "published":
-        raise InputError(f"run: {run_id} is {row['status']}, expected a published run")
+    row = dict(read_published_run(connection, lake, run_id, _RUN))
     name, body = f"{row['rubric_id']} {row['rubric_version']}", row.pop("body")
     if body is None:
         raise LakeError(f"{lake.name}: found no rubric {name}, expected the one that run {run_id} used")

@@ -85,6 +85,21 @@ def read_run(
     return found[0]
 
 
+def read_published_run(
+    connection: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    run_id: str,
+    query: str = "select * from runs where run_id = ?",
+    option: str = "run",
+) -> Row:
+    """The one row of a query about a published run, its status among it. Raises as `read_run`, and for other runs."""
+    run = read_run(connection, lake, run_id, query, option)
+    if run["status"] != "published":
+        reason = f" ({run['reason']})" if run.get("reason") else ""
+        raise InputError(f"{option}: {run_id} is {run['status']}{reason}, expected a published run")
+    return run
+
+
 def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tuple[bool, tuple[str, ...]]:
     """Whether the rubric requires anything, and each gate and threshold that does not hold, in words.
 

@@ -8,7 +8,7 @@ import duckdb
 
 from rubrics.errors import GradebookError, InputError
 from tasks.lake import Lake, connect, connect_up_to_date
-from tasks.requirements import Row, read_rows, read_run, unmet_requirements
+from tasks.requirements import Row, read_published_run, read_rows, unmet_requirements
 
 if TYPE_CHECKING:
     from tasks.calibration import Calibration
@@ -85,9 +85,7 @@ class RunSummary:
 def summarise(lake: Lake, run_id: str) -> RunSummary:
     """Read a published run's summary. Raises `InputError` where there is none of that id."""
     with connect_up_to_date(lake) as connection:
-        run = read_run(connection, lake, run_id)
-        if run["status"] != "published":
-            raise InputError(f"run: {run_id} is {run['status']} ({run['reason']}), expected a published run")
+        run = read_published_run(connection, lake, run_id)
         scores = read_rows(
             connection,
             "select * exclude (run_id) from run_scores where run_id = ? order by mean desc nulls last, model",

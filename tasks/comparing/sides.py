@@ -10,7 +10,7 @@ from rubrics.errors import InputError, RubricError
 from rubrics.model import Criterion, Rubric
 from rubrics.versions import rubric_from_body
 from tasks.lake import Lake
-from tasks.requirements import Row, model_name, read_rows, read_run
+from tasks.requirements import Row, model_name, read_published_run, read_rows
 
 _RUN = """
 select runs.run_id, runs.status, runs.version, runs.rubric_id, runs.rubric_version, runs.rubric_digest, rubrics.body
@@ -57,9 +57,7 @@ Groups = tuple[Row, Row]  # a model and checkpoint of A, and the one of B beside
 
 def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, option: str = "run") -> Side:
     """Read a published run. option: what named it. Raises `InputError` where there is none of that id."""
-    run = read_run(connection, lake, run_id, _RUN, option)
-    if run["status"] != "published":
-        raise InputError(f"{option}: {run_id} is {run['status']}, expected a published run")
+    run = read_published_run(connection, lake, run_id, _RUN, option)
     body = run.pop("body")
     if body is None:
         raise InputError(f"{option}: found no rubric {run['rubric_id']} {run['rubric_version']}, which {run_id} used")

@@ -1,16 +1,15 @@
 """Outputs to read: why each is worth a look, what stands beside it, and each verdict with what it rests on."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import blake2b
 
 from markupsafe import escape
 
 from tasks.lake_tables import narrowed_to_outputs
 from tasks.reporting.answers import JUDGED_BYTES, Answer, Judged, ReadOutput, answer_of, cut, judged_rows
 from tasks.reporting.conversation import Turn, turns_of
+from tasks.reporting.figures import anchor_of
 from tasks.reporting.marking import Segment, segments_of
 from tasks.reporting.picking import Pick, compared_criteria, is_within_run, pick_outputs
 from tasks.reporting.source import Group, ReportSource
@@ -22,8 +21,6 @@ MOST_BYTES = 2_800_000  # of all examples on the page
 MOST_READ = 1_000_000  # characters of a text
 MOST_BESIDE = 3_000  # characters of a reference, and of all contexts
 MOST_CONTEXTS = 8
-ANCHOR_LENGTH = 12
-_OUTPUT_ID = re.compile("[0-9a-f]{32}")
 _LABELS = {
     "fell": "Got worse",
     "gate": "Gate failed",
@@ -167,7 +164,7 @@ def _example(
     alike = compared_criteria(source.comparison) if other_run and source.comparison else None
     row, context = output.row, tuple(output.row["context"] or ())
     return Example(
-        anchor=_anchor(pick.output_id),
+        anchor=anchor_of(pick.output_id),
         case=cut(row["case_id"]),
         row=row,
         group=source.group_of(row),
@@ -183,9 +180,3 @@ def _example(
         is_same=is_same,
         verdicts=judged_rows(output, beside, alike),
     )
-
-
-def _anchor(output_id: str) -> str:
-    """What a link calls an output: the beginning of its id, which of ids that others made may not be its own."""
-    is_hash = _OUTPUT_ID.fullmatch(output_id) is not None
-    return (output_id if is_hash else blake2b(output_id.encode()).hexdigest())[:ANCHOR_LENGTH]

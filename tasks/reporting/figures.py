@@ -1,9 +1,14 @@
 """What a page is made of: pictures with what they say, and tables."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from markupsafe import Markup
+
+ANCHOR_LETTERS = 12
+_OUTPUT_ID = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +58,9 @@ def table_of(
     """A table whose first columns are words and whose others are numbers; rows: a text a column."""
     columns = (*(Column(heading) for heading in words), *(Column(heading, is_number=True) for heading in numbers))
     return Table(caption, columns, tuple(tuple(row) for row in rows), frozenset(flagged))
+
+
+def anchor_of(output_id: str) -> str:
+    """What a link calls an output: the beginning of its id, which of ids that others made may not be its own."""
+    is_hash = _OUTPUT_ID.fullmatch(output_id) is not None
+    return (output_id if is_hash else blake2b(output_id.encode()).hexdigest())[:ANCHOR_LETTERS]

@@ -30,8 +30,3 @@ class Finding:
     def symbol(self) -> str:
         """What stands before the sign's word."""
         return SYMBOLS[self.sign]
-
-
-def worst_of(*signs: Sign) -> Sign:
-    """The worst of some signs; FINE where there is none."""
-    return min(signs, key=list(Sign).index, default=Sign.FINE)

@@ -66,7 +66,7 @@ def run_page(source: ReportSource) -> str:
         summary=source.summary,
         run=source.summary.run,
         sections=sections,
-        anchors={f"o-{example.anchor}" for example in examples},
+        anchors={example.anchor for example in examples},
     )
 
 

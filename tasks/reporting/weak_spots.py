@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tasks.reporting.charts import shortened
+from tasks.reporting.figures import anchor_of
 from tasks.reporting.source import ReportSource
 from tasks.requirements import Row, model_name
 from tasks.wording import counted, score_words, signed_words, span_of
 
 MOST_SPOTS = 20
-ANCHOR_LETTERS = 12  # of an output's id, in the anchor of its example
 _SPOTS = f"""
 select * exclude (run_id) from weak_spots where run_id = ?
 order by gain desc nulls last, lift, criterion_id, model, checkpoint, slice_key, slice_value limit {MOST_SPOTS}
@@ -63,7 +63,7 @@ def _spot(row: Row, cases: Mapping[str, str]) -> WeakSpot:
             signed_words(row["lift"]),
             "gate" if row["gain"] is None else signed_words(row["gain"]),
         ),
-        tuple((f"o-{name[:ANCHOR_LETTERS]}", shortened(cases[name])) for name in row["example_ids"] or ()),
+        tuple((anchor_of(name), shortened(cases[name])) for name in row["example_ids"] or ()),
     )
 
 

@@ -10,7 +10,6 @@ from rubrics.checks.matching import are_few
 
 ARTICLE_LIKE = r"(?i)\b(?:an?|the)\b"
 SPACE = r"\x20"
-MANY_SPACE = r"\x20"
 
 Punctuation = Literal["none", "ascii", "unicode"]
 PUNCTUATION = {"ascii": r"[[:punct:]]+", "unicode": r"[\p{P}\p{S}]+"}

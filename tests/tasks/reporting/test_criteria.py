@@ -24,7 +24,7 @@ M, N = (Group(name, None, name, name, Colour("c1")) for name in ("m", "n & co"))
 TABLES = """
 create table category_scores as select 'r' as run_id, 'inner' as category, 'outer' as parent;
 create table case_criteria as select 'r' as run_id, 'own' as criterion_id union all select 'r', 'other';
-create table output_scores as select 'r' as run_id, 'abcdefghijklmno' as output_id, 'c7' as case_id;
+create table output_scores as select 'r' as run_id, '0123456789abcdef0123456789abcdef' as output_id, 'c7' as case_id;
 create table weak_spots (
     run_id varchar, model varchar, checkpoint varchar, criterion_id varchar, slice_key varchar, slice_value varchar,
     n int, mean double, ci_low double, ci_high double, rest_mean double, lift double, gain double, example_ids varchar[]
@@ -202,11 +202,11 @@ def test_there_is_no_picture_of_no_weights():
 def test_weak_spots_stand_with_the_largest_gain_first_and_link_to_their_examples():
     source = source_of([], [], M)
     spot = ["r", "m", None, "a", "topic", "refunds", 5, 0.25, 0.1, 0.4, 0.5, -0.25]
-    rows = [[*spot, gain, ["abcdefghijklmno"]] for gain in (0.01, None, 0.03)]
+    rows = [[*spot, gain, ["0123456789abcdef0123456789abcdef"]] for gain in (0.01, None, 0.03)]
     source.connection.executemany(f"insert into weak_spots values ({', '.join('?' * 14)})", rows)
     found = read_weak_spots(source)
     assert [each.cells[-1] for each in found.spots] == ["+0.030", "+0.010", "gate"]
-    assert found.spots[0].examples == (("o-abcdefghijkl", "c7"),)
+    assert found.spots[0].examples == (("0123456789ab", "c7"),)
     assert found.reading.startswith(
         "m has a mean of 0.250 on a where topic is refunds, and 0.500 elsewhere; as good as"
     )
