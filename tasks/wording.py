@@ -40,8 +40,13 @@ def p_words(p: float | None) -> str:
 
 
 def rate_words(value: float | None) -> str:
-    """A share of 0..1 in percent."""
-    return "–" if value is None else f"{100 * value:.1f}%"
+    """A share of 0..1 in percent; none and all only where it is none or all."""
+    if value is None:
+        return "–"
+    words = f"{100 * value:.1f}%"
+    if words == "0.0%" and value > 0:
+        return "<0.1%"
+    return ">99.9%" if words == "100.0%" and value < 1 else words
 
 
 def usd_words(value: float | None) -> str:

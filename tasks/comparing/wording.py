@@ -20,6 +20,11 @@ def row_name(row: ComparedRow) -> str:
     return f"{row.name} (penalty)" if row.is_penalty else row.name
 
 
+def direction_words(rows: Sequence[ComparedRow]) -> tuple[str, str]:
+    """What scores did that rose, and that fell; where a penalty's score rises, that is not better."""
+    return ("Rose", "Fell") if any(row.is_penalty for row in rows) else ("Better", "Worse")
+
+
 def regression_sentence(rows: Sequence[ComparedRow]) -> str | None:
     """What got worse by more than chance; None where nothing did."""
     return _beyond_chance("Worse", [row for row in worst_first(rows) if row.is_regression])

@@ -7,6 +7,7 @@ from tasks.comparing.rows import ComparedRow, worst_first
 from tasks.comparing.wording import (
     case_sentences,
     caution_sentences,
+    direction_words,
     improvement_sentence,
     outcome_sentences,
     regression_sentence,
@@ -97,9 +98,8 @@ def _changed(name: str, rows: tuple[ComparedRow, ...], figures: tuple[Row, ...],
 
 
 def _numbers(rows: tuple[ComparedRow, ...]) -> tuple[str, ...]:
-    """The headings of the numbers; where a penalty's score rises, that is not better."""
-    words = ("Rose", "Fell") if any(row.is_penalty for row in rows) else ("Better", "Worse")
-    return tuple(heading.format(*words) for heading in NUMBERS)
+    """The headings of the numbers."""
+    return tuple(heading.format(*direction_words(rows)) for heading in NUMBERS)
 
 
 def _cells(row: ComparedRow) -> tuple[str, ...]:

@@ -64,10 +64,12 @@ def criteria_reading(criteria: Sequence[MeasuredCriterion], groups: Sequence[Gro
         return "No criterion has a score."
     averages = [(sum(merits.values()) / len(merits), each) for merits, each in found]
     (low, weakest), (high, strongest) = (choose(averages, key=lambda entry: entry[0]) for choose in (min, max))
-    if len(found) == 1 or high - low < 5e-4:
-        sentence = f"Each criterion has a mean of {score_words(high)}."
+    over = f", over {len(groups)} models" if len(groups) > 1 else ""
+    if high - low < 5e-4 and len(found) == len(criteria) > 1 and not any(each.is_penalty for each in criteria):
+        sentence = f"Each criterion has a mean of {score_words(high)}{over}."
+    elif len(found) == 1:
+        sentence = f"The one with a score is {_with_mean(strongest, high)}{over}."
     else:
-        over = f", over {len(groups)} models" if len(groups) > 1 else ""
         sentence = f"Strongest is {_with_mean(strongest, high)} and weakest {_with_mean(weakest, low)}{over}."
     spans = [(max(merits.values()) - min(merits.values()), merits, each) for merits, each in found]
     span, merits, widest = max(spans, key=lambda entry: entry[0])
@@ -90,12 +92,12 @@ def _with_mean(criterion: MeasuredCriterion, merit: float) -> str:
 
 
 def _no_sum(criteria: Sequence[MeasuredCriterion]) -> str:
-    if not any(criterion.weight for criterion in criteria):
-        return "No criterion of the rubric has a weight, so none adds to a mean."
-    if any(criterion.is_own for criterion in criteria):
+    if any(criterion.is_own and not criterion.is_gate for criterion in criteria):
         return (
             "Rows brought weighted criteria along, so what each criterion adds differs by output, and no sum is made."
         )
+    if not any(criterion.weight for criterion in criteria):
+        return "No criterion of the rubric has a weight, so none adds to a mean."
     return "No weighted criterion has a score, so none adds to a mean."
 
 

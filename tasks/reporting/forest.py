@@ -8,7 +8,7 @@ from tasks.comparing.wording import row_name
 from tasks.reporting.charts import draw, labels_of
 from tasks.reporting.figures import Figure, table_of
 from tasks.requirements import Row
-from tasks.wording import p_words, score_words, signed_words, span_words
+from tasks.wording import counted, p_words, score_words, signed_words, span_words
 
 MOST_ROWS = 20
 WORSE, BETTER, CHANCE, UNKNOWN = "worse", "better", "no", "–"
@@ -77,7 +77,8 @@ def _reading(known: Sequence[ComparedRow], drawn: Sequence[ComparedRow]) -> str:
     more = len(known) - len(drawn)
     hidden = f" {more:,} with smaller differences are in the table alone." if more else ""
     found = " and ".join(words) or "No mean fell or rose"
-    return f"{found}; {beyond:,} of {len(known):,} differences are beyond chance.{hidden}"
+    verb = "is" if beyond == 1 else "are"
+    return f"{found}; {beyond:,} of {counted(len(known), 'difference')} {verb} beyond chance.{hidden}"
 
 
 def _by(row: ComparedRow) -> str:

@@ -75,13 +75,16 @@ def contributions_map(
     """
     weighted = [criterion for criterion in criteria if criterion.weight is not None]
     found = {(each.criterion_id, group.name): _contribution(each, group) for each in weighted for group in groups}
-    widest = max((abs(value) for value in found.values() if value is not None), default=0.0)
-    if not widest:
+    known = [abs(value) for value in found.values() if value is not None]
+    if not known:
         return None
+    widest = max(known) or 1.0
     sums = [_sum([found[each.criterion_id, group.name] for each in weighted]) for group in groups]
     rows = [("sum", tuple(score_words(value) for value in sums))]
     if any(None not in pair and abs((pair[0] or 0) - (pair[1] or 0)) > 5e-4 for pair in zip(sums, means, strict=True)):
-        rows.append(("mean of the outputs' scores, some with gaps", tuple(score_words(mean) for mean in means)))
+        is_held = any(total is not None and not -5e-4 <= total <= 1 + 5e-4 for total in sums)
+        why = "held to 0..1" if is_held else "some with gaps"
+        rows.append((f"mean of the outputs' scores, {why}", tuple(score_words(mean) for mean in means)))
     return HeatMap(
         "What each criterion adds to the mean, with its weight",
         tuple(group.label for group in groups),

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-from rubrics.statistics.comparison import SIGNIFICANT
-from rubrics.statistics.rules import OVERALL
 from tasks.comparing.rows import ComparedRow, worst_first
+from tasks.comparing.wording import direction_words, row_name
 from tasks.reporting.figures import Table, table_of
 from tasks.requirements import Row, model_name
 from tasks.run_comparisons import RunComparison
 from tasks.wording import counted, p_words, price_words, rate_words, score_words, signed_words, span_words
 
-COMPARED = ("A", "B", "B - A", "95% interval", "p", "Better", "Worse", "Tied", "Pairs")
+COMPARED = ("A", "B", "B - A", "95% interval", "p", "{0}", "{1}", "Tied", "Pairs")
 COSTS = (
     *("Rows", "Wall, s", "CPU, s", "Asked", "Replayed", "Tokens in", "Of them cached", "Tokens out", "Billed"),
     "Saved",
@@ -32,10 +31,7 @@ def compared_rows(comparison: RunComparison) -> list[ComparedRow]:
 
 def beyond_chance(row: ComparedRow) -> str:
     """Whether the change is more than chance would make, in a word; empty where it is not, or nobody can tell."""
-    p = _p(row)
-    if p is None or p > SIGNIFICANT or not row.figures.mean_diff:
-        return ""
-    return "worse" if row.figures.mean_diff < 0 else "better"
+    return "worse" if row.is_regression else "better" if row.is_improvement else ""
 
 
 def comparison_table(comparison: RunComparison, most_rows: int | None = None) -> Table:
@@ -47,7 +43,8 @@ def comparison_table(comparison: RunComparison, most_rows: int | None = None) ->
     cells = [(*((row.pair_name,) if has_pairs else ()), *_compared_cells(row)) for row in shown]
     worse_count = sum(beyond_chance(row) == "worse" for row in rows[len(shown) :])
     rest = f", {worse_count:,} of them worse beyond chance" if worse_count else ""
-    return _with_rest(table_of("What changed", words, COMPARED, cells), len(rows) - len(shown), rest)
+    numbers = tuple(heading.format(*direction_words(rows)) for heading in COMPARED)
+    return _with_rest(table_of("What changed", words, numbers, cells), len(rows) - len(shown), rest)
 
 
 def criterion_table(
@@ -95,19 +92,15 @@ def _compared_cells(row: ComparedRow) -> tuple[str, ...]:
     found = row.figures
     counts = (found.better_count, found.worse_count, found.tied_count, found.n)
     return (
-        row.name,
+        row_name(row),
         beyond_chance(row),
         score_words(found.mean_a),
         score_words(found.mean_b),
         signed_words(found.mean_diff),
         span_words(found.diff_low, found.diff_high),
-        p_words(_p(row)),
+        p_words(row.chance),
         *(f"{count:,}" for count in counts),
     )
-
-
-def _p(row: ComparedRow) -> float | None:
-    return row.figures.p if row.scope == OVERALL else row.figures.p_adjusted
 
 
 def _cost_cells(row: Row) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def _means(source: ReportSource, table: Table) -> Figure | None:
         colours=[group.colour for group in groups],
         height=26 * len(groups),
     )
-    return Figure("means", "Mean score by model, with its 95% interval", _reading(found), svg, table)
+    return Figure("means", "Mean score by model, with its 95% interval", _reading(source, len(drawn)), svg, table)
 
 
 def _dot(group: Group, row: Row) -> Row:
@@ -78,8 +78,9 @@ def _dot(group: Group, row: Row) -> Row:
     return {"model": group.label, "mean": row["mean"], "low": row["ci_low"], "high": row["ci_high"], "tip": tip}
 
 
-def _reading(found: list[tuple[Group, Row]]) -> str:
+def _reading(source: ReportSource, drawn_count: int) -> str:
     """Which mean is the highest, and how sure that is."""
+    found = [(source.group_of(row), row) for row in source.summary.scores if row["mean"] is not None]
     group, row = found[0]
     words = f"{group.name} has a mean of {score_words(row['mean'])} over {counted(row['n'], 'output')}"
     if row["ci_low"] is not None:
@@ -87,4 +88,5 @@ def _reading(found: list[tuple[Group, Row]]) -> str:
     if len(found) == 1:
         return f"{words}."
     low, other = found[-1]
-    return f"{words}. The lowest of {len(found)} is {low.name} with {score_words(other['mean'])}."
+    hidden = f" The picture has {drawn_count} of them." if drawn_count < len(found) else ""
+    return f"{words}. The lowest of {len(found)} is {low.name} with {score_words(other['mean'])}.{hidden}"

@@ -24,9 +24,11 @@ select run_id, status, reason, coalesce(finished_at, created_at) as ended_at, ru
 from runs order by version desc nulls first, created_at desc, run_id
 """
 # Beside each overall mean the criterion where most is missing: alone it would hide what it is made of.
-_SCORES = """
+_SCORES = r"""
 with weakest as (
-    select run_id, model, checkpoint, arg_min(struct_pack(criterion_id, mean), mean) as weakest
+    select
+        run_id, model, checkpoint,
+        arg_min(struct_pack(criterion_id, mean), struct_pack(mean, criterion_id)) as weakest,
     from criterion_scores
     where weight > 0
     group by run_id, model, checkpoint
@@ -34,14 +36,19 @@ with weakest as (
 
 select
     scores.rubric_id, scores.model, scores.checkpoint, scores.run_id, scores.version,
-    scores.mean, scores.ci_low, scores.ci_high, scores.change,
+    scores.mean, scores.ci_low, scores.ci_high, scores.change, scores.rubric_version, scores.judge,
     weakest.weakest.criterion_id as weakest_id, weakest.weakest.mean as weakest_mean,
 from score_history as scores
 left join weakest
     on scores.run_id = weakest.run_id
     and scores.model = weakest.model
     and scores.checkpoint is not distinct from weakest.checkpoint
-order by scores.rubric_id, scores.model, scores.version, scores.checkpoint
+order by
+    scores.rubric_id,
+    scores.model,
+    scores.version,
+    coalesce(try_cast(regexp_extract(scores.checkpoint, '(\d+)$', 1) as bigint), -1),
+    scores.checkpoint
 """
 
 
@@ -111,7 +118,7 @@ def read_home(connection: duckdb.DuckDBPyConnection, lake: Lake) -> Home:
     runs = tuple(_line(connection, lake, run, by_run.get(run["run_id"], [])) for run in read_rows(connection, _RUNS))
     trends = [[*rows] for _, rows in groupby(scores, lambda row: (row["rubric_id"], row["model"]))]
     trends.sort(key=lambda rows: -rows[-1]["version"])
-    return Home(runs, tuple(_trend(rows) for rows in trends[:MOST_TRENDS]), len(trends))
+    return Home(runs, tuple(trend_of(rows) for rows in trends[:MOST_TRENDS]), len(trends))
 
 
 def _line(connection: duckdb.DuckDBPyConnection, lake: Lake, run: Row, scores: Sequence[Row]) -> RunLine:
@@ -135,12 +142,15 @@ def _is_met(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> b
     return not unmet_requirements(connection, run_id)[1]
 
 
-def _trend(rows: Sequence[Row]) -> Trend:
-    """The trend of these rows of one rubric and model, the oldest first."""
+def trend_of(rows: Sequence[Row]) -> Trend:
+    """The trend of these rows of one rubric and model, the oldest first: since rubric and judge are what they are."""
     last = rows[-1]
-    known = [row for row in rows[-MOST_POINTS:] if row["mean"] is not None]
+    is_alike = [all(row[name] == last[name] for name in ("rubric_version", "judge")) for row in rows]
+    first = max((place for place, alike in enumerate(is_alike, start=1) if not alike), default=0)
+    known = [row for row in rows[first:][-MOST_POINTS:] if row["mean"] is not None]
     svg = draw("sparkline", {"rows": [*_points(known)]}, last=len(known) - 1) if len(known) > 1 else None
-    return Trend(last["rubric_id"], last["model"], last["run_id"], svg, _reading(last, known, len(rows)))
+    count = sum(row["mean"] is not None for row in rows)
+    return Trend(last["rubric_id"], last["model"], last["run_id"], svg, _reading(last, known, count))
 
 
 def _points(rows: Sequence[Row]) -> Iterator[Row]:
@@ -151,6 +161,6 @@ def _points(rows: Sequence[Row]) -> Iterator[Row]:
 
 def _reading(last: Row, known: Sequence[Row], count: int) -> str:
     words = f"{score_words(last['mean'])} in {last['run_id']}"
-    if len(known) > 1:
+    if len(known) > 1 and last["mean"] is not None:
         words += f", {signed_words(known[-1]['mean'] - known[0]['mean'])} since {known[0]['run_id']}"
     return f"{words}; {counted(count, 'score')} in all."

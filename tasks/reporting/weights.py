@@ -75,9 +75,11 @@ def _weight_words(criterion: MeasuredCriterion) -> str:
 
 def _reading(weighted: Sequence[MeasuredCriterion], criteria: Sequence[MeasuredCriterion], drawn_count: int) -> str:
     """What counts most, and what gates and penalties there are."""
-    most = max(criterion.weight or 0.0 for criterion in weighted)
-    heaviest = [criterion.criterion_id for criterion in weighted if (criterion.weight or 0.0) >= most - 1e-9]
-    sentence = f"{_listed(heaviest)} {'counts' if len(heaviest) == 1 else 'count'} most with {rate_words(most)}"
+    most = max(abs(criterion.weight or 0.0) for criterion in weighted)
+    heaviest = [criterion.criterion_id for criterion in weighted if abs(criterion.weight or 0.0) >= most - 1e-9]
+    whole = " of the rubric's own weights" if any(criterion.is_own for criterion in criteria) else ""
+    verb = "counts" if len(heaviest) == 1 else "count"
+    sentence = f"{_listed(heaviest, 'and')} {verb} most with {rate_words(most)}{whole}"
     sentence = f"{sentence}{' each' if len(heaviest) > 1 else ''}."
     if len(heaviest) == len(weighted) > 1:
         sentence = f"All {len(weighted)} weighted criteria count the same: {rate_words(most)} each."
@@ -92,6 +94,6 @@ def _reading(weighted: Sequence[MeasuredCriterion], criteria: Sequence[MeasuredC
     return sentence
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str], joint: str = "or") -> str:
     more = len(names) - MOST_NAMED
-    return " or ".join(names[:MOST_NAMED]) + (f" or {more:,} more" if more > 0 else "")
+    return f" {joint} ".join(names[:MOST_NAMED]) + (f" {joint} {more:,} more" if more > 0 else "")

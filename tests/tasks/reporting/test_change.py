@@ -15,10 +15,11 @@ from rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from tasks.comparing.gate import GateFinding
 from tasks.comparing.pairing import PairCounts
 from tasks.comparing.rows import ComparedRow
-from tasks.comparing.wording import improvement_sentence, regression_sentence, unchanged_sentence
+from tasks.comparing.wording import direction_words, improvement_sentence, regression_sentence, unchanged_sentence
 from tasks.reporting.change import read_change
 from tasks.reporting.decomposition import ALL, REST, AddedPart, added_parts, decomposition_of
 from tasks.reporting.forest import forest_of
+from tasks.reporting.run_tables import beyond_chance
 from tasks.reporting.source import ReportSource, opened_source
 from tasks.reporting.templates import render
 from tasks.summary import summarise
@@ -60,6 +61,7 @@ def test_a_penalty_whose_score_rises_got_worse():
     row = compared(CRITERION, "insults", ROSE, is_penalty=True)
     assert (row.is_regression, row.is_improvement) == (True, False)
     assert regression_sentence([row]) == "Worse beyond chance: insults (penalty) +0.250."
+    assert (beyond_chance(row), direction_words([row])) == ("worse", ("Rose", "Fell"))
 
 
 def test_where_nothing_changed_the_smallest_difference_to_be_found_is_said():

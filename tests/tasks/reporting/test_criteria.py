@@ -151,6 +151,23 @@ def test_equal_means_have_no_strongest():
     assert criteria_reading([criterion("a", {"m": None})], [M]) == "No criterion has a score."
 
 
+def test_a_mean_of_some_is_not_told_of_each():
+    unscored = [criterion("a", {"m": 0.75}), criterion("b", {"m": None})]
+    assert criteria_reading(unscored, [M]) == "The one with a score is a with 0.750."
+    penalty = [criterion("a", {"m": 0.75}), criterion("p", {"m": 0.25}, -0.5)]
+    assert "Each criterion" not in criteria_reading(penalty, [M])
+
+
+def test_contributions_of_nothing_but_zeros_are_a_sum():
+    found = contributions_map([criterion("a", {"m": 0.0})], [M], [0.0])
+    assert found is not None and found.sums == (("sum", ("0.000",)),)
+
+
+def test_a_sum_below_zero_says_that_the_mean_is_held():
+    found = contributions_map([criterion("p", {"m": 0.5}, -1.0)], [M], [0.0])
+    assert found is not None and found.sums[1] == ("mean of the outputs' scores, held to 0..1", ("0.000",))
+
+
 # -------- the radar
 def test_a_radar_has_a_polygon_a_model_and_the_penalty_turned_round():
     criteria = [criterion("a", {"m": 1.0}), criterion("b", {"m": 0.5}), criterion("p", {"m": 0.2}, -0.5)]

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -11,6 +12,7 @@ from samples import write_lines
 from rubrics.errors import InputError
 from tasks.lake import Lake, find_lake
 from tasks.reporting.site import Site, write_site
+from tasks.reporting.site_runs import trend_of
 from tasks.summary import summarise
 
 RUBRIC = """
@@ -83,9 +85,25 @@ def test_no_mean_stands_without_its_weakest_criterion(site):
     assert re.findall(r"<td>(\w+ 0\.\d+)</td>", text_of(site.home)) == ["polite 0.000", "polite 0.500"]
 
 
-def test_a_trend_reads_from_the_first_score_to_the_last(site):
+def test_a_new_rubric_version_begins_a_new_trend(site):
     # c: short weighs 3 of 4: one output is long and rude, 0, the other short and rude, 0.75
-    assert "0.375 in c, -0.375 since a; 3 scores in all." in text_of(site.home)
+    assert "0.375 in c; 3 scores in all." in text_of(site.home)
+
+
+def scored(run_id: str, mean: float | None, **more: Any) -> dict[str, Any]:
+    """A row of score_history."""
+    row = {"rubric_id": "r", "model": "m", "checkpoint": None, "run_id": run_id, "mean": mean, "judge": "j"}
+    return row | {"ci_low": mean, "ci_high": mean, "rubric_version": "1.0.0"} | more
+
+
+def test_a_trend_reads_from_the_first_score_of_its_kind_to_the_last():
+    rows = [scored("a", 0.1, judge="other"), scored("b", 0.5), scored("c", None), scored("d", 0.75)]
+    assert trend_of(rows).reading == "0.750 in d, +0.250 since b; 3 scores in all."
+
+
+def test_a_run_without_a_score_has_no_change():
+    found = trend_of([scored("a", 0.5), scored("b", 0.75), scored("c", None)])
+    assert found.reading == "– in c; 2 scores in all."
 
 
 def test_a_rubric_says_what_each_version_changed(site):

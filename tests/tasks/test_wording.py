@@ -1,0 +1,28 @@
+"""Numbers as people read them."""
+
+import pytest
+
+from tasks.requirements import pair_name
+from tasks.wording import rate_words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(None, "–"), (0.0, "0.0%"), (1.0, "100.0%"), (0.5, "50.0%"), (4_999 / 5_000, ">99.9%"), (1 / 5_000, "<0.1%")],
+)
+def test_none_and_all_are_told_only_of_none_and_all(value, words):
+    assert rate_words(value) == words
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("m", "m"), "m"),
+        (("m", "n"), "m and n"),
+        (("m @ 100", "m @ 200"), "m @ 100 → 200"),
+        (("m @ 100", "n @ 200"), "m @ 100 and n @ 200"),
+        (("m", "m @ 200"), "m and m @ 200"),
+    ],
+)
+def test_a_pair_is_named_by_what_it_has_in_common(names, words):
+    assert pair_name(*names) == words
