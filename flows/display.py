@@ -126,7 +126,10 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
     for sentence in summary.unmet:
         people.print(f"  {escape(plain(sentence))}")
     people.print(f"run {run['run_id']}, published as version {run['version']}", highlight=False)
-    if report:
+    if summary.report_fault:
+        fault = f"{summary.report_fault}; gradebook report {run['run_id']} tries it again"
+        people.print(f"[yellow]no report could be drawn:[/] {escape(plain(fault))}", soft_wrap=True)
+    elif report:
         people.print(f"report {report}", highlight=False, soft_wrap=True)
 
 

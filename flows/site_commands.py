@@ -24,7 +24,9 @@ def site(
     gradebook site public
     gradebook site public --anew --json
     """
-    from flows.display import people, shown_progress
+    from rich.markup import escape
+
+    from flows.display import people, plain, shown_progress
     from tasks.lake_versions import find_lake_at
     from tasks.reporting.site import write_site
     from tasks.wording import counted
@@ -33,8 +35,10 @@ def site(
         found = write_site(find_lake_at(lake, data, at), out, is_anew=is_anew)
     if as_json:
         counts = {"report_count": found.report_count, "kept_count": found.kept_count}
-        print_json({"home": str(found.home), **counts, "rubric_count": found.rubric_count})
+        print_json({"home": str(found.home), **counts, "rubric_count": found.rubric_count, "faults": found.faults})
         return
+    for run_id, fault in found.faults.items():
+        people.print(f"[yellow]no report of {run_id}:[/] {escape(plain(fault))}", soft_wrap=True)
     reports = f"{counted(found.report_count, 'report')} written, {found.kept_count:,} kept"
     people.print(f"{reports}, {counted(found.rubric_count, 'rubric')}", highlight=False)
     typer.echo(found.home)

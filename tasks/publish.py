@@ -19,7 +19,7 @@ from tasks.lake import commit
 from tasks.quality import read_findings
 from tasks.rating_store import insert_ratings
 from tasks.recording import write_recording
-from tasks.reporting.page import write_report
+from tasks.reporting.page import write_own_report
 from tasks.rubric_versions import keep_rubric
 from tasks.runs import Run, is_published, replace_findings, replace_row, run_row
 from tasks.sql_text import quoted
@@ -80,8 +80,7 @@ def conclude_run(run: Run) -> RunSummary:
     folder = run.folder
     if run.request.record is not None:
         write_recording(run.lake, folder, Path(run.request.record))
-    summary = summarise(run.lake, run.run_id)
-    write_report(run.lake, summary, folder.report_file)
+    summary = write_own_report(run.lake, summarise(run.lake, run.run_id), folder.report_file)
     write_text(folder.published_file, json.dumps(summary.as_json(), default=str))
     return summary
 

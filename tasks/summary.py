@@ -20,7 +20,7 @@ class RunSummary:
     """A published run. scores, criteria, costs, feedback: rows of run_scores, criterion_scores, stage_costs and
     run_feedback; unmet: in words; noise: rows of judge_noise, where verdicts rest on several opinions. means: those of
     the judge calibrated by the ratings that there were when it was read; calibration_fault: why there are none, if so.
-    comparison: with its baseline, where it has one.
+    comparison: with its baseline, where it has one. report_fault: why its page could not be drawn, if so.
     """
 
     run: Row
@@ -35,6 +35,7 @@ class RunSummary:
     means: "tuple[Calibration, ...]" = ()
     calibration_fault: str | None = None
     comparison: "RunComparison | None" = None
+    report_fault: str | None = None
 
     @property
     def verdict(self) -> str:
@@ -79,6 +80,7 @@ class RunSummary:
             "calibration": list(self.calibration),
             "calibration_fault": self.calibration_fault,
             "comparison": None if self.comparison is None else self.comparison.as_json(),
+            "report_fault": self.report_fault,
         }
 
 

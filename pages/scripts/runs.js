@@ -20,7 +20,11 @@
     });
     told.textContent = `${count} of ${runs.length} shown`;
     const chosen = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
-    history.replaceState(null, "", chosen.size ? `#runs?${chosen}` : location.pathname + location.search);
+    try {
+      history.replaceState(null, "", chosen.size ? `#runs?${chosen}` : location.pathname + location.search);
+    } catch {
+      // A page inside another one may have no address of its own.
+    }
   }
 
   for (const [name, value] of new URLSearchParams(location.hash.split("?")[1] ?? "")) {

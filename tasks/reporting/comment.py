@@ -7,7 +7,7 @@ from tasks.reporting.markdown import command, escaped, render_markdown, table_te
 from tasks.reporting.run_tables import comparison_table, cost_table, criterion_table, rows_cut, sides_words
 from tasks.reporting.scores import score_table
 from tasks.reporting.source import MOST_DRAWN, ReportSource
-from tasks.requirements import Row, model_name
+from tasks.requirements import Row
 from tasks.summary import RunSummary
 from tasks.wording import counted, price_words, rate_words
 
@@ -37,7 +37,7 @@ def artifact_texts(summary: RunSummary) -> Iterator[tuple[str, str, str]]:
     scores = table_text(score_table(summary.scores))
     unmet = "".join(f"- {escaped(sentence)}\n" for sentence in summary.unmet)
     words = f"Scores of run {run_id}, version {summary.run['version']}"
-    models = [model_name(row) for row in summary.scores[:MOST_DRAWN]]
+    models = summary.scores[:MOST_DRAWN]
     criteria = table_text(criterion_table(summary.criteria, (), models))
     yield "scores", words, f"{escaped(summary.verdict)}\n\n{unmet}\n{scores}\n\n#### Mean by criterion\n\n{criteria}\n"
     if comparison is not None:
@@ -78,7 +78,7 @@ def _tables(source: ReportSource, most_rows: int) -> dict[str, Any]:
     """What has so many rows at most."""
     summary, comparison, notes = source.summary, source.comparison, source.summary.run["notes"] or ()
     gates = {row["criterion_id"] for row in source.criteria if row["is_gate"]}
-    models = [group.name for group in source.drawn_groups]
+    models = summary.scores[: len(source.drawn_groups)]
     unmet_count = len(summary.unmet)
     return {
         "unmet": summary.unmet[:most_rows],

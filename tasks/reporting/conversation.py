@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.reporting.marking import MOST_SHOWN, Segment, segments_of, visible
+from tasks.reporting.marking import MOST_SHOWN, Segment, segments_of, visible, whole_text
 
 MOST_ROLE = 60  # characters of its name
 MOST_TURNS = 20  # of a conversation; of a longer one its first and its last ones are shown
@@ -52,7 +52,7 @@ def _chat(prompt: str) -> list[tuple[str | None, str]] | None:
         return None
     if not all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages):
         return None
-    return [(visible(message["role"][:MOST_ROLE]), _text_of(message)) for message in messages]
+    return [(visible(message["role"][:MOST_ROLE]), whole_text(_text_of(message))) for message in messages]
 
 
 def _text_of(message: dict[str, Any]) -> str:

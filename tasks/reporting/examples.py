@@ -102,10 +102,9 @@ def read_examples(source: ReportSource) -> ExampleContents | None:
 def _within_budget(examples: Iterator[Example]) -> Iterator[Example]:
     left = MOST_BYTES
     for example in examples:
-        left -= example.byte_count
-        if left < 0:
-            return
-        yield example
+        if example.byte_count <= left:
+            left -= example.byte_count
+            yield example
 
 
 def _count_of(examples: Sequence[Example], key: str) -> int:

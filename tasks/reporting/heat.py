@@ -74,12 +74,12 @@ def contributions_map(
     means: each model's, as in run_scores: with gaps they are not the sum of what criteria add.
     """
     weighted = [criterion for criterion in criteria if criterion.weight is not None]
-    found = {(each.criterion_id, group.name): _contribution(each, group) for each in weighted for group in groups}
+    found = {(each.criterion_id, group): _contribution(each, group) for each in weighted for group in groups}
     known = [abs(value) for value in found.values() if value is not None]
     if not known:
         return None
     widest = max(known) or 1.0
-    sums = [_sum([found[each.criterion_id, group.name] for each in weighted]) for group in groups]
+    sums = [_sum([found[each.criterion_id, group] for each in weighted]) for group in groups]
     rows = [("sum", tuple(score_words(value) for value in sums))]
     if any(None not in pair and abs((pair[0] or 0) - (pair[1] or 0)) > 5e-4 for pair in zip(sums, means, strict=True)):
         is_held = any(total is not None and not -5e-4 <= total <= 1 + 5e-4 for total in sums)
@@ -91,7 +91,7 @@ def contributions_map(
         has_weights=True,
         groups=_grouped(
             weighted,
-            lambda criterion: tuple(_part_cell(found[criterion.criterion_id, group.name], widest) for group in groups),
+            lambda criterion: tuple(_part_cell(found[criterion.criterion_id, group], widest) for group in groups),
         ),
         sums=tuple(rows),
     )

@@ -111,12 +111,13 @@ def _read_criteria(source: ReportSource) -> Iterator[_Criterion]:
     counts: dict[str, list[Row]] = {name: [] for name in scores}
     for row in source.rows(report_sql("level_counts"), source.run_id, list(scores)):
         counts[row["criterion_id"]].append(row)
+    groups = source.groups
     for name, rows in scores.items():
+        of_groups: dict[Group, list[Row]] = {group: [] for group in groups}
+        for each in counts[name]:
+            of_groups[source.group_of(each)].append(each)
         scale = read_scale([level for level in source.levels if level["criterion_id"] == name], counts[name])
-        shares = {
-            group: _Shares(row, scale.counts(each for each in counts[name] if source.group_of(each) == group))
-            for group, row in by_group(source, rows).items()
-        }
+        shares = {group: _Shares(row, scale.counts(of_groups[group])) for group, row in by_group(source, rows).items()}
         yield _Criterion(name, rows[0]["category"] or "", scale, (rows[0]["weight"] or 0) < 0, shares)
 
 

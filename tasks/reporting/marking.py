@@ -17,7 +17,8 @@ MOST_QUOTES = 300  # that are looked for in a text: a judge may give 20 a criter
 # What reorders, hides or splits a text without being seen: controls, overrides and isolates of direction, tags. Marks
 # of direction and joiners stay: Arabic, Hindi and emoji are written with them.
 _TRICK = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]"
 )
 _CHECK_WORD = re.compile(r"""(?<!\w)(?:'((?:[^'\\]|\\.)+)'|"((?:[^"\\]|\\.)+)")(?!\w)""")
 
@@ -37,6 +38,11 @@ class Segment:
 def visible(text: str) -> str:
     """A text with what would trick the eye written out: a null byte as ␀, an override of direction as [U+202E]."""
     return _TRICK.sub(_written_out, text.replace("\r\n", "\n"))
+
+
+def whole_text(text: str) -> str:
+    """A text out of JSON, where half a letter can stand: no file takes one."""
+    return text.encode(errors="replace").decode()
 
 
 def _written_out(found: re.Match[str]) -> str:
@@ -67,7 +73,7 @@ def judge_quotes(evidence: str) -> tuple[str, ...] | None:
     except (ValueError, RecursionError):
         return None
     is_list = isinstance(found, list) and all(isinstance(quote, str) for quote in found)
-    return tuple(quote for quote in found if quote.strip()) if is_list else None
+    return tuple(whole_text(quote) for quote in found if quote.strip()) if is_list else None
 
 
 def _unescaped(word: str) -> str:

@@ -1,7 +1,7 @@
 """The page about a run: one HTML file that asks for nothing from anywhere, and is whole without its script."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,18 @@ def write_report(lake: Lake, summary: RunSummary, path: Path, against: str | Non
         page = run_page(source)
     write_text(path, page)
     return path
+
+
+def write_own_report(lake: Lake, summary: RunSummary, path: Path) -> RunSummary:
+    """Write the report of a run that was published just now; returns its summary, which says why it was not, if so.
+
+    The run is judged and paid for: no page is a reason to call it failed.
+    """
+    try:
+        write_report(lake, summary, path)
+    except Exception as error:  # noqa: BLE001 - see above
+        return replace(summary, report_fault=f"{type(error).__name__}: {error}".splitlines()[0])
+    return summary
 
 
 def run_page(source: ReportSource) -> str:

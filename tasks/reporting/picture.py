@@ -90,7 +90,7 @@ def _cells(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, A
     drawn = _notable(source, by_criterion)
     gates = {row["criterion_id"] for row in source.criteria if row["is_gate"]}
     named = told_apart(drawn, LABEL_LETTERS - 8)
-    weights = (weight_words({group.name: row for group, row in by_criterion[each].items()}, gates) for each in drawn)
+    weights = (weight_words(by_criterion[each], gates) for each in drawn)
     names = [f"{name} · {weight}" for name, weight in zip(named, weights, strict=True)]
     rows = [
         {"criterion": name, "model": label, **_cell(by_criterion[criterion_id].get(group))}

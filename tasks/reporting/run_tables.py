@@ -1,6 +1,7 @@
 """The tables that say most about a run, where there is no page: its comparison, its criteria and its costs."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 from tasks.comparing.rows import ComparedRow, worst_first
 from tasks.comparing.wording import direction_words, row_name
@@ -48,18 +49,19 @@ def comparison_table(comparison: RunComparison, most_rows: int | None = None) ->
 
 
 def criterion_table(
-    rows: Iterable[Row], gates: Container[str], models: Sequence[str], most_rows: int | None = None
+    rows: Iterable[Row], gates: Container[str], models: Sequence[Row], most_rows: int | None = None
 ) -> Table:
-    """Means by criterion and model; rows: of criterion_scores; models: those that have a column, by their names."""
-    by_criterion: dict[str, dict[str, Row]] = {}
+    """Means by criterion and model; rows: of criterion_scores; models: rows of run_scores that have a column."""
+    by_criterion: dict[str, dict[tuple[str, str | None], Row]] = {}
     for row in rows:
-        by_criterion.setdefault(row["criterion_id"], {})[model_name(row)] = row
+        by_criterion.setdefault(row["criterion_id"], {})[row["model"], row["checkpoint"]] = row
+    columns = [(row["model"], row["checkpoint"]) for row in models]
     shown = list(by_criterion.items())[:most_rows]
     cells = [
-        (criterion_id, weight_words(found, gates), *(mean_and_coverage(found.get(model)) for model in models))
+        (criterion_id, weight_words(found, gates), *(mean_and_coverage(found.get(column)) for column in columns))
         for criterion_id, found in shown
     ]
-    table = table_of("Mean by criterion", ("Criterion",), ("Weight", *models), cells)
+    table = table_of("Mean by criterion", ("Criterion",), ("Weight", *map(model_name, models)), cells)
     return _with_rest(table, len(by_criterion) - len(shown))
 
 
@@ -76,7 +78,7 @@ def mean_and_coverage(row: Row | None) -> str:
     return f"{score_words(row['mean'])}{coverage}"
 
 
-def weight_words(by_model: Mapping[str, Row], gates: Container[str]) -> str:
+def weight_words(by_model: Mapping[Any, Row], gates: Container[str]) -> str:
     """The weight of a criterion, from its rows of criterion_scores: that of a gate is that it is one."""
     row = next(iter(by_model.values()))
     return "gate" if row["criterion_id"] in gates else score_words(row["weight"])

@@ -1,7 +1,7 @@
 """The home page of a lake: its runs, their reports and its rubrics, as static files that link to each other."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +21,16 @@ STAGE = "site"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What was written. home: the page to open; kept_count: reports of earlier times that were left as they are."""
+    """What was written. home: the page to open; kept_count: reports of earlier times that were left as they are.
+
+    faults: by run, why it has no report.
+    """
 
     home: Path
     report_count: int
     kept_count: int
     rubric_count: int
+    faults: Mapping[str, str]
 
 
 def write_site(lake: Lake, folder: Path, *, is_anew: bool = False) -> Site:
@@ -39,29 +43,40 @@ def write_site(lake: Lake, folder: Path, *, is_anew: bool = False) -> Site:
         home = read_home(connection, lake)
         rubrics = read_rubric_pages(connection)
     try:
-        written, kept = _write_reports(lake, folder, home.published, is_anew=is_anew)
+        wanted = [*_missing_reports(folder, home.published, is_anew=is_anew)]
+        faults = _write_reports(lake, wanted, is_anew=is_anew)
         for rubric in rubrics:
             write_text(folder / rubric.page, render("rubric.html.j2", rubric=rubric))
-        write_text(folder / "index.html", render("site.html.j2", home=home, lake=lake, rubrics=rubrics))
+        write_text(folder / "index.html", render("site.html.j2", home=home, lake=lake, rubrics=rubrics, faults=faults))
     except OSError as error:
         raise InputError(f"site: can't write {error.filename or folder}: {error.strerror}") from error
-    return Site(folder / "index.html", written, kept, len(rubrics))
+    kept_count = len(home.published) - len(wanted)
+    return Site(folder / "index.html", len(wanted) - len(faults), kept_count, len(rubrics), faults)
 
 
-def _write_reports(lake: Lake, folder: Path, runs: tuple[RunLine, ...], *, is_anew: bool) -> tuple[int, int]:
-    """Write the report of each run that has none; returns how many were written, and how many were there."""
-    wanted = [*_missing_reports(folder, runs, is_anew=is_anew)]
+def _write_reports(lake: Lake, wanted: Sequence[tuple[RunLine, Path]], *, is_anew: bool) -> dict[str, str]:
+    """Write the reports of these runs; returns by run why it has none: the others have theirs all the same."""
+    faults: dict[str, str] = {}
     reporter().begin(STAGE, len(wanted))
     for run, path in wanted:
-        made = RunFolder(lake.root / "runs" / run.run_id).report_file
-        if made.is_file() and not is_anew:
-            with replaced_file(path) as temporary:
-                shutil.copyfile(made, temporary)
-        else:
-            write_report(lake, summarise(lake, run.run_id), path)
+        try:
+            _write_report(lake, run.run_id, path, is_anew=is_anew)
+        except OSError:  # the folder's fault, and the same for all
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one run, the others are not at fault
+            faults[run.run_id] = f"{type(error).__name__}: {error}".splitlines()[0]
         reporter().advance(STAGE, 1)
     reporter().end(STAGE)
-    return len(wanted), len(runs) - len(wanted)
+    return faults
+
+
+def _write_report(lake: Lake, run_id: str, path: Path, *, is_anew: bool) -> None:
+    made = RunFolder(lake.root / "runs" / run_id).report_file
+    if made.is_file() and not is_anew:
+        with replaced_file(path) as temporary:
+            shutil.copyfile(made, temporary)
+    else:
+        write_report(lake, summarise(lake, run_id), path)
 
 
 def _missing_reports(folder: Path, runs: tuple[RunLine, ...], *, is_anew: bool) -> Iterator[tuple[RunLine, Path]]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -104,6 +105,11 @@ class Home:
     trend_count: int
 
     @property
+    def rubric_ids(self) -> list[str]:
+        """The rubrics of the runs."""
+        return sorted({str(line.run["rubric_id"]) for line in self.runs})
+
+    @property
     def published(self) -> tuple[RunLine, ...]:
         """The runs that have a report."""
         return tuple(line for line in self.runs if line.is_met is not None)
@@ -137,7 +143,7 @@ def _model_line(row: Row) -> ModelLine:
 def _is_met(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> bool:
     """Whether a published run met what was required: as it said itself, its rule against a baseline among that."""
     file = RunFolder(lake.root / "runs" / run_id).published_file
-    if file.is_file():
+    with suppress(OSError, ValueError, KeyError, TypeError):
         return bool(json.loads(file.read_text(encoding="utf-8"))["is_met"])
     return not unmet_requirements(connection, run_id)[1]
 

@@ -11,7 +11,7 @@ from rubrics.errors import InputError
 from tasks.compare import Asked, compare_sides
 from tasks.comparing.sides import Wanted, read_side
 from tasks.lake import Lake, connect
-from tasks.reporting.charts import Colour, labels_of
+from tasks.reporting.charts import Colour, told_apart
 from tasks.requirements import Row, model_name, read_rows
 from tasks.run_comparisons import RunComparison, comparison_of
 from tasks.summary import RunSummary
@@ -87,9 +87,7 @@ class ReportSource:
 
     def group_of(self, row: Row) -> Group:
         """The group that a row with a model and a checkpoint belongs to."""
-        return next(
-            group for group in self.groups if (group.model, group.checkpoint) == (row["model"], row["checkpoint"])
-        )
+        return self.once("groups", _groups_by_key)[row["model"], row["checkpoint"]]
 
 
 @contextmanager
@@ -128,6 +126,10 @@ def _compare_with(
         raise InputError(words if words.startswith("--against") else f"--against: {words}") from None
 
 
+def _groups_by_key(source: ReportSource) -> dict[tuple[str, str | None], Group]:
+    return {(group.model, group.checkpoint): group for group in source.groups}
+
+
 def _compare_best(
     connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary
 ) -> tuple[RunComparison | None, str | None]:
@@ -136,7 +138,7 @@ def _compare_best(
     try:
         return _compare(connection, lake, Wanted(summary.run_id, summary.run_id, second, best)), None
     except InputError as error:
-        return None, str(error)
+        return None, str(error).partition(";")[0].removeprefix("compare: ")
 
 
 def _compare(connection: duckdb.DuckDBPyConnection, lake: Lake, wanted: Wanted) -> RunComparison:
@@ -147,15 +149,11 @@ def _compare(connection: duckdb.DuckDBPyConnection, lake: Lake, wanted: Wanted) 
 
 def _groups(scores: Sequence[Row]) -> tuple[Group, ...]:
     """The groups of these rows of run_scores, in their order; colours go by name, so that a model keeps its own."""
-    names = sorted(model_name(row) for row in scores)
-    labels = labels_of(names)
+    ranked = sorted(scores, key=lambda row: (model_name(row), row["model"]))
+    places = {(row["model"], row["checkpoint"]): place for place, row in enumerate(ranked)}
+    labels = told_apart(model_name(row) for row in ranked)
     return tuple(
-        Group(
-            row["model"],
-            row["checkpoint"],
-            model_name(row),
-            labels[model_name(row)],
-            Colour(f"c{names.index(model_name(row)) % COLOUR_COUNT + 1}"),
-        )
+        Group(row["model"], row["checkpoint"], model_name(row), labels[place], Colour(f"c{place % COLOUR_COUNT + 1}"))
         for row in scores
+        for place in (places[row["model"], row["checkpoint"]],)
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import jinja2
 import yaml
+from markupsafe import Markup
 
 from tasks.reporting.marking import visible
 from tasks.wording import counted, p_words, price_words, rate_words, score_words, signed_words, span_words, sqrt_words
@@ -26,6 +27,11 @@ def theme() -> dict[str, dict[str, str]]:
     return colours
 
 
+def _shown(value: Any) -> Any:
+    """What a template shows: no text can hide a part of itself, or turn around what stands behind it."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 @cache
 def environment() -> jinja2.Environment:
     """Where the pages' templates are; whatever they show is escaped."""
@@ -35,9 +41,10 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
     words = {"score": score_words, "signed": signed_words, "p": p_words, "sd": sqrt_words}
-    found.filters |= words | {"rate": rate_words, "usd": price_words, "count": "{:,}".format, "visible": visible}
+    found.filters |= words | {"rate": rate_words, "usd": price_words, "count": "{:,}".format}
     found.globals |= {
         "span": span_words,
         "theme": theme(),

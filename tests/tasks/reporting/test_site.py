@@ -138,6 +138,18 @@ def test_a_report_that_the_lake_lost_is_written_anew(lake, tmp_path):
     assert "words 1.0.0" in text_of(tmp_path / "runs" / "a.html")
 
 
+def test_a_run_whose_report_can_not_be_drawn_stops_no_other(lake, tmp_path, monkeypatch):
+    from tasks.reporting import site
+
+    def refuse(lake: Lake, summary: Any, path: Path) -> None:
+        raise ValueError(f"no {summary.run_id}")
+
+    monkeypatch.setattr(site, "write_report", refuse)
+    found = write_site(lake, tmp_path, is_anew=True)
+    assert found.faults == {name: f"ValueError: no {name}" for name in "abc"}
+    assert 'href="runs/' not in text_of(found.home) and ">a<" in text_of(found.home)
+
+
 def test_a_folder_that_is_a_file_is_refused(lake, tmp_path):
     (tmp_path / "file").write_text("here", encoding="utf-8")
     with pytest.raises(InputError, match="site: can't write .*file"):
