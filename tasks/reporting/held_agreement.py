@@ -37,7 +37,16 @@ class HeldAgreement:
     def together(self, kind: str) -> tuple[AgreementPart, ...]:
         """Of each criterion the part of all of that kind together, the least agreement first."""
         found = [part for part in self.parts if part.kind == kind and part.judge is None]
-        return tuple(sorted(found, key=lambda part: (rate_of(part), part.criterion_id)))
+        return tuple(sorted(found, key=_agreement_order))
+
+    def rates(self, kind: str) -> tuple[tuple[AgreementPart, float], ...]:
+        """Those of `together` whose scores are levels, each with the share of pairs with the same one."""
+        found = ((part, rate_of(part)) for part in self.together(kind))
+        return tuple((part, rate) for part, rate in found if rate is not None)
+
+    def rate(self, kind: str, criterion_id: str) -> float | None:
+        """The share of one criterion; None where nobody made a pair, or the scores are no levels."""
+        return next((rate for part, rate in self.rates(kind) if part.criterion_id == criterion_id), None)
 
 
 def read_agreement(source: ReportSource) -> HeldAgreement:
@@ -56,13 +65,18 @@ def _measure(source: ReportSource) -> HeldAgreement:
 
 
 def _figures(part: AgreementPart) -> tuple[int, int, float | None]:
-    return part.n, part.pair_count, part.measure("percent_agreement").value
+    return part.n, part.pair_count, rate_of(part)
 
 
-def rate_of(part: AgreementPart) -> float:
-    """The share of pairs with the same level; 1 where scores are no levels."""
-    value = part.measure("percent_agreement").value
-    return 1.0 if value is None else value
+def rate_of(part: AgreementPart) -> float | None:
+    """The share of pairs with the same level; None where scores are no levels."""
+    return part.measure("percent_agreement").value
+
+
+def _agreement_order(part: AgreementPart) -> tuple[bool, float, str]:
+    """The least agreement first; scores that are no levels last, as nothing is known of theirs."""
+    rate = rate_of(part)
+    return rate is None, rate or 0.0, part.criterion_id
 
 
 def agreement_table(held: HeldAgreement) -> Table:
@@ -110,7 +124,7 @@ def rates_figure(held: HeldAgreement, table: Table) -> Figure | None:
         _mark(part, part.measure("percent_agreement"), rated_words) | {"who": WHO[kind]}
         for kind in WHO
         for part in held.together(kind)
-        if part.criterion_id in criteria and part.measure("percent_agreement").value is not None
+        if part.criterion_id in criteria and rate_of(part) is not None
     ]
     if not rows:
         return None
@@ -123,30 +137,26 @@ def rates_figure(held: HeldAgreement, table: Table) -> Figure | None:
 
 
 def _rates_reading(held: HeldAgreement) -> str:
-    lowest, people = _lowest(held, JUDGE_RATERS), _lowest(held, RATERS)
-    if lowest is None:
-        among = people or _lowest(held, JUDGES)
-        if among is None:
+    known = held.rates(JUDGE_RATERS)
+    if not known:
+        among = held.rates(RATERS) or held.rates(JUDGES)
+        if not among:
             return "Nothing is known of it."
+        part, rate = among[0]
         return (
-            f"{WHO[among.kind].capitalize()} gave the same level in {rate_words(rate_of(among))} of "
-            f"{counted(among.pair_count, 'pair')} on {among.criterion_id}, where they agree least."
+            f"{WHO[part.kind].capitalize()} gave the same level in {rate_words(rate)} of "
+            f"{counted(part.pair_count, 'pair')} on {part.criterion_id}, where they agree least."
         )
+    lowest, rate = known[0]
     words = (
-        f"Judge and people agree least on {lowest.criterion_id}: the same level in {rate_words(rate_of(lowest))} of "
+        f"Judge and people agree least on {lowest.criterion_id}: the same level in {rate_words(rate)} of "
         f"{counted(lowest.pair_count, 'pair')}"
     )
-    same = next((part for part in held.together(RATERS) if part.criterion_id == lowest.criterion_id), None)
-    if same is None:
+    people = held.rate(RATERS, lowest.criterion_id)
+    if people is None:
         return f"{words}."
-    beside = f"{words}; people among themselves in {rate_words(rate_of(same))}."
-    is_as_near = rate_of(lowest) >= rate_of(same)
-    return f"{beside} The judge is no further from people than they are from one another." if is_as_near else beside
-
-
-def _lowest(held: HeldAgreement, kind: str) -> AgreementPart | None:
-    known = [part for part in held.together(kind) if part.measure("percent_agreement").value is not None]
-    return known[0] if known else None
+    beside = f"{words}; people among themselves in {rate_words(people)}."
+    return f"{beside} The judge is no further from people than they are from one another." if rate >= people else beside
 
 
 def bias_figure(held: HeldAgreement, table: Table) -> Figure | None:
