@@ -27,12 +27,13 @@ where run_id = ? and rater is null and statistic = 'percent_agreement'
 class HeldAgreement:
     """What was measured by the ratings that the lake holds now. note: why nothing was, if so.
 
-    is_as_published: whether the table `agreement` says the same.
+    is_as_published: whether the table `agreement` says the same. penalties: as `penalties_of`.
     """
 
     parts: tuple[AgreementPart, ...]
     note: str | None
     is_as_published: bool
+    penalties: frozenset[str]
 
     def together(self, kind: str) -> tuple[AgreementPart, ...]:
         """Of each criterion the part of all of that kind together, the least agreement first."""
@@ -61,7 +62,17 @@ def _measure(source: ReportSource) -> HeldAgreement:
     }
     found = {(part.criterion_id, part.kind, part.judge): _figures(part) for part in parts}
     said = {key: (row["n"], row["pair_count"], row["value"]) for key, row in published.items()}
-    return HeldAgreement(parts, note, found == said)
+    return HeldAgreement(parts, note, found == said, penalties_of(source))
+
+
+def penalties_of(source: ReportSource) -> frozenset[str]:
+    """The rubric's criteria of negative weight: a high score on them is bad news."""
+    return frozenset(row["criterion_id"] for row in source.criteria if (row["weight"] or 0) < 0)
+
+
+def is_kind(difference: float, *, is_penalty: bool) -> bool:
+    """Whether a judge whose mean is off by this is too kind; it is too strict otherwise."""
+    return (difference > 0) != is_penalty
 
 
 def _figures(part: AgreementPart) -> tuple[int, int, float | None]:
@@ -171,10 +182,19 @@ def bias_figure(held: HeldAgreement, table: Table) -> Figure | None:
         height=max(50, 26 * len(drawn)),
     )  # fmt: skip
     title = "Whether the judge is kinder or stricter than people"
-    return Figure("people-bias", title, _bias_reading(drawn), svg, table)
+    return Figure("people-bias", title, _bias_reading(held, drawn), svg, table)
 
 
-def _bias_reading(parts: Sequence[AgreementPart]) -> str:
+def _bias_reading(held: HeldAgreement, parts: Sequence[AgreementPart]) -> str:
+    penalties = [part.criterion_id for part in parts if part.criterion_id in held.penalties]
+    words = _largest_bias(held, parts)
+    if not penalties:
+        return words
+    # The axis says the contrary, and is right about all the others.
+    return f"{words} The other way round on penalties, where a higher mean is stricter: {', '.join(penalties)}."
+
+
+def _largest_bias(held: HeldAgreement, parts: Sequence[AgreementPart]) -> str:
     sure = [part for part in parts if is_biased(part)]
     if sure:
         part = sure[0]
@@ -182,13 +202,18 @@ def _bias_reading(parts: Sequence[AgreementPart]) -> str:
         more = f", and {len(sure) - 1} more are off beyond chance" if len(sure) > 1 else ""
         return (
             f"On {part.criterion_id} the judge's mean is {abs(value):.3f} {'above' if value > 0 else 'below'} that of "
-            f"people, {'too kind' if value > 0 else 'too strict'} beyond what chance explains{more}."
+            f"people, {'too kind' if is_too_kind(held, part) else 'too strict'} beyond what chance explains{more}."
         )
     part = parts[0]
     return (
         f"No criterion's difference is beyond what chance explains; the largest is "
         f"{bias_words(part.measure('bias'))} on {part.criterion_id}."
     )
+
+
+def is_too_kind(held: HeldAgreement, part: AgreementPart) -> bool:
+    """Which way the judge is off: on a penalty a higher score is the stricter one."""
+    return is_kind(part.measure("bias").value or 0.0, is_penalty=part.criterion_id in held.penalties)
 
 
 def is_biased(part: AgreementPart) -> bool:
