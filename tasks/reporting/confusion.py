@@ -71,7 +71,7 @@ def _reading(part: AgreementPart, names: list[str], *, is_penalty: bool) -> str:
     stricter = total - same - kinder
     return (
         f"{words}; the judge gave the better one in {kinder:,}, the worse one in {stricter:,}. "
-        f"Most often, {count:,} times, it said {names[own]} where people said {names[other]}."
+        f"Most often, {counted(count, 'time')}, it said {names[own]} where people said {names[other]}."
     )
 
 

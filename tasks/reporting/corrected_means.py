@@ -76,7 +76,8 @@ def corrected_reading(source: ReportSource, means: Sequence[Calibration]) -> str
         off_count = sum(map(is_off, known))
         return (
             f"{words}: the judge is too {'kind' if is_too_kind else 'strict'} there. "
-            f"{off_count:,} of {counted(len(known), 'mean')} are off beyond what chance explains."
+            f"{off_count:,} of {counted(len(known), 'mean')} {'is' if off_count == 1 else 'are'} off "
+            "beyond what chance explains."
         )
     return f"{words}. That is the largest correction; none is beyond what chance explains."
 
