@@ -59,7 +59,7 @@ def read_boxes(source: ReportSource, rubric: Rubric | None) -> Figure | None:
         ((block.name, *_cells(group, row)) for block in blocks for group, row in block.boxes.items()),
     )
     title = "How scores spread, by category" if categories else "How scores spread"
-    return Figure("boxes", title, _reading(source, blocks, drawn), _drawn(source, drawn), table)
+    return Figure("boxes", title, _reading(source, blocks, drawn, len(overall)), _drawn(source, drawn), table)
 
 
 def category_names(source: ReportSource) -> dict[str, str]:
@@ -108,8 +108,8 @@ def _mark(block: Block, group: Group, row: Row) -> Row:
     return {**named, "mean": row["mean"], "tip": tip}
 
 
-def _reading(source: ReportSource, blocks: Sequence[Block], drawn: Sequence[Block]) -> str:
-    """Where scores differ the most from output to output."""
+def _reading(source: ReportSource, blocks: Sequence[Block], drawn: Sequence[Block], overall_count: int) -> str:
+    """Where scores differ the most from output to output. overall_count: how many of the blocks are no category."""
     widest, group = max(
         ((block, group) for block in blocks for group in block.boxes),
         key=lambda found: _middle(found[0].boxes[found[1]]),
@@ -123,7 +123,9 @@ def _reading(source: ReportSource, blocks: Sequence[Block], drawn: Sequence[Bloc
         words = f"Outputs differ the most {where} with {name}: the middle half of them scores "
         words += f"{score_words(spread[1])} to {score_words(spread[3])}."
     if len(drawn) < len(blocks):
-        words += f" Drawn are the overall scores and the {len(drawn) - 1} weakest of {len(blocks) - 1} categories."
+        first = "the overall scores and " if overall_count else ""
+        shown, every = len(drawn) - overall_count, len(blocks) - overall_count
+        words += f" Drawn are {first}the {shown} weakest of {every} categories."
     if len(source.groups) > len(source.drawn_groups):
         words += f" Drawn are {len(source.drawn_groups)} of {len(source.groups)} models; the table has all."
     return f"{words} {_HOW_TO_READ}"

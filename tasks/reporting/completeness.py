@@ -111,7 +111,8 @@ def _coverage(source: ReportSource) -> Finding:
     if not verdict_count:
         return Finding(Sign.BAD, "Coverage", "The run has no verdicts.")
     if scored_count == verdict_count:
-        return Finding(Sign.FINE, "Coverage", f"All {counted(verdict_count, 'verdict')} have a score.")
+        every = "The one verdict has" if verdict_count == 1 else f"All {verdict_count:,} verdicts have"
+        return Finding(Sign.FINE, "Coverage", f"{every} a score.")
     gaps = source.rows(report_sql("gaps"), source.run_id)
     reasons: Counter[str] = Counter()
     by_place: dict[tuple[str, str, str | None], Counter[str]] = {}

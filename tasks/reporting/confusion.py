@@ -18,10 +18,13 @@ WIDTH = 220.0  # of a picture's cells together
 def confusion_figures(source: ReportSource, held: HeldAgreement) -> tuple[Figure, ...]:
     """A picture a criterion that people and the judge gave levels on, the least agreement first."""
     drawn = [part for part in held.together(JUDGE_RATERS) if part.confusion][:MOST_DRAWN]
-    return tuple(_figure(source, part, place) for place, part in enumerate(drawn, start=1))
+    return tuple(
+        _figure(source, part, place, is_penalty=part.criterion_id in held.penalties)
+        for place, part in enumerate(drawn, start=1)
+    )
 
 
-def _figure(source: ReportSource, part: AgreementPart, place: int) -> Figure:
+def _figure(source: ReportSource, part: AgreementPart, place: int, *, is_penalty: bool) -> Figure:
     names = level_names(source, part)
     labels = told_apart(names)
     cells = list(_cells(part))
@@ -46,7 +49,7 @@ def _figure(source: ReportSource, part: AgreementPart, place: int) -> Figure:
         ((names[own], names[other], f"{count:,}") for own, other, count in cells),
     )
     title = f"{part.criterion_id}: the judge's level by people's"
-    return Figure(f"people-levels-{place}", title, _reading(part, names), svg, numbers)
+    return Figure(f"people-levels-{place}", title, _reading(part, names, is_penalty=is_penalty), svg, numbers)
 
 
 def _cells(part: AgreementPart) -> Iterator[tuple[int, int, int]]:
@@ -56,11 +59,11 @@ def _cells(part: AgreementPart) -> Iterator[tuple[int, int, int]]:
             yield own, other, count
 
 
-def _reading(part: AgreementPart, names: list[str]) -> str:
+def _reading(part: AgreementPart, names: list[str], *, is_penalty: bool) -> str:
     cells = list(_cells(part))
     total = sum(count for _, _, count in cells)
     same = sum(count for own, other, count in cells if own == other)
-    kinder = sum(count for own, other, count in cells if own > other)
+    kinder = sum(count for own, other, count in cells if own != other and (own > other) != is_penalty)
     words = f"The same level in {same:,} of {counted(total, 'pair')} ({rate_words(same / total)})"
     if same == total:
         return f"{words}."
@@ -68,12 +71,12 @@ def _reading(part: AgreementPart, names: list[str]) -> str:
     stricter = total - same - kinder
     return (
         f"{words}; the judge gave the better one in {kinder:,}, the worse one in {stricter:,}. "
-        f"Most often, {count:,} times, it said {names[own]} where people said {names[other]}."
+        f"Most often, {counted(count, 'time')}, it said {names[own]} where people said {names[other]}."
     )
 
 
 def level_names(source: ReportSource, part: AgreementPart) -> list[str]:
-    """The names of a part's levels, the worst first; the score of one that the rubric does not name."""
+    """The names of a part's levels, the lowest score first; the score of one that the rubric does not name."""
     named: dict[float, list[str]] = {}
     for row in source.levels:
         if row["criterion_id"] == part.criterion_id:

@@ -6,6 +6,7 @@ from rubrics.statistics.calibration import Estimate
 from tasks.calibration import Calibration
 from tasks.reporting.charts import draw, shortened
 from tasks.reporting.figures import Column, Figure, Table
+from tasks.reporting.held_agreement import is_kind, penalties_of
 from tasks.reporting.source import Group, ReportSource
 from tasks.requirements import Row
 from tasks.wording import counted, score_words
@@ -50,7 +51,7 @@ def means_figure(source: ReportSource, means: Sequence[Calibration]) -> Figure |
     title = "Means corrected by people's ratings"
     left_out = len({row.criterion_id for row in known}) - len(criteria)
     more = f" {counted(left_out, 'criterion', 'criteria')} with smaller corrections: in the table." if left_out else ""
-    return Figure("people-corrected", title, corrected_reading(means) + more, svg, means_table(means))
+    return Figure("people-corrected", title, corrected_reading(source, means) + more, svg, means_table(means))
 
 
 def _drawn_criteria(known: Sequence[Calibration]) -> list[str]:
@@ -60,13 +61,13 @@ def _drawn_criteria(known: Sequence[Calibration]) -> list[str]:
     return list(by_size)[: max(1, MOST_LINES // model_count)]
 
 
-def corrected_reading(means: Sequence[Calibration]) -> str:
+def corrected_reading(source: ReportSource, means: Sequence[Calibration]) -> str:
     """Where the judge's mean is the furthest off, and how many are off beyond chance."""
     known = [row for row in means if row.corrected.value is not None]
     if not known:
         return "Too few outputs are rated to correct a mean."
     row = max(known, key=lambda row: (is_off(row), abs(shift_of(row))))
-    shift = shift_of(row)
+    is_too_kind = is_kind(shift_of(row), is_penalty=row.criterion_id in penalties_of(source))
     words = (
         f"On {row.criterion_id} the judge alone gives {row.name} {score_words(row.naive.value)}; with people's ratings "
         f"of {row.n:,} of {counted(row.n + row.unrated_count, 'output')} it is {estimate_words(row.corrected)}"
@@ -74,8 +75,9 @@ def corrected_reading(means: Sequence[Calibration]) -> str:
     if is_off(row):
         off_count = sum(map(is_off, known))
         return (
-            f"{words}: the judge is too {'kind' if shift > 0 else 'strict'} there. "
-            f"{off_count:,} of {counted(len(known), 'mean')} are off beyond what chance explains."
+            f"{words}: the judge is too {'kind' if is_too_kind else 'strict'} there. "
+            f"{off_count:,} of {counted(len(known), 'mean')} {'is' if off_count == 1 else 'are'} off "
+            "beyond what chance explains."
         )
     return f"{words}. That is the largest correction; none is beyond what chance explains."
 

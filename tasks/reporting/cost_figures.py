@@ -71,18 +71,29 @@ def _dollars(sums: Sequence[CostSum]) -> Figure:
         ("Billed", "Saved", "Judgments", "Replayed", "Tokens in", "of them cached", "Tokens out"),
         map(_sum_cells, sums),
     )
-    total, first = sum(bar.amount for bar in bars), bars[0]
-    share = rate_words(first.amount / total)
-    reading = f"The most went to {first.name}: {first.words}, {share} of the {price_words(total)} that "
-    reading += f"{counted(len(bars), 'criterion', 'criteria')} cost, billed and saved."
+    reading = _dearest(bars, sum(map(_unknown_count, sums)))
     svg = _drawn(_fitting(bars, price_words), (BILLED, SAVED), "dollars")
     return Figure("cost-criteria", "Cost by criterion", reading, svg, table)
 
 
+def _dearest(bars: Sequence[_Bar], unknown_count: int) -> str:
+    """What the first one cost, and of how much; where a price is unknown there is no whole to have a share of."""
+    total, first = sum(bar.amount for bar in bars), bars[0]
+    whole = f"{counted(len(bars), 'criterion', 'criteria')} cost, billed and saved"
+    if unknown_count:
+        known = f"at least {price_words(total)} that {whole}"
+        return f"The most that is known of went to {first.name}: {first.words}, of {known}."
+    share = rate_words(first.amount / total)
+    return f"The most went to {first.name}: {first.words}, {share} of the {price_words(total)} that {whole}."
+
+
+def _unknown_count(costs: CostSum) -> int:
+    return costs.unpriced_count + costs.uncounted_count + costs.unpriced_replayed_count
+
+
 def _paid_bar(costs: CostSum) -> _Bar:
-    unknown_count = costs.unpriced_count + costs.uncounted_count + costs.unpriced_replayed_count
     known = [usd for usd in (costs.billed_usd, costs.saved_usd) if usd is not None]
-    words = known_words(sum(known) if known else None, unknown_count)
+    words = known_words(sum(known) if known else None, _unknown_count(costs))
     name = costs.part or ""
     return _Bar(_NAMES.get(name, name), (costs.billed_usd or 0.0, costs.saved_usd or 0.0), words)
 

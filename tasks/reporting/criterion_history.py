@@ -12,6 +12,7 @@ from tasks.requirements import Row, model_name
 from tasks.wording import score_words, signed_words
 
 MOST_CRITERIA = 12
+LEAST_CHANGE = 0.0005  # of a mean with three digits
 WITHOUT_JUDGE = ("check", "schema")
 DOT, SMALL_DOT, MANY_PLACES = 26, 12, 12
 
@@ -107,11 +108,11 @@ def _reading(moves: Sequence[_Move], count: int) -> str:
     first = moves[0]
     if all(move.change is None for move in moves):
         return "No criterion can be compared with the run before."
-    if first.change is None or first.size == 0:
+    if first.change is None or first.size < LEAST_CHANGE:
         return "No criterion's mean moved since the run before."
     of = "" if count == 1 else f" of {count} criteria"
     way = "rose" if first.change > 0 else "fell"
-    return (
-        f"Since the run before, {first.criterion_id} moved most{of}: with {first.name} it {way} from "
-        f"{score_words(first.earlier)} to {score_words(first.mean)}."
-    )
+    start, end = score_words(first.earlier), score_words(first.mean)
+    # Means 0.0007 apart may have the same three digits.
+    path = f"by {score_words(first.size)} to {end}" if start == end else f"from {start} to {end}"
+    return f"Since the run before, {first.criterion_id} moved most{of}: with {first.name} it {way} {path}."

@@ -57,7 +57,8 @@ class Forecast:
         if not self.open_count:
             return f"The same outputs again: no new judgment, $0; {held}."
         asked = f"{counted(self.open_count, 'judgment')} without a usable reply asked for again"
-        return f"The same outputs again: {asked}, about {price_words(self.open_usd)}; {held}."
+        price = "at a price that is unknown" if self.open_usd is None else f"about {price_words(self.open_usd)}"
+        return f"The same outputs again: {asked}, {price}; {held}."
 
     @property
     def _new(self) -> str:

@@ -27,17 +27,27 @@ where run_id = ? and rater is null and statistic = 'percent_agreement'
 class HeldAgreement:
     """What was measured by the ratings that the lake holds now. note: why nothing was, if so.
 
-    is_as_published: whether the table `agreement` says the same.
+    is_as_published: whether the table `agreement` says the same. penalties: as `penalties_of`.
     """
 
     parts: tuple[AgreementPart, ...]
     note: str | None
     is_as_published: bool
+    penalties: frozenset[str]
 
     def together(self, kind: str) -> tuple[AgreementPart, ...]:
         """Of each criterion the part of all of that kind together, the least agreement first."""
         found = [part for part in self.parts if part.kind == kind and part.judge is None]
-        return tuple(sorted(found, key=lambda part: (rate_of(part), part.criterion_id)))
+        return tuple(sorted(found, key=_agreement_order))
+
+    def rates(self, kind: str) -> tuple[tuple[AgreementPart, float], ...]:
+        """Those of `together` whose scores are levels, each with the share of pairs with the same one."""
+        found = ((part, rate_of(part)) for part in self.together(kind))
+        return tuple((part, rate) for part, rate in found if rate is not None)
+
+    def rate(self, kind: str, criterion_id: str) -> float | None:
+        """The share of one criterion; None where nobody made a pair, or the scores are no levels."""
+        return next((rate for part, rate in self.rates(kind) if part.criterion_id == criterion_id), None)
 
 
 def read_agreement(source: ReportSource) -> HeldAgreement:
@@ -52,17 +62,32 @@ def _measure(source: ReportSource) -> HeldAgreement:
     }
     found = {(part.criterion_id, part.kind, part.judge): _figures(part) for part in parts}
     said = {key: (row["n"], row["pair_count"], row["value"]) for key, row in published.items()}
-    return HeldAgreement(parts, note, found == said)
+    return HeldAgreement(parts, note, found == said, penalties_of(source))
+
+
+def penalties_of(source: ReportSource) -> frozenset[str]:
+    """The rubric's criteria of negative weight: a high score on them is bad news."""
+    return frozenset(row["criterion_id"] for row in source.criteria if (row["weight"] or 0) < 0)
+
+
+def is_kind(difference: float, *, is_penalty: bool) -> bool:
+    """Whether a judge whose mean is off by this is too kind; it is too strict otherwise."""
+    return (difference > 0) != is_penalty
 
 
 def _figures(part: AgreementPart) -> tuple[int, int, float | None]:
-    return part.n, part.pair_count, part.measure("percent_agreement").value
+    return part.n, part.pair_count, rate_of(part)
 
 
-def rate_of(part: AgreementPart) -> float:
-    """The share of pairs with the same level; 1 where scores are no levels."""
-    value = part.measure("percent_agreement").value
-    return 1.0 if value is None else value
+def rate_of(part: AgreementPart) -> float | None:
+    """The share of pairs with the same level; None where scores are no levels."""
+    return part.measure("percent_agreement").value
+
+
+def _agreement_order(part: AgreementPart) -> tuple[bool, float, str]:
+    """The least agreement first; scores that are no levels last, as nothing is known of theirs."""
+    rate = rate_of(part)
+    return rate is None, rate or 0.0, part.criterion_id
 
 
 def agreement_table(held: HeldAgreement) -> Table:
@@ -110,7 +135,7 @@ def rates_figure(held: HeldAgreement, table: Table) -> Figure | None:
         _mark(part, part.measure("percent_agreement"), rated_words) | {"who": WHO[kind]}
         for kind in WHO
         for part in held.together(kind)
-        if part.criterion_id in criteria and part.measure("percent_agreement").value is not None
+        if part.criterion_id in criteria and rate_of(part) is not None
     ]
     if not rows:
         return None
@@ -123,30 +148,26 @@ def rates_figure(held: HeldAgreement, table: Table) -> Figure | None:
 
 
 def _rates_reading(held: HeldAgreement) -> str:
-    lowest, people = _lowest(held, JUDGE_RATERS), _lowest(held, RATERS)
-    if lowest is None:
-        among = people or _lowest(held, JUDGES)
-        if among is None:
+    known = held.rates(JUDGE_RATERS)
+    if not known:
+        among = held.rates(RATERS) or held.rates(JUDGES)
+        if not among:
             return "Nothing is known of it."
+        part, rate = among[0]
         return (
-            f"{WHO[among.kind].capitalize()} gave the same level in {rate_words(rate_of(among))} of "
-            f"{counted(among.pair_count, 'pair')} on {among.criterion_id}, where they agree least."
+            f"{WHO[part.kind].capitalize()} gave the same level in {rate_words(rate)} of "
+            f"{counted(part.pair_count, 'pair')} on {part.criterion_id}, where they agree least."
         )
+    lowest, rate = known[0]
     words = (
-        f"Judge and people agree least on {lowest.criterion_id}: the same level in {rate_words(rate_of(lowest))} of "
+        f"Judge and people agree least on {lowest.criterion_id}: the same level in {rate_words(rate)} of "
         f"{counted(lowest.pair_count, 'pair')}"
     )
-    same = next((part for part in held.together(RATERS) if part.criterion_id == lowest.criterion_id), None)
-    if same is None:
+    people = held.rate(RATERS, lowest.criterion_id)
+    if people is None:
         return f"{words}."
-    beside = f"{words}; people among themselves in {rate_words(rate_of(same))}."
-    is_as_near = rate_of(lowest) >= rate_of(same)
-    return f"{beside} The judge is no further from people than they are from one another." if is_as_near else beside
-
-
-def _lowest(held: HeldAgreement, kind: str) -> AgreementPart | None:
-    known = [part for part in held.together(kind) if part.measure("percent_agreement").value is not None]
-    return known[0] if known else None
+    beside = f"{words}; people among themselves in {rate_words(people)}."
+    return f"{beside} The judge is no further from people than they are from one another." if rate >= people else beside
 
 
 def bias_figure(held: HeldAgreement, table: Table) -> Figure | None:
@@ -161,10 +182,19 @@ def bias_figure(held: HeldAgreement, table: Table) -> Figure | None:
         height=max(50, 26 * len(drawn)),
     )  # fmt: skip
     title = "Whether the judge is kinder or stricter than people"
-    return Figure("people-bias", title, _bias_reading(drawn), svg, table)
+    return Figure("people-bias", title, _bias_reading(held, drawn), svg, table)
 
 
-def _bias_reading(parts: Sequence[AgreementPart]) -> str:
+def _bias_reading(held: HeldAgreement, parts: Sequence[AgreementPart]) -> str:
+    penalties = [part.criterion_id for part in parts if part.criterion_id in held.penalties]
+    words = _largest_bias(held, parts)
+    if not penalties:
+        return words
+    # The axis says the contrary, and is right about all the others.
+    return f"{words} The other way round on penalties, where a higher mean is stricter: {', '.join(penalties)}."
+
+
+def _largest_bias(held: HeldAgreement, parts: Sequence[AgreementPart]) -> str:
     sure = [part for part in parts if is_biased(part)]
     if sure:
         part = sure[0]
@@ -172,13 +202,18 @@ def _bias_reading(parts: Sequence[AgreementPart]) -> str:
         more = f", and {len(sure) - 1} more are off beyond chance" if len(sure) > 1 else ""
         return (
             f"On {part.criterion_id} the judge's mean is {abs(value):.3f} {'above' if value > 0 else 'below'} that of "
-            f"people, {'too kind' if value > 0 else 'too strict'} beyond what chance explains{more}."
+            f"people, {'too kind' if is_too_kind(held, part) else 'too strict'} beyond what chance explains{more}."
         )
     part = parts[0]
     return (
         f"No criterion's difference is beyond what chance explains; the largest is "
         f"{bias_words(part.measure('bias'))} on {part.criterion_id}."
     )
+
+
+def is_too_kind(held: HeldAgreement, part: AgreementPart) -> bool:
+    """Which way the judge is off: on a penalty a higher score is the stricter one."""
+    return is_kind(part.measure("bias").value or 0.0, is_penalty=part.criterion_id in held.penalties)
 
 
 def is_biased(part: AgreementPart) -> bool:

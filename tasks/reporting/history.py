@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tasks.reporting.criterion_history import criterion_figure
+from tasks.reporting.criterion_history import LEAST_CHANGE, criterion_figure
 from tasks.reporting.figures import Figure, Table, table_of
 from tasks.reporting.history_figures import drawn_history, series_of
 from tasks.reporting.moments import Moment, Moments, read_criterion_means, read_moments, stretch
@@ -11,7 +11,6 @@ from tasks.reporting.source import MOST_DRAWN, ReportSource
 from tasks.wording import counted, score_words, signed_words
 
 MOST_TOLD = 3  # models in a sentence
-LEAST_CHANGE = 0.0005  # of a mean with three digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def _reading(source: ReportSource, moments: Moments) -> str:
     known = [moment for moment in present if moment.mean is not None]
     words = [_path_words(stretch(moments, moment), _is_told_apart(known, moment)) for moment in known[:MOST_TOLD]]
     if len(known) > MOST_TOLD:
-        words.append(f"{counted(len(known) - MOST_TOLD, 'more', 'more')} stand in the table.")
+        words.append(f"{counted(len(known) - MOST_TOLD, 'more stands', 'more stand')} in the table.")
     if len(series_of(source)) < len({group.model for group in source.groups}):
         words.append(f"The {MOST_DRAWN} models with the highest means are drawn.")
     return " ".join([*words, *_break_words(moments)]) or "No run has a mean."

@@ -10,7 +10,7 @@ from tasks.reporting.segments import Scale, Segment, read_scale
 from tasks.reporting.source import Group, ReportSource
 from tasks.requirements import Row
 from tasks.sql_text import report_sql
-from tasks.wording import counted, rate_words
+from tasks.wording import counted, rate_words, share_words
 
 UNSCORED = "unscored"
 MOST_LANES = 40  # in one picture
@@ -165,15 +165,18 @@ def _marks(criterion: _Criterion, group: Group) -> Iterator[Row]:
             "middle": start + share / 2,
             "strength": 0.0 if name == UNSCORED else FAINTEST + (STRONGEST - FAINTEST) * place,
             "kind": UNSCORED if name == UNSCORED else "scored",
-            "label": _label(name, share),
+            "label": _label(name, count, shares.row["output_count"]),
             "tip": f"{criterion.id}, {group.label}: {name} {rate_words(share)} ({counted(count, 'output')})",
         }
         start += share
 
 
-def _label(name: str, share: float) -> str:
+def _label(name: str, count: int, total: int) -> str:
     """What there is room for in a segment: its name and share, its share alone, or nothing."""
+    share = count / total
     percent = f"{100 * share:.0f}%"
+    if percent in ("0%", "100%"):  # which only none and all are
+        percent = share_words(count, total)
     fitting = (words for words in (f"{name} {percent}", percent) if len(words) * LETTER_UNITS < share * PLOT_UNITS - 4)
     return next(fitting, "")
 

@@ -42,7 +42,8 @@ def _usefulness(replies: Sequence[Row]) -> Finding:
     reply_count = statuses.total()
     useless_count = reply_count - statuses["scored"]
     judges = counted(len({row["judge"] for row in replies}), "judge")
-    words = f"{counted(reply_count, 'reply', 'replies')} of {judges} stand behind the verdicts"
+    stand = "stands" if reply_count == 1 else "stand"
+    words = f"{counted(reply_count, 'reply', 'replies')} of {judges} {stand} behind the verdicts"
     if not useless_count:
         return Finding(Sign.FINE, "Replies", f"{words}; each gave a level.", _statuses_table(replies))
     useless = [(status, count) for status, count in statuses.most_common() if status != "scored"]

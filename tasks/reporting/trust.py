@@ -1,13 +1,13 @@
 """Whether the numbers can be trusted: what was refused, left out, misread or in doubt."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tasks.agreement import JUDGE_RATERS, RATERS
 from tasks.reporting.completeness import completeness_findings
 from tasks.reporting.corrected_means import corrected_reading, is_off
 from tasks.reporting.findings import Finding, Sign
-from tasks.reporting.held_agreement import HeldAgreement, is_biased, rate_of, read_agreement
+from tasks.reporting.held_agreement import HeldAgreement, is_biased, is_too_kind, read_agreement
 from tasks.reporting.provenance import provenance_findings
 from tasks.reporting.reply_findings import reply_findings
 from tasks.reporting.source import ReportSource
@@ -93,19 +93,37 @@ def _agreement(held: HeldAgreement) -> Finding:
             "outputs, and this page then shows how far they agree."
         )
         return Finding(Sign.LOOK, "People", words)
-    worst = parts[0]
-    people = next((part for part in held.together(RATERS) if part.criterion_id == worst.criterion_id), None)
-    words = (
-        f"Judge and people gave the same level in {rate_words(rate_of(worst))} of {counted(worst.pair_count, 'pair')} "
-        f"on {worst.criterion_id}"
-    )
-    words += f", the least of {len(parts):,} criteria" if len(parts) > 1 else ""
-    words += f"; people among themselves in {rate_words(rate_of(people))}." if people else "."
+    sign, words = _same_level(held)
     biased = [part for part in parts if is_biased(part)]
     if biased:
-        words += f" It is kinder (+) or stricter (-) than people beyond chance on {', '.join(map(_bias, biased))}."
-    is_bad = rate_of(worst) < LEAST_AGREEMENT and (people is None or rate_of(worst) < rate_of(people))
-    return Finding(Sign.BAD if is_bad else Sign.LOOK if biased else Sign.FINE, "People", words)
+        words += f" Beyond chance it is {_leaning(held, biased)}."
+    return Finding(Sign.LOOK if biased and sign == Sign.FINE else sign, "People", words)
+
+
+def _same_level(held: HeldAgreement) -> tuple[Sign, str]:
+    """How often judge and people gave the same level where they agree least; unknown of scores that are no levels."""
+    known, part_count = held.rates(JUDGE_RATERS), len(held.together(JUDGE_RATERS))
+    if not known:
+        scores = f"their scores on {counted(part_count, 'criterion', 'criteria')} are no levels"
+        return Sign.LOOK, f"How often judge and people gave the same level is not known: {scores}."
+    worst, rate = known[0]
+    people = held.rate(RATERS, worst.criterion_id)
+    words = (
+        f"Judge and people gave the same level in {rate_words(rate)} of {counted(worst.pair_count, 'pair')} "
+        f"on {worst.criterion_id}"
+    )
+    words += f", the least of {len(known):,} criteria" if len(known) > 1 else ""
+    words += f"; people among themselves in {rate_words(people)}." if people is not None else "."
+    if part_count > len(known):
+        words += f" On {counted(part_count - len(known), 'more', 'more')} their scores are no levels."
+    is_bad = rate < LEAST_AGREEMENT and (people is None or rate < people)
+    return Sign.BAD if is_bad else Sign.FINE, words
+
+
+def _leaning(held: HeldAgreement, biased: Sequence[AgreementPart]) -> str:
+    ways = {"kinder": [part for part in biased if is_too_kind(held, part)]}
+    ways["stricter"] = [part for part in biased if part not in ways["kinder"]]
+    return " and ".join(f"{way} than people on {', '.join(map(_bias, found))}" for way, found in ways.items() if found)
 
 
 def _bias(part: AgreementPart) -> str:
@@ -118,4 +136,4 @@ def _calibration(source: ReportSource) -> Iterator[Finding]:
         yield Finding(Sign.LOOK, "Calibration", f"No means could be corrected by people's ratings: {fault}")
     if means:
         sign = Sign.LOOK if any(map(is_off, means)) else Sign.FINE
-        yield Finding(sign, "Calibration", corrected_reading(means))
+        yield Finding(sign, "Calibration", corrected_reading(source, means))

@@ -189,6 +189,15 @@ def test_the_dearest_criterion_is_named_and_its_bar_tells_both_parts(read: Read)
     assert 'data-tip="tone: $0.0100 saved by the ledger"' in figure.svg
 
 
+def test_beside_an_unknown_price_no_share_is_told(read: Read):
+    judgments = [judgment(0, 1.0), *(judgment(number, None, criterion_id="depth") for number in range(1, 6))]
+    figure = read([stage("score", "tone"), stage("score", "depth", cost_usd=None)], judgments).figures[0]
+    assert (
+        figure.reading == "The most that is known of went to tone: $1.00, of at least $1.00 that 2 criteria cost, "
+        "billed and saved."
+    )
+
+
 def test_more_criteria_than_a_picture_has_room_for_are_one_bar(read: Read):
     figure = read([stage("score", f"c{n}") for n in range(50)], [], judge=None).figures[0]
     assert "39 others" in figure.svg

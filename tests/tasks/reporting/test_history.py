@@ -196,6 +196,22 @@ def test_the_criterion_that_moved_most_is_named(read: Read):
     )
 
 
+@pytest.mark.parametrize(
+    ("mean", "words"),
+    [
+        (0.7001, "No criterion's mean moved since the run before."),
+        (0.7004, "No criterion's mean moved since the run before."),
+        (0.6994, "it fell from 0.700 to 0.699."),
+    ],
+)
+def test_a_criterion_that_moved_less_than_its_digits_did_not_move(read: Read, mean: float, words: str):
+    assert reading(read(read_history, night(1, 0.7), night(2, mean)), 1).endswith(words)
+
+
+def test_a_move_between_means_of_the_same_digits_is_told_by_its_size(read: Read):
+    assert reading(read(read_history, night(1, 0.6996), night(2, 0.7003)), 1).endswith("it rose by 0.001 to 0.700.")
+
+
 def test_a_criterion_of_one_text_is_joined_across_versions_of_the_rubric(read: Read):
     same = read(read_history, night(1, 0.5), night(2, 0.75, rubric_version="1.1.0"))
     assert "rose from 0.500 to 0.750" in reading(same, 1)

@@ -11,6 +11,7 @@ from tasks.lake import connect
 from tasks.reporting.held_agreement import read_agreement
 from tasks.reporting.page import write_report
 from tasks.reporting.people import read_people
+from tasks.reporting.trust import read_trust
 from tasks.said import add_said_of_run
 from tasks.summary import summarise
 
@@ -26,6 +27,21 @@ criteria:
     levels:
       - {id: bad, score: 0, label: "<script>alert(1)</script>"}
       - {id: good, score: 1, label: "<script>alert(1)</script>"}
+"""
+PENALTY = """
+id: points
+version: 1.0.0
+criteria:
+  - id: depth
+    description: Is it deep?
+    weight: 3
+    method: {type: judge}
+    levels: [{id: bad, score: 0}, {id: good, score: 1}]
+  - id: tone
+    description: Is it rude?
+    weight: -1
+    method: {type: judge}
+    levels: [{id: calm, score: 0}, {id: harsh, score: 1}]
 """
 # a quarter of the variance is the judging's: 0.01 / (0.03 + 0.01)
 NOISE = {"run_id": "again", "model": "m", "criterion_id": "tone", "n": 40, "opinion_count": 80} | {
@@ -45,15 +61,20 @@ AGREED = {"run_id": "as_told", "criterion_id": "tone", "kind": "judge_raters", "
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
-    """`again` has opinions, `odd` levels of hostile names; `as_told` published its one rater's ratings; `bare` none."""
+    """`again` has opinions, `odd` levels of hostile names; `as_told` published its one rater's ratings; `bare` none.
+
+    The judge of `penalty` finds every output rude, people four of ten.
+    """
     found = make_lake(tmp_path_factory.mktemp("people"))
     runs = {
         "again": JudgedRun(JUDGED),
         "odd": JudgedRun(JUDGED, rubric=parse_rubric(ODD, "rubric.yaml")),
         "as_told": JudgedRun(JUDGED, prefix="t"),
         "bare": JudgedRun(JUDGED[:4], prefix="b"),
+        "penalty": JudgedRun([1.0] * 10, prefix="p", rubric=parse_rubric(PENALTY, "rubric.yaml")),
     }
     ratings = [*ratings_of(RATED, "ann"), *ratings_of([1.0] * 4, "bob"), *ratings_of(RATED, "ann", "t")]
+    ratings += ratings_of([1.0] * 4 + [0.0] * 6, "ann", "p")
     publish_runs(found, runs, {"ratings": ratings, "judge_noise": [NOISE], "agreement": [AGREED]})
     return found
 
@@ -118,6 +139,18 @@ def test_what_was_published_with_the_same_ratings_is_not_told_as_changed(lake):
     with source_of(lake, "as_told") as source:
         assert read_agreement(source).is_as_published
         assert len(read_people(source).told) == 1
+
+
+def test_a_judge_that_gives_more_of_a_penalty_than_people_is_too_strict(lake):
+    with source_of(lake, "penalty") as source:
+        found, findings = read_people(source), read_trust(source).findings
+    bias, levels = (figure(found, name).reading for name in ("people-bias", "people-levels-1"))
+    assert "mean is 0.600 above that of people, too strict beyond" in bias
+    assert "where a higher mean is stricter: tone." in bias
+    assert "the judge gave the better one in 0, the worse one in 6." in levels
+    assert "the judge is too strict there." in found.means_figure.reading
+    (people,) = (each.words for each in findings if each.topic == "People")
+    assert people.endswith("Beyond chance it is stricter than people on tone (+0.600).")
 
 
 # -------- corrected means

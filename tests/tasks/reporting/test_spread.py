@@ -38,6 +38,8 @@ RUBRICS = {
     "points": make_rubric("points", *IN_TWO, PENALTY, missing="zero"),
     "flat": make_rubric("flat", {"id": "a"}),
     "empty": make_rubric("empty", {"id": "a"}),
+    "nearly": make_rubric("nearly", {"id": "a"}),
+    "wide": make_rubric("wide", *({"id": name, "category": f"in {name}"} for name in "abcdefgh")),
 }
 # By model, the scores of a, b, c and d of each output; of all three, overall (3a + b + c) / 5.
 WORKED_A = [(1, 0, 0.5), (1, 1, 1), (0.5, 1, 1), (1, 1, None), (0, 0, 0)]  # 0.7, 1, 0.7, unscored, 0
@@ -49,6 +51,9 @@ SCORES: dict[str, dict[str, list[tuple[float | None, ...]]]] = {
     "points": {HOSTILE: UNEVEN, "B": UNEVEN[:2]},
     "flat": {"A": [(0,), (0.4,), (0.4,), (1,)]},
     "empty": {"A": [(None,)]},
+    "nearly": {"A": [*[(1,)] * 249, (0,)]},
+    # Nothing has h, so nothing has an overall score.
+    "wide": {f"m{number}": [(*[0.5] * 7, None)] for number in range(8)},
 }
 OWN = {"tree": {f"own_{number}": 1.0 for number in range(15)}}
 
@@ -117,6 +122,13 @@ def test_a_rubric_without_categories_has_one_box_a_model(sources: Mapping[str, R
     assert [row[:2] for row in figure.table.rows] == [("Overall", "A")]
 
 
+def test_without_overall_scores_all_that_is_drawn_are_categories(sources: Mapping[str, ReportSource]):
+    figure = read_boxes(sources["wide"], RUBRICS["wide"])
+    assert figure is not None
+    # 48 boxes of 8 models are 6 categories
+    assert " Drawn are the 6 weakest of 7 categories. " in figure.reading
+
+
 def test_the_weakest_category_and_criterion_come_first(sources: Mapping[str, ReportSource]):
     categories = read_levels(sources["worked"])
     # x: (3.375 + 1.5) / 7 = 0.696, b in it 4.5 / 7 and a 5 / 7; y: (2.5 + 1.5) / 6 = 0.667
@@ -130,6 +142,13 @@ def test_shares_are_of_all_outputs_the_unscored_among_them(sources: Mapping[str,
     words = "0 to 0.2 20.0%, 0.4 to 0.6 20.0%, 0.8 to 1 40.0%, unscored 20.0%."
     assert weakest.reading == f"c is worst with A: {words}"
     assert ("c", "A", "unscored", "20.0%", "1") in weakest.table.rows
+
+
+def test_a_label_says_100_percent_of_all_alone(sources: Mapping[str, ReportSource]):
+    # 249 of 250 are 99.6%
+    (category,) = read_levels(sources["nearly"])
+    assert "99.6%<" in category.figure.svg
+    assert " 100%<" not in category.figure.svg
 
 
 def test_of_a_penalty_the_highest_score_is_the_worst(sources: Mapping[str, ReportSource]):

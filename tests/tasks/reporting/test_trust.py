@@ -7,12 +7,15 @@ from scored_lake import make_lake
 from tasks.reporting.findings import Sign
 from tasks.reporting.trust import read_trust
 
-# In the order of their publication: `plain` is rated and has other models' replies; nothing of `empty` is scored.
+# In the order of their publication: `plain` is rated and has other models' replies; nothing of `empty` is scored; of
+# `scattered` judge and people gave thirty scores each, none of them alike.
+SCATTERED = [place / 30 for place in range(30)]
 RUNS = {
     "gappy": JudgedRun([1.0, 0.0, None, None], prefix="g"),
     "plain": JudgedRun(JUDGED, prefix="p"),
     "empty": JudgedRun([None, None], judge="other", prefix="e"),
     "unjudged": JudgedRun(JUDGED[:4], judge=None, prefix="u"),
+    "scattered": JudgedRun(SCATTERED, prefix="s"),
 }
 
 
@@ -49,7 +52,10 @@ TABLES = {
         *(reply("p00", run_id="plain"), reply("p01", run_id="plain", model="two")),
     ],
     "judge_noise": [flips("gappy", 0.02), flips("plain", 0.1), flips("empty", 0.4)],
-    "ratings": ratings_of(RATED, "ann", "p"),
+    "ratings": [
+        *ratings_of(RATED, "ann", "p"),
+        *ratings_of([1 - score for score in SCATTERED], "ann", "s"),
+    ],
 }
 
 
@@ -173,6 +179,14 @@ def test_a_judge_that_people_rated_too_is_held_against_them(found):
     assert words.startswith("Judge and people gave the same level in 75.0% of 8 pairs on tone.")
     words = finding(found, "plain", "Calibration").words
     assert words.startswith("On tone the judge alone gives m 0.750; with people's ratings of 8 of 40 outputs it is")
+
+
+def test_scores_that_are_no_levels_are_told_as_such(found):
+    people = finding(found, "scattered", "People")
+    assert (people.sign, people.words.partition(". ")[0].rstrip(".")) == (
+        Sign.LOOK,
+        "How often judge and people gave the same level is not known: their scores on 1 criterion are no levels",
+    )
 
 
 @pytest.mark.parametrize(
