@@ -26,6 +26,11 @@ from criteria inner join runs
     on criteria.rubric_id = runs.rubric_id and criteria.rubric_version = runs.rubric_version
 where runs.run_id = ? order by criteria.position, criteria.criterion_id
 """
+_NAME = """
+select rubrics.body::json ->> 'name' as name
+from rubrics inner join runs on rubrics.rubric_id = runs.rubric_id and rubrics.rubric_version = runs.rubric_version
+where runs.run_id = ?
+"""
 _LEVELS = """
 select levels.criterion_id, levels.level_id, levels.position, levels.score, levels.label, levels.description
 from levels inner join runs on levels.rubric_id = runs.rubric_id and levels.rubric_version = runs.rubric_version
@@ -75,6 +80,12 @@ class ReportSource:
     def run_id(self) -> str:
         """The run's id."""
         return self.summary.run_id
+
+    @property
+    def rubric_name(self) -> str | None:
+        """The rubric's name for people; None where it has none."""
+        found = self.rows(_NAME, self.run_id)
+        return found[0]["name"] if found else None
 
     @property
     def drawn_groups(self) -> tuple[Group, ...]:
