@@ -1,5 +1,6 @@
--- One row per category, model, checkpoint that has a score: how its outputs' scores spread, over the models of sql/
--- built for one run. spread: the scores that 5%, 25%, 50%, 75% and 95% of the n outputs do not exceed, interpolated.
+-- category_boxes: one row per category, model, checkpoint that has a score: how its outputs' scores spread, over the
+-- models of sql/ built for one run. spread: the scores that 5%, 25%, 50%, 75% and 95% of the n outputs do not exceed,
+-- interpolated.
 with scores as (select * from int_category_scores where score is not null),
 
 groups as (select * from int_groups),

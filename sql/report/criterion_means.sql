@@ -1,5 +1,5 @@
--- The means of the rubric's criteria in some runs: one row a run, model, checkpoint and criterion, with the digest of
--- the text that it was scored by. $1: the runs' ids.
+-- criterion_means: the means of the rubric's criteria in some runs: one row a run, model, checkpoint and criterion,
+-- with the digest of the text that it was scored by. $1: the runs' ids.
 with scores as (select * from criterion_scores where list_contains($1, run_id)),
 
 final as (

@@ -1,5 +1,5 @@
--- example_disputes: one row per output_id of the run $1 of which opinions differ. spread is the distance of the highest
--- opinion from the lowest on one criterion, 0..1, where that is the largest; criterion_id is that criterion.
+-- example_disputes: one row per output_id of the run $1 of which opinions differ. spread is the distance of the
+-- highest opinion from the lowest on one criterion, 0..1, where that is the largest; criterion_id is that criterion.
 -- Opinions: each judge's, each person's latest rating, and a verdict that people did not give.
 with judged as (select output_id, criterion_id, method, score from verdicts where run_id = $1),
 

@@ -1,5 +1,5 @@
--- One row per model, checkpoint of the run $1 that has a score: how its outputs' scores spread; spread as in
--- category_boxes, mean as in run_scores.
+-- overall_boxes: one row per model, checkpoint of the run $1 that has a score: how its outputs' scores spread; spread
+-- as in category_boxes, mean as in run_scores.
 with scores as (select * from output_scores where run_id = $1 and score is not null),
 
 means as (select * from run_scores where run_id = $1),

@@ -1,5 +1,6 @@
--- What a judge's questions cost in a run: one row a criterion, `(own)` for all that rows brought along. Of questions
--- whose every reply has a price; a question has what all of its replies took, for who asks again pays again. $1: the run.
+-- question_costs: what a judge's questions cost in a run: one row a criterion, `(own)` for all that rows brought
+-- along. Of questions whose every reply has a price; a question has what all of its replies took, for who asks again
+-- pays again. $1: the run.
 with own as (select distinct criterion_id from case_criteria where run_id = $1),
 
 judged as (

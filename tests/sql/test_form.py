@@ -7,7 +7,7 @@ import pytest
 
 from tasks.aggregate import SOURCES, model_order
 
-LAYERS = ("staging", "intermediate", "marts", "views", "checks")
+LAYERS = ("staging", "intermediate", "marts", "views", "checks", "report")
 FILES = {
     f"{layer}/{entry.name}": entry.read_text(encoding="utf-8")
     for layer in LAYERS
