@@ -59,10 +59,12 @@ def write_report(lake: Lake, summary: RunSummary, path: Path, against: str | Non
 def write_own_report(lake: Lake, summary: RunSummary, path: Path) -> RunSummary:
     """Write the report of a run that was published just now; returns its summary, which says why it was not, if so.
 
-    The run is judged and paid for: no page is a reason to call it failed.
+    The run is judged and paid for: no page is a reason to call it failed. Raises `OSError` where it can't be written.
     """
     try:
         write_report(lake, summary, path)
+    except OSError:  # nothing is wrong with the page: the same command writes it once there is room
+        raise
     except Exception as error:  # noqa: BLE001 - see above
         return replace(summary, report_fault=f"{type(error).__name__}: {error}".splitlines()[0])
     return summary

@@ -150,6 +150,17 @@ def test_a_run_whose_report_can_not_be_drawn_stops_no_other(lake, tmp_path, monk
     assert 'href="runs/' not in text_of(found.home) and ">a<" in text_of(found.home)
 
 
+def test_a_page_that_can_not_be_drawn_is_told_and_the_run_is_what_it_is(lake, tmp_path, monkeypatch):
+    from tasks.reporting import page
+
+    def refuse(*_: Any) -> None:
+        raise ValueError("no page")
+
+    monkeypatch.setattr(page, "run_page", refuse)
+    found = page.write_own_report(lake, summarise(lake, "a"), tmp_path / "a.html")
+    assert (found.report_fault, found.is_met, list(tmp_path.iterdir())) == ("ValueError: no page", True, [])
+
+
 def test_a_folder_that_is_a_file_is_refused(lake, tmp_path):
     (tmp_path / "file").write_text("here", encoding="utf-8")
     with pytest.raises(InputError, match="site: can't write .*file"):
