@@ -14,7 +14,7 @@ RUN := $(VENV)/bin/python -m
 
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help demo test test-browser lint format bench lock clean
+.PHONY: help demo test test-browser test-server lint format bench lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test: $(STAMP)  ## run all tests, as many at once as there are cores (ARGS="-k w
 
 test-browser: $(STAMP)  ## open the pages in chromium, with the network off; a part of `make test` where chromium is
 	@$(RUN) pytest tests/browser $(ARGS)
+
+test-server: $(STAMP)  ## a day on a real Prefect server with a worker that is killed: about four minutes
+	@PYTHON="$(abspath $(VENV))/bin/python" tests/e2e_server.sh
 
 lint: $(STAMP)  ## check style, format and types
 	@$(RUN) ruff check .

@@ -8,6 +8,9 @@ import os
 PREFECT_SETTINGS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
+    # What a run tells is in Prefect's log of its flow run too; a thread that is of no flow run tells nothing there.
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "gradebook",
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     # A command's own server migrates a new database first; the default of 20 s is short for a small machine.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     # Such a server would lose task runs at its end, and work on for half a minute after a thousand of them.

@@ -47,7 +47,7 @@ def show_calibration(found: RunCalibration) -> None:
     """Print a row a criterion and model: four estimates of its mean, and how many more ratings it takes."""
     _show_run(found.run)
     if found.note:
-        typer.echo(found.note)
+        typer.echo(plain(found.note))
     if found.rows:
         typer.echo("\nmeans with 95% intervals; corrected is PPI++, by ratings and judge together")
         headings = (

@@ -6,6 +6,7 @@ from pathlib import Path
 from prefect import get_run_logger
 from prefect.artifacts import acreate_link_artifact, acreate_markdown_artifact
 
+from tasks.nights import Night, night_text
 from tasks.reporting.comment import artifact_texts
 from tasks.summary import RunSummary
 
@@ -24,3 +25,12 @@ async def show_artifacts(summary: RunSummary, report: Path) -> None:
             await acreate_link_artifact(report.as_uri(), key="report", link_text=f"Report of run {summary.run_id}")
     except Exception as error:  # noqa: BLE001 - see above
         get_run_logger().warning("run %s is published, its artifacts are not kept: %r", summary.run_id, error)
+
+
+async def show_night(night: Night) -> None:
+    """Keep how the suites of a night ended. That a server is gone is told in its log, as above."""
+    try:
+        async with asyncio.timeout(LONGEST_S):
+            await acreate_markdown_artifact(night_text(night), key="nightly", description=f"The night of {night.date}")
+    except Exception as error:  # noqa: BLE001 - the suites are published, whoever can't show it
+        get_run_logger().warning("the night of %s is over, its artifact is not kept: %r", night.date, error)

@@ -14,9 +14,13 @@ import typer
 from flows import (
     agreement_commands,
     check_commands,
+    checkpoint_commands,
+    collect_commands,
     compare_commands,
     cost_commands,
+    doctor_commands,
     ledger_commands,
+    nightly_commands,
     noise_commands,
     power_commands,
     ratings_commands,
@@ -25,6 +29,7 @@ from flows import (
     review_commands,
     rubric_commands,
     site_commands,
+    status_commands,
     version_commands,
 )
 from flows.options import (
@@ -41,8 +46,10 @@ from flows.options import (
     FeedbackOption,
     JsonOption,
     LakeOption,
+    LogOption,
     MapOption,
     RecordOption,
+    RunnerOption,
     print_json,
 )
 from rubrics.errors import GradebookError, InputError
@@ -74,6 +81,7 @@ app.add_typer(ratings_commands.app, name="ratings")
 app.add_typer(rubric_commands.app, name="rubric")
 app.command()(report_commands.report)
 app.command()(review_commands.review)
+app.command()(collect_commands.collect)
 app.command()(compare_commands.compare)
 app.command()(noise_commands.noise)
 app.command()(power_commands.power)
@@ -83,7 +91,14 @@ app.command()(cost_commands.cost)
 app.command()(agreement_commands.agreement)
 app.command()(agreement_commands.calibrate)
 app.command()(site_commands.site)
+app.command()(status_commands.status)
 app.command()(version_commands.versions)
+app.command()(doctor_commands.doctor)
+app.add_typer(checkpoint_commands.app, name="notify")
+app.command()(checkpoint_commands.sweep)
+app.command()(checkpoint_commands.checkpoints)
+app.command()(nightly_commands.nightly)
+app.command()(nightly_commands.compact)
 
 
 class Format(StrEnum):
@@ -130,9 +145,11 @@ def evaluate(  # noqa: PLR0913 - each is an option
     baseline: BaselineOption = None,
     fail_if: FailIfOption = None,
     allow_functions: AllowFunctionsOption = None,
+    runner: RunnerOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
+    _log: LogOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="show Prefect's log on stderr")] = False,
 ) -> None:
     """Score outputs with a rubric and publish the evaluation tables.
@@ -157,7 +174,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
     )
     done_by = None if deadline is None else read_deadline(deadline, datetime.now(UTC))
     request = replace(request, allow_functions=tuple(allow_functions or ()), record=record, deadline=done_by)
-    request = replace(request, baseline=baseline, fail_if=fail_if)
+    request = replace(request, baseline=baseline, fail_if=fail_if, runner=runner)
     if dry_run:
         _print_plan(request, as_json=as_json)
         return

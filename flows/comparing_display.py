@@ -22,9 +22,11 @@ MOST_ROWS = 10  # beside the scores of a run
 def show_comparison(comparison: Comparison) -> None:
     """Print the banner where there is one, then what is to be seen of each pair of models, and the gate last."""
     for letter, run in (("A", comparison.run_a), ("B", comparison.run_b)):
-        people.print(f"[bold]{letter}[/] {run['run_id']}  {run['rubric_id']} {run['rubric_version']}", highlight=False)
+        people.print(
+            f"[bold]{letter}[/] {run['run_id']}  {plain(run['rubric_id'])} {run['rubric_version']}", highlight=False
+        )
     if comparison.banner:
-        people.print(f"[bold yellow]{escape(comparison.banner)}[/]", soft_wrap=True)
+        people.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]", soft_wrap=True)
     for pair in comparison.models:
         _show_pair(pair)
     for words in comparison.not_compared:
@@ -36,7 +38,7 @@ def show_comparison(comparison: Comparison) -> None:
 def show_run_comparison(comparison: RunComparison) -> None:
     """Print in a few lines how a run stands beside its baseline, what got worse first."""
     if comparison.banner:
-        people.print(f"[bold yellow]{escape(comparison.banner)}[/]", soft_wrap=True)
+        people.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]", soft_wrap=True)
     for pair in comparison.models:
         if pair.rows:
             people.print(_beside_table(pair, comparison))
@@ -121,7 +123,7 @@ def _test_table(pair: ModelComparison) -> Table:
 def _show_explanation(found: Explanation) -> None:
     if found.parts:
         people.print(_part_table(found))
-    people.print(escape(found.sentence), soft_wrap=True)
+    people.print(escape(plain(found.sentence)), soft_wrap=True)
     for score, share_a, share_b in found.shares_at:
         people.print(f"At or below {score:g}: {rate_words(share_a)} of A, {rate_words(share_b)} of B.")
     if found.lost_most:

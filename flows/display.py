@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tasks import progress
+from tasks.log_lines import wanted_form
 from tasks.requirements import model_name
 from tasks.summary import RunSummary
 from tasks.wording import rate_words, score_words, sqrt_words, usd_words
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tasks.plan import RunPlan
 
 STAGE_WORDS = {
+    "collect": "collecting outputs",
     "ingest": "reading outputs",
     "plan": "planning judgments",
     "score": "scoring",
@@ -83,7 +85,7 @@ class TerminalReporter:
 @contextmanager
 def shown_progress() -> Iterator[None]:
     """Show the progress of what runs in the block; a terminal is drawn on, a log file is left alone."""
-    if not people.is_terminal:
+    if not people.is_terminal or wanted_form() is not None:  # lines of a log would tear what is drawn
         yield
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), RateColumn())
@@ -109,7 +111,9 @@ class _AfterStart:
 def show_summary(summary: RunSummary, report: str | None) -> None:
     """Print the score table, the criteria, the costs and the verdict of a published run."""
     run = summary.run
-    people.print(f"\n[bold]{escape(run['rubric_id'])} {run['rubric_version']}[/] over {escape(plain(run['dataset']))}")
+    people.print(
+        f"\n[bold]{escape(plain(run['rubric_id']))} {run['rubric_version']}[/] over {escape(plain(run['dataset']))}"
+    )
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
     if summary.comparison is not None:
@@ -140,7 +144,7 @@ def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> N
     for row in plan.criteria:
         counts = (row.row_count, row.replayed_count, row.request_count, row.prompt_tokens, row.completion_tokens)
         estimated = usd_range_words(row.cost_usd, row.cost_low_usd, row.cost_high_usd)
-        table.add_row(row.criterion_id, row.method, *(f"{count:,}" for count in counts), estimated)
+        table.add_row(escape(plain(row.criterion_id)), row.method, *(f"{count:,}" for count in counts), estimated)
     people.print(table)
     budget = "" if budget_usd is None else f" of a budget of {usd_words(budget_usd)}"
     estimated = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)
@@ -206,7 +210,9 @@ def _criterion_table(summary: RunSummary) -> Table:
         cells.setdefault(row["criterion_id"], {"weight": row["weight"]})[_model(row)] = row
     for criterion_id, by_model in cells.items():
         weight = "gate" if by_model["weight"] is None else score_words(by_model["weight"])
-        table.add_row(criterion_id, weight, *(_mean_and_coverage(by_model.get(model)) for model in models))
+        table.add_row(
+            escape(plain(criterion_id)), weight, *(_mean_and_coverage(by_model.get(model)) for model in models)
+        )
     return table
 
 
@@ -218,7 +224,7 @@ def _noise_table(summary: RunSummary) -> Table:
         rates = (rate_words(row[name]) for name in ("flip_rate", "swap_flip_rate", "agreement_rate"))
         votes = "–" if row["effective_votes"] is None else f"{row['effective_votes']:.1f}"
         counts = (f"{row['n']:,}", f"{row['opinion_count']:,}")
-        table.add_row(escape(row["criterion_id"]), escape(_model(row)), *counts, *deviations, *rates, votes)
+        table.add_row(escape(plain(row["criterion_id"])), escape(_model(row)), *counts, *deviations, *rates, votes)
     return table
 
 
@@ -246,7 +252,7 @@ def _cost_table(summary: RunSummary) -> Table:
     table = table_titled("cost by stage", "stage", right=headings)
     for row in summary.costs:
         table.add_row(
-            escape(f"{row['stage']} {row['criterion_id'] or ''}"),
+            escape(plain(f"{row['stage']} {row['criterion_id'] or ''}")),
             f"{row['wall_s']:.2f}",
             f"{row['cpu_s']:.2f}",
             f"{row['row_count']:,}",

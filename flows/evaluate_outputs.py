@@ -1,28 +1,19 @@
 """The evaluation of one set of outputs by one rubric, from files to published tables."""
 
-import gc
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from prefect import flow
-from prefect.futures import PrefectFuture, wait
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.artifacts import show_artifacts
-from tasks import stages
-from tasks.ingest import Ingested
+from flows.deployed import deployed_run_id
+from flows.evaluating import WORKER_COUNT, publish_evaluation
+from flows.parameters import Dollars, Feedback, Rate, Trigger
 from tasks.judging.deadlines import read_deadline
 from tasks.lake import DEFAULT_LAKE
-from tasks.progress import reporter
 from tasks.quality import warm_up
 from tasks.request import EvaluationRequest
-from tasks.runs import Run, is_published, opened_run, recorded
-from tasks.scoring.setup import ScoringSetup, opened_setup
 from tasks.summary import RunSummary
-
-# A task is a criterion and a shard: it computes outside Python's lock, or waits for the judge or another process.
-WORKER_COUNT = 8
 
 
 @flow(
@@ -38,19 +29,42 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
     lake: str = DEFAULT_LAKE,
     data: str | None = None,
     run_id: str | None = None,
-    budget_usd: float | None = None,
-    max_bad_rate: float = 0.01,
+    budget_usd: Dollars | None = None,
+    max_bad_rate: Rate = 0.01,
     column_map: dict[str, str] | None = None,
     allow_unscored: bool = False,
-    feedback: str | None = None,
-    trigger: str = "manual",
+    feedback: Feedback | None = None,
+    trigger: Trigger = "manual",
     allow_functions: list[str] | None = None,
     record: str | None = None,
     deadline: str | None = None,
     baseline: str | None = None,
     fail_if: str | None = None,
+    runner: str | None = None,
 ) -> RunSummary:
-    """Score one set of outputs with one rubric version and publish the evaluation tables."""
+    """Score one set of outputs with one rubric version and publish the evaluation tables.
+
+    Args:
+        outputs: JSON Lines, CSV or Parquet, plain, .gz or .zst; a file, folder or glob, as the worker sees it
+        rubric: a rubric file, a shipped rubric's name, ID@VERSION of the lake, or none where rows bring criteria
+        judge: a model's name, a judge file, or replay:FILE; its key belongs into the worker's environment
+        ratings: a file of people's ratings
+        lake: sqlite:FILE or postgres:CONNECTION, without a password
+        data: where the Parquet files are, for a PostgreSQL lake
+        run_id: names the run; by default a name that retries of this flow run share
+        budget_usd: dollars that are never passed
+        max_bad_rate: share of rows that may not fit
+        column_map: a column of gradebook and what the file calls it, as {"output": "response"}
+        allow_unscored: go on where nothing scores a criterion's method
+        feedback: llm to let the judge write a text for each output and model
+        trigger: what the table `runs` calls the cause of this run
+        allow_functions: packages whose functions may run
+        record: a file that keeps the judge's replies, for replay:FILE
+        deadline: when batches are given up, a time or a duration such as 6h
+        baseline: a run to compare with, or latest
+        fail_if: what must not hold beside the baseline, such as mean_diff < -0.01 and p < 0.05
+        runner: where checks are computed: threads, processes, dask, dask:ADDRESS, ray or ray:ADDRESS
+    """
     warm_up()
     request = EvaluationRequest(
         outputs,
@@ -59,7 +73,7 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
         ratings=ratings,
         lake=lake,
         data=data,
-        run_id=run_id,
+        run_id=run_id or deployed_run_id(trigger),
         budget_usd=budget_usd,
         max_bad_rate=max_bad_rate,
         column_map=column_map or {},
@@ -71,50 +85,31 @@ async def evaluate_outputs(  # noqa: PLR0913 - a deployment's form shows each
         deadline=read_deadline(deadline, datetime.now(UTC)) if deadline else None,
         baseline=baseline,
         fail_if=fail_if,
+        runner=runner,
     )
-    with opened_run(request, datetime.now(UTC)) as run:
-        if not is_published(run):  # by a command that named this run, or was interrupted just after its commit
-            with recorded(run):
-                _evaluate(run)
-        summary = stages.conclude(run)
-    await show_artifacts(summary, run.folder.report_file)
-    return summary
+    return await publish_evaluation(request)
 
 
-def _evaluate(run: Run) -> None:
-    gc.freeze()  # the imports left a million objects: collecting would walk them again and again
-    ingested = stages.ingest(run)
-    planned = stages.plan(run, ingested)
-    checked = [stages.validate_outputs.submit(run, shard, index) for index, shard in enumerate(ingested.shards)]
-    if planned.request_count:
-        _finish(checked)  # before any money is spent
-    planned = stages.ask_in_batches(run, ingested, planned)
-    with opened_setup(run, planned, ingested.shards) as setup:
-        _finish([*checked, *_score(run, setup, ingested, planned.own_count.criterion_count)])
-        reporter().end("score")
-        feedback_note = stages.write_feedback(run, ingested, setup.session)
-    stages.validate_judgments(run)
-    stages.aggregate(run, ingested)
-    stages.publish(run, ingested, planned, feedback_note)
-
-
-def _score(run: Run, setup: ScoringSetup, ingested: Ingested, own_count: int) -> list[PrefectFuture[Any]]:
-    """Fan out one task a criterion and shard; when a shard has all its verdicts, they are validated together."""
-    reporter().begin("score", ingested.output_count * len(run.rubric.criteria) + own_count)
-    futures: list[PrefectFuture[Any]] = []
-    for index, shard in enumerate(ingested.shards):
-        scored = [
-            stages.score_criterion.submit(run, setup, criterion.id, shard, index) for criterion in run.rubric.criteria
-        ]
-        if run.folder.case_criteria_file(index).exists():
-            scored.append(stages.score_case_criteria.submit(setup, shard, index))
-        collected = stages.validate_verdicts.submit(run, index, return_state=False, wait_for=scored)
-        futures += [*scored, collected]
-    return futures
-
-
-def _finish(futures: Sequence[PrefectFuture[Any]]) -> None:
-    """Wait for all of them, then raise what the first failed one raised."""
-    wait(list(futures))
-    for future in futures:
-        future.result()
+def parameters_of(request: EvaluationRequest) -> dict[str, Any]:
+    """The parameters by which the flow makes that request, as a deployment would have them."""
+    return {
+        "outputs": request.outputs,
+        "rubric": request.rubric,
+        "judge": request.judge,
+        "ratings": request.ratings,
+        "lake": request.lake,
+        "data": request.data,
+        "run_id": request.run_id,
+        "budget_usd": request.budget_usd,
+        "max_bad_rate": request.max_bad_rate,
+        "column_map": dict(request.column_map),
+        "allow_unscored": request.allow_unscored,
+        "feedback": request.feedback,
+        "trigger": request.trigger,
+        "allow_functions": list(request.allow_functions),
+        "record": request.record,
+        "deadline": request.deadline.isoformat() if request.deadline else None,
+        "baseline": request.baseline,
+        "fail_if": request.fail_if,
+        "runner": request.runner,
+    }

@@ -4,14 +4,18 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from types import FrameType
+from typing import cast
 
+from flows.lost_server import lost_server_told
 from flows.own_server import begin_own_server
 from tasks.imports import uncollected
-from tasks.lake import prepare_lake
+from tasks.lake import Lake, find_lake, prepare_lake
+from tasks.nights import Night, NightUnfinished
 from tasks.quality import warm_up
 from tasks.request import EvaluationRequest, check_request
 from tasks.summary import RunSummary
@@ -31,10 +35,38 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
 
     Raises `InputError` within a second where the request is wrong: no server is started for it.
     """
+    checked = check_request(request)
+    with _prefect_at_hand(checked.lake, is_verbose=is_verbose):
+        from flows.evaluate_outputs import evaluate_outputs, parameters_of
+
+        summary = asyncio.run(evaluate_outputs(**parameters_of(request)))
+    return summary, RunFolder(checked.lake.root / "runs" / summary.run_id).report_file
+
+
+def evaluate_night_here(
+    suites: Path, night: date | None, only: Sequence[str], lake: str, data: str | None, *, is_verbose: bool = False
+) -> Night:
+    """Run the flow of a night in this process; how its suites ended, whether or not all did.
+
+    Raises `InputError` where the lake is wrong. suites: a file that was read and found to be right.
+    """
+    with _prefect_at_hand(find_lake(lake, data), is_verbose=is_verbose):
+        from flows.evaluate_nightly import evaluate_nightly
+
+        try:
+            # mypy sees the state that the flow returns, callers get what is in it
+            ended = cast(Night, asyncio.run(evaluate_nightly(str(suites), night, list(only) or None, lake, data)))
+        except NightUnfinished as unfinished:
+            return unfinished.night
+    return ended
+
+
+@contextmanager
+def _prefect_at_hand(lake: Lake, *, is_verbose: bool) -> Iterator[None]:
+    """A lake, Prefect's server and what flows are made of, while the block runs one and people see how far it is."""
     from flows.display import shown_progress
 
-    checked = check_request(request)
-    prepare_lake(checked.lake)
+    prepare_lake(lake)
     for name in PREFECT_LOGS:
         os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")  # a failure is told once, in a sentence
     if not is_verbose:
@@ -46,33 +78,11 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
         with uncollected():
             if server:
                 server.introduce()
-            from flows.evaluate_outputs import evaluate_outputs
+            import flows.evaluating  # noqa: F401 - here, for it takes as long as the server's start
         if server:
             server.wait()
-
-        summary = asyncio.run(
-            evaluate_outputs(
-                outputs=request.outputs,
-                rubric=request.rubric,
-                judge=request.judge,
-                ratings=request.ratings,
-                lake=request.lake,
-                data=request.data,
-                run_id=request.run_id,
-                budget_usd=request.budget_usd,
-                max_bad_rate=request.max_bad_rate,
-                column_map=dict(request.column_map),
-                allow_unscored=request.allow_unscored,
-                feedback=request.feedback,
-                trigger=request.trigger,
-                allow_functions=list(request.allow_functions),
-                record=request.record,
-                deadline=request.deadline.isoformat() if request.deadline else None,
-                baseline=request.baseline,
-                fail_if=request.fail_if,
-            )
-        )
-    return summary, RunFolder(checked.lake.root / "runs" / summary.run_id).report_file
+        with lost_server_told():
+            yield
 
 
 @contextmanager

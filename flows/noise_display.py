@@ -16,7 +16,7 @@ def show_noise(found: JudgeNoise) -> None:
     """Print what the run is, each criterion's noise, the outputs judged twice, and how often each rule fired."""
     run, replicates = found.run, found.replicates
     head = f"{run['run_id']}  {run['rubric_id']} {run['rubric_version']}"
-    people.print(f"[bold]{escape(head)}[/]", highlight=False)
+    people.print(f"[bold]{escape(plain(head))}[/]", highlight=False)
     many = len({model_name(row) for row in found.noise}) > 1
     for row in found.noise:
         people.print(escape(plain(_noise_sentence(row, has_models=many))), soft_wrap=True)

@@ -4,11 +4,13 @@ from typing import Annotated, Any
 
 import typer
 
-DONE, NOT_MET, NOT_FINISHED = 0, 1, 3  # the exit codes; 2 is bad usage or input
+DONE, NOT_MET, BAD_INPUT, NOT_FINISHED = 0, 1, 2, 3  # the exit codes
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 
 LakeOption = Annotated[str, typer.Option("--lake", envvar="GRADEBOOK_LAKE", help="sqlite:FILE or postgres:CONNECTION")]
-DataOption = Annotated[str | None, typer.Option("--data", help="folder of the Parquet files, for a PostgreSQL lake")]
+DataOption = Annotated[
+    str | None, typer.Option("--data", help="where the Parquet files are: a folder or s3://BUCKET/PREFIX")
+]
 AllowFunctionsOption = Annotated[
     list[str] | None, typer.Option("--allow-functions", help="packages whose functions may run; may be repeated")
 ]
@@ -33,6 +35,25 @@ BaselineOption = Annotated[
 ]
 FailIfOption = Annotated[
     str | None, typer.Option("--fail-if", help="exit with 1 where this holds: 'mean_diff < -0.01 and p < 0.05'")
+]
+RunnerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--runner",
+        envvar="GRADEBOOK_TASK_RUNNER",
+        help="where checks are computed: threads, processes, dask, dask:ADDRESS, ray or ray:ADDRESS",
+    ),
+]
+
+
+def _choose_log(form: str | None) -> None:
+    from tasks.log_lines import choose_form
+
+    choose_form(form)
+
+
+LogOption = Annotated[
+    str | None, typer.Option("--log", callback=_choose_log, help="tell on stderr what happens: json or text")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
 

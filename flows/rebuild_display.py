@@ -27,7 +27,7 @@ def show_rebuilt(rebuilt: Rebuilt) -> None:
     if rebuilt.made_by != rebuilt.code_version and not rebuilt.is_equal:
         people.print(f"gradebook {rebuilt.made_by} published the run, this is {rebuilt.code_version}")
     for file in rebuilt.files:
-        people.print(f"wrote {escape(str(file))}", soft_wrap=True)
+        people.print(f"wrote {escape(plain(file))}", soft_wrap=True)
 
 
 def _words(check: MartCheck, rebuilt: Rebuilt) -> str:

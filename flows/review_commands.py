@@ -72,7 +72,9 @@ def review(  # noqa: PLR0913 - each is an option
 
 
 def _read(artifact: str) -> bytes:
-    if artifact == "-":
+    from tasks.review import STDIN
+
+    if artifact == STDIN:
         return sys.stdin.buffer.read()
     try:
         return Path(artifact).read_bytes()

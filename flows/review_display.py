@@ -10,7 +10,7 @@ def show_review(review: Review) -> None:
     """Print each rubric's verdict with its feedback, then the status."""
     for evaluation in review.evaluations:
         colour = "green" if evaluation.status == APPROVED else "red"
-        people.print(f"\n[bold]{escape(evaluation.rubric)}[/]: [{colour}]{evaluation.status}[/]")
+        people.print(f"\n[bold]{escape(plain(evaluation.rubric))}[/]: [{colour}]{evaluation.status}[/]")
         for line in evaluation.feedback.splitlines():
             people.print(f"  {escape(plain(line))}", soft_wrap=True)
         for sentence in (*evaluation.unmet, *evaluation.notes):

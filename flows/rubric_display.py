@@ -64,7 +64,7 @@ def show_import(summary: ImportSummary) -> None:
     if summary.findings:
         people.print(f"lint finds {len(summary.findings)} things to mend: gradebook rubric lint {summary.written[0]}")
     for path in summary.written:
-        people.print(f"wrote {escape(str(path))}", soft_wrap=True)
+        people.print(f"wrote {escape(plain(path))}", soft_wrap=True)
 
 
 def show_lost(lost: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ def versions(
     """List the versions of the tables, the newest first: when each was made (UTC), by what, and the rows it added.
 
     A published run is one version; so are an import of ratings and a run that failed. That a run began, and its
-    judgments before it is published, are versions too: --all lists them.
+    judgments before it is published, are versions too, and so is each step of `gradebook compact`: --all lists them.
 
     \b
     gradebook versions

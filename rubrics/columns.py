@@ -10,6 +10,7 @@ from rubrics.outputs import OUTPUT_COLUMNS, REQUIRED_COLUMNS
 _COMMON_NAMES = {
     "case_id": ("id", "case", "prompt_id", "question_id", "key", "task_id"),
     "model": ("model_name", "model_id", "generator", "engine"),
+    "prompt": ("question", "messages", "input", "instruction", "query", "text"),
     "output": ("response", "completion", "answer", "generation", "prediction", "text", "output_text"),
 }
 
@@ -25,7 +26,11 @@ def map_faults(column_map: Mapping[str, str]) -> tuple[Fault, ...]:
 
 
 def column_faults(
-    path: str, line: int | None, found: Iterable[str], column_map: Mapping[str, str] | None = None
+    path: str,
+    line: int | None,
+    found: Iterable[str],
+    column_map: Mapping[str, str] | None = None,
+    required: Iterable[str] = REQUIRED_COLUMNS,
 ) -> tuple[Fault, ...]:
     """Find what is wrong with the columns of a file: one given twice, one mapped or required that is not there."""
     column_map = column_map or {}
@@ -37,12 +42,12 @@ def column_faults(
         for column, source in column_map.items()
         if source not in counts
     ]
-    required = [
+    missing = [
         f"{shown}; expected {column}: name the column that holds it, --map {column}={_likely_name(column, counts)}"
-        for column in REQUIRED_COLUMNS
+        for column in required
         if column not in column_map and column not in counts
     ]
-    return tuple(Fault(path, line, message) for message in [*twice, *mapped, *required])
+    return tuple(Fault(path, line, message) for message in [*twice, *mapped, *missing])
 
 
 def _likely_name(column: str, found: Iterable[str]) -> str:

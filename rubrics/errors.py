@@ -5,12 +5,15 @@ GradebookError
 │   ├── RubricError
 │   ├── OutputsError
 │   ├── RatingsError
+│   ├── SuitesError
 │   ├── JudgeSettingsError
 │   ├── LakeError
 │   └── QueryError
 └── UnfinishedError       the run stopped on its way: what was judged is kept (exit 3)
     ├── BudgetReached
     ├── EndpointUnavailable
+    ├── LakeUnavailable
+    ├── StorageUnavailable
     └── QualityNotMet
 """
 
@@ -90,6 +93,10 @@ class RatingsError(_FaultsError):
     """A file of ratings does not fit the rubric."""
 
 
+class SuitesError(_FaultsError):
+    """A suites file does not say what a night evaluates."""
+
+
 class JudgeSettingsError(InputError):
     """A judge file, a recorded-replies file or the judge's environment is wrong."""
 
@@ -114,6 +121,23 @@ class BudgetReached(UnfinishedError):
 
 class EndpointUnavailable(UnfinishedError):
     """The judge's endpoint refused the key or does not answer."""
+
+
+class LakeUnavailable(UnfinishedError):
+    """The server of a lake's catalog does not answer, or somebody holds the catalog for minutes."""
+
+
+class StorageUnavailable(UnfinishedError):
+    """The object storage of a lake's files does not answer."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place)  # args == parameters, so it pickles
+
+    def __str__(self) -> str:
+        return (
+            f"{self.args[0]}: the storage does not answer, expected it at AWS_ENDPOINT_URL or at AWS; nothing was "
+            "published, what was judged is kept: run the same command again once it answers"
+        )
 
 
 class QualityNotMet(UnfinishedError):

@@ -400,3 +400,24 @@ create table if not exists weak_spots (
     gain double,
     example_ids varchar[]
 );
+
+create table if not exists checkpoints (
+    model varchar,
+    checkpoint varchar,
+    step bigint,
+    rubric_id varchar,
+    rubric_version varchar,
+    run_id varchar,
+    status varchar,
+    reasons varchar[],
+    mean double,
+    latest_run_id varchar,
+    best_run_id varchar,
+    best_diff double,
+    best_diff_low double,
+    best_diff_high double,
+    best_p double,
+    dataset varchar,
+    dataset_digest varchar,
+    decided_at timestamptz
+);

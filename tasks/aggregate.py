@@ -17,6 +17,7 @@ import duckdb
 
 from rubrics.errors import GradebookError
 from tasks.points_intervals import add_points_intervals
+from tasks.sql_text import NO_PROGRESS_BAR
 
 LAYERS = ("staging", "intermediate", "marts")
 SOURCES = frozenset(
@@ -103,7 +104,9 @@ def connect_marts(path: Path, memory_limit: str = "4GB") -> duckdb.DuckDBPyConne
         "temp_directory": f"{path}.tmp",
         "preserve_insertion_order": "false",  # rows of a mart have no order; keeping one costs memory
     }
-    return duckdb.connect(path, config=settings)
+    connection = duckdb.connect(path, config=settings)
+    connection.execute(NO_PROGRESS_BAR)
+    return connection
 
 
 def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) -> tuple[str, ...]:

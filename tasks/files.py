@@ -1,8 +1,12 @@
 """Files that are whole or not there: written under a temporary name, then renamed."""
 
+import errno
+import fcntl
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +14,14 @@ import pyarrow.parquet as pq
 
 
 def temporary_path(path: Path) -> Path:
-    """Where this process writes a file before it takes its name."""
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Where this process writes a file before it takes its name: no other one does, on this machine or another."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{_mark_of(os.getpid())}.tmp")
+
+
+@cache
+def _mark_of(_process: int) -> str:
+    """What tells processes with one number apart, on machines or in containers that share a folder."""
+    return secrets.token_hex(4)
 
 
 @contextmanager
@@ -52,6 +62,20 @@ def append_whole(file: int | None, lines: bytes, *, is_synced: bool = False) -> 
         return None if is_whole else "the disk is full"
     except OSError as error:
         return error.strerror or str(error)
+
+
+def append_lines(path: Path, lines: bytes) -> None:
+    """Append lines to a file, whole or not at all, whoever else does so. Raises `OSError` where there is no room."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # else what is taken back could be another's
+        size = os.fstat(descriptor).st_size
+        # One write: whole after a SIGKILL, or not there. A disk that is nearly full takes a part of it.
+        if os.write(descriptor, lines) < len(lines):
+            os.ftruncate(descriptor, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    finally:
+        os.close(descriptor)
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:

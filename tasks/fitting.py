@@ -1,6 +1,7 @@
 """From a row under the file's names to an output under gradebook's, or to the reason why it does not fit."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -35,7 +36,8 @@ def _read_texts(cell: str) -> Any:
     return values if isinstance(values, list) and all(isinstance(value, str) for value in values) else cell
 
 
-def _read_messages(cell: Any) -> Any:
+def read_messages(cell: Any) -> Any:
+    """Chat messages, also where they are written as JSON; anything else stays what it is."""
     is_json = isinstance(cell, str) and cell.startswith("[")
     messages = _read_json(list)(cell) if is_json else cell
     if not isinstance(messages, list) or not messages:
@@ -59,7 +61,7 @@ def _as_is(cell: Any) -> Any:
 _CELLS: Mapping[Format, Mapping[str, _Cell]] = {
     "jsonl": {},
     "csv": {
-        "prompt": _or_none(_read_messages),
+        "prompt": _or_none(read_messages),
         "reference": _or_none(_as_is),
         "context": _or_none(_read_texts),
         "checkpoint": _or_none(_as_is),
@@ -68,7 +70,7 @@ _CELLS: Mapping[Format, Mapping[str, _Cell]] = {
         "criteria": _or_none(_read_json(list)),
         "cluster": _or_none(_as_is),
     },
-    "parquet": {"prompt": _read_messages, "metadata": _read_json(dict), "criteria": _read_json(list)},
+    "parquet": {"prompt": read_messages, "metadata": _read_json(dict), "criteria": _read_json(list)},
 }
 
 
@@ -77,16 +79,39 @@ def canonical_json(value: Any) -> str:
     return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS).decode()
 
 
+@dataclass(frozen=True, slots=True)
+class OneCheckpoint:
+    """The model and the checkpoint that all outputs of a dataset are of."""
+
+    model: str
+    checkpoint: str
+
+    def misfit(self, output: Output) -> str:
+        """Why an output is of another; empty where it is not."""
+        if output.model != self.model:
+            return f"found the model {output.model!r}, expected {self.model!r}"
+        if output.checkpoint != self.checkpoint:
+            return f"found the checkpoint {output.checkpoint!r}, expected {self.checkpoint!r} or none"
+        return ""
+
+
 class RowFitter:
     """Fits the rows of a dataset; notes the columns that gradebook does not know, which go into metadata.
 
     taken_ids: criteria of the rubric, whose ids a row's own can't have. is_unscored_allowed: whether those may have a
-    method that nothing scores.
+    method that nothing scores. checkpoint: rows without one get it; rows of another, or of
+    another model, do not fit.
     """
 
     def __init__(
-        self, column_map: Mapping[str, str], taken_ids: Collection[str] = (), *, is_unscored_allowed: bool = False
+        self,
+        column_map: Mapping[str, str],
+        taken_ids: Collection[str] = (),
+        *,
+        is_unscored_allowed: bool = False,
+        checkpoint: OneCheckpoint | None = None,
     ) -> None:
+        self._checkpoint = checkpoint
         self._taken_ids, self._is_unscored_allowed = taken_ids, is_unscored_allowed
         self._criteria_faults: dict[str, str] = {}  # by the criteria's text
         self._sources = {column: column_map.get(column, column) for column in OUTPUT_COLUMNS}
@@ -104,12 +129,16 @@ class RowFitter:
         for column, read in _CELLS[form].items():
             if column in known:
                 known[column] = read(known[column])
+        if self._checkpoint is not None and known.get("checkpoint") is None:
+            known["checkpoint"] = self._checkpoint.checkpoint
         try:
             output = _make_output(OutputRow.model_validate(known), {name: row[name] for name in self._extras(row)})
         except ValidationError as error:
             return misfit_reason(known, error)
         except orjson.JSONEncodeError as error:
             return f"found values that can't be kept as JSON ({error}), expected fewer levels of nesting"
+        if self._checkpoint is not None and (misfit := self._checkpoint.misfit(output)):
+            return misfit
         return output if output.criteria is None else self._criteria_fault(output.criteria) or output
 
     def _criteria_fault(self, text: str) -> str:

@@ -1,7 +1,6 @@
 """The ways a row is written: JSON Lines, CSV and Parquet, plain, gzip or zstd, each read as a stream."""
 
 import csv
-import io
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -14,14 +13,12 @@ import pyarrow.parquet as pq
 
 from rubrics.errors import Fault, OutputsError
 from rubrics.outputs import describe_value
+from tasks.unpacking import BUFFER_BYTES, MOST_ROW_BYTES, batch_rows, open_unpacked, text_columns, written_out
 
 Format = Literal["jsonl", "csv", "parquet"]
 # (path, line, columns found) -> what is wrong with them
 ColumnCheck = Callable[[str, int | None, Iterable[str]], tuple[Fault, ...]]
 
-_BUFFER_BYTES = 2**20
-_MOST_LINE_BYTES = 2**28  # a longer line is a file of another kind
-_BATCH_BYTES = 2**24  # of a Parquet file held at once
 _BOM = b"\xef\xbb\xbf"
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # how gzip and zstd begin
 
@@ -85,19 +82,15 @@ def _unreadable(path: Path, encoding: Encoding, error: OSError) -> OutputsError:
     return _fatal(path, None, f"{cause}, expected whole {encoding.compression}, as the name says")
 
 
-def _open(path: Path, encoding: Encoding) -> IO[bytes]:
-    return io.BufferedReader(pa.input_stream(str(path), compression=encoding.compression), _BUFFER_BYTES)
-
-
 def _lines(path: Path, encoding: Encoding) -> Iterator[bytes]:
     """Every line with its end; without a byte order mark."""
     line_count = 0
     try:
-        with _open(path, encoding) as stream:
-            for line in iter(partial(stream.readline, _MOST_LINE_BYTES), b""):
+        with open_unpacked(path, encoding.compression) as stream:
+            for line in iter(partial(stream.readline, MOST_ROW_BYTES), b""):
                 line_count += 1
-                if len(line) == _MOST_LINE_BYTES:
-                    message = f"found a line of {_MOST_LINE_BYTES} bytes or more, expected one row a line"
+                if len(line) == MOST_ROW_BYTES:
+                    message = f"found a line of {MOST_ROW_BYTES} bytes or more, expected one row a line"
                     raise _fatal(path, line_count, message)
                 yield line.removeprefix(_BOM) if line_count == 1 else line
     except OSError as error:
@@ -118,7 +111,7 @@ def _read_json_lines(path: Path, encoding: Encoding) -> Iterator[RawRow]:
     source = str(path)
     is_first = True
     for number, line in enumerate(_lines(path, encoding), start=1):
-        content = _parse_object(path, number, line)
+        content = None if line == b"\n" else _parse_object(path, number, line)  # a file may be a billion of them
         if content is None:
             continue
         if is_first and line.lstrip().startswith(b"["):
@@ -145,20 +138,25 @@ class _TextLines:
     """The lines of a CSV file as text; `taken` holds those read since it was last cleared."""
 
     def __init__(self, path: Path, encoding: Encoding) -> None:
-        self._path, self._encoding = path, encoding
+        self._path, self._encoding, self._taken_bytes = path, encoding, 0
         self.taken: list[str] = []
 
     def __iter__(self) -> Iterator[str]:
         for number, line in enumerate(_lines(self._path, self._encoding), start=1):
             text = _decode(self._path, number, line)
             self.taken.append(text)
+            self._taken_bytes = len(line) + (self._taken_bytes if len(self.taken) > 1 else 0)
+            if self._taken_bytes > MOST_ROW_BYTES:
+                begin = number - len(self.taken) + 1
+                message = f"found a row of more than {MOST_ROW_BYTES} bytes, expected every quote closed"
+                raise _fatal(self._path, begin, message)
             yield text
 
 
 def _read_records(path: Path, encoding: Encoding) -> Iterator[tuple[int, list[str] | str, str]]:
     """Every CSV record: the line it begins on, its cells (or why it has none), its text."""
     lines = _TextLines(path, encoding)
-    csv.field_size_limit(_MOST_LINE_BYTES)
+    csv.field_size_limit(MOST_ROW_BYTES)
     records = csv.reader(lines, strict=True)
     while True:
         begin = records.line_num + 1
@@ -204,12 +202,13 @@ def _read_csv(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Itera
 def _read_parquet(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Iterator[RawRow]:
     source, row_count = str(path), 0
     try:
-        with _seekable(path, encoding) as file, pq.ParquetFile(file) as parquet:
-            if faults := find_faults(source, None, parquet.schema_arrow.names):
-                raise OutputsError(faults)
-            for batch in parquet.iter_batches(batch_size=_batch_rows(parquet.metadata)):
-                for content in batch.to_pylist():
-                    row_count += 1
+        with _seekable(path, encoding) as file:
+            texts = text_columns(pq.read_metadata(file).schema)
+            with pq.ParquetFile(file, read_dictionary=texts) as parquet:
+                if faults := find_faults(source, None, parquet.schema_arrow.names):
+                    raise OutputsError(faults)
+                batches = parquet.iter_batches(batch_size=batch_rows(path, parquet.metadata))
+                for row_count, content in enumerate(written_out(path, batches), start=1):
                     yield RawRow(source, row_count, "parquet", content, None)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         message = f"found a Parquet file that can't be read after row {row_count} ({error}), expected a whole one"
@@ -222,18 +221,14 @@ def _seekable(path: Path, encoding: Encoding) -> IO[bytes]:
         return path.open("rb")
     unpacked = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it
     try:
-        with _open(path, encoding) as stream:
-            while block := stream.read(_BUFFER_BYTES):
+        with open_unpacked(path, encoding.compression) as stream:
+            while block := stream.read(BUFFER_BYTES):
                 unpacked.write(block)
     except OSError as error:
         unpacked.close()
         raise _unreadable(path, encoding, error) from error
+    except BaseException:
+        unpacked.close()
+        raise
     unpacked.seek(0)
     return unpacked
-
-
-def _batch_rows(metadata: pq.FileMetaData) -> int:
-    """How many rows to hold at once, so that long outputs do not fill the memory."""
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    widest = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=0)
-    return max(1, min(8192, int(_BATCH_BYTES // max(widest, 1))))

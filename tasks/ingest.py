@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rubrics.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
 from tasks.files import write_text
-from tasks.fitting import RowFitter
+from tasks.fitting import OneCheckpoint, RowFitter
 from tasks.formats import RawRow
 from tasks.reading import read_rows
 from tasks.shards import QuarantineWriter, ShardWriter, drop_repeats
@@ -40,7 +40,7 @@ def _stay_silent(_count: int) -> None:
     """Take no notice of rows read."""
 
 
-def ingest_outputs(  # noqa: PLR0913  # five of them have defaults, and are named where they are given
+def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named where they are given
     run_id: str,
     files: Sequence[Path],
     folder: Path,
@@ -48,6 +48,7 @@ def ingest_outputs(  # noqa: PLR0913  # five of them have defaults, and are name
     column_map: Mapping[str, str] = _NO_RENAMES,
     taken_ids: Collection[str] = (),
     is_unscored_allowed: bool = False,
+    checkpoint: OneCheckpoint | None = None,
     max_bad_rate: float = 0.01,
     shard_rows: int = 50_000,
     shard_bytes: int = 64 * 2**20,
@@ -55,7 +56,8 @@ def ingest_outputs(  # noqa: PLR0913  # five of them have defaults, and are name
 ) -> Ingested:
     """Write the outputs of a dataset to FOLDER/shards and the rows that do not fit to FOLDER/quarantine.parquet.
 
-    column_map: gradebook's column -> the file's. taken_ids, is_unscored_allowed: see `RowFitter`. advance: called with
+    column_map: gradebook's column -> the file's. taken_ids, is_unscored_allowed, checkpoint: see
+    `RowFitter`. advance: called with
     the count of rows read since the last call.
     An ingest that was finished before is not done again. Raises `OutputsError` where a file can't be read, there is no
     row, or the share of bad rows is over max_bad_rate; then nothing is left in the folder.
@@ -66,7 +68,7 @@ def ingest_outputs(  # noqa: PLR0913  # five of them have defaults, and are name
     shutil.rmtree(folder / "shards", ignore_errors=True)  # of an ingest that was killed
     shards = ShardWriter(folder / "shards", shard_rows, shard_bytes)
     try:
-        fitter = RowFitter(column_map, taken_ids, is_unscored_allowed=is_unscored_allowed)
+        fitter = RowFitter(column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint)
         with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
             bad_rows = _BadRows(files, max_bad_rate, quarantine)
             row_count = _store_rows(read_rows(files, column_map), fitter, shards, bad_rows, advance)

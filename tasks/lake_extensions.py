@@ -21,5 +21,10 @@ def _import_extension(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     try:
         duckdb_extensions.import_extension(name)
         connection.execute(f"load {name}")
-    except (duckdb.Error, ImportError, OSError) as error:
+    except ImportError as error:
+        mend = "pip install 'gradebook[s3]'" if name == "httpfs" else f"duckdb-extension-{name.replace('_', '-')}"
+        raise LakeError(
+            f"DuckDB's extension {name} can't be loaded: found no package of it, expected it installed: {mend}"
+        ) from error
+    except (duckdb.Error, OSError) as error:
         raise LakeError(f"DuckDB's extension {name} can't be loaded: {error}") from error

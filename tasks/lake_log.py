@@ -39,13 +39,14 @@ named as (
             when told.judged <> '' then 'judgments'
             when starts_with(message, 'import ratings of ') then 'ratings'
             when message = 'make tables' then 'tables'
+            when starts_with(message, 'compact ') then 'upkeep'
             when snapshots.version = 0 then 'empty'
             else 'other'
         end as kind
     from snapshots left join published on snapshots.version = published.version
 ),
 
-final as (select *, kind in ('running', 'judgments', 'empty') as is_of_the_way from named)
+final as (select *, kind in ('running', 'judgments', 'upkeep', 'empty') as is_of_the_way from named)
 
 select * exclude (is_of_the_way), count(*) over () as listed_count
 from final
@@ -71,7 +72,8 @@ from ducklake_table_insertions('lake', 'main', '{name}', {low:d}, {high:d}) grou
 class Version:
     """What one transaction made of the tables.
 
-    kind: published (a run), ratings, failed (a run), tables, other; on the way to those: running, judgments, empty.
+    kind: published (a run), ratings, failed (a run), tables, other; on the way to those: running, judgments, empty;
+    upkeep, which changes no row.
     run_id: None where it is of no one run. row_counts: the rows that it added, by table, the most first.
     """
 

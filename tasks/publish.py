@@ -1,26 +1,29 @@
 """Publication: a run's verdicts, marts and row enter the lake in one transaction, or not at all."""
 
 import json
-import os
-import shutil
 import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rubrics.errors import GradebookError, InputError
 from tasks.aggregate import model_order
 from tasks.case_criteria import case_criteria_files
 from tasks.costs import run_costs
 from tasks.files import write_parquet, write_text
 from tasks.ingest import Ingested
-from tasks.lake import commit
+from tasks.lake import commit, connect
+from tasks.lake_commits import CommitUnknown
 from tasks.quality import read_findings
 from tasks.rating_store import insert_ratings
 from tasks.recording import write_recording
 from tasks.reporting.page import write_own_report
 from tasks.rubric_versions import keep_rubric
+from tasks.run_files import RunFiles
 from tasks.runs import Run, is_published, replace_findings, replace_row, run_row
 from tasks.sql_text import quoted
 from tasks.summary import RunSummary, summarise
@@ -31,7 +34,8 @@ from tasks.workspace import RunFolder
 def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
     """Publish the run and return its version.
 
-    Raises `RubricError` where another run took the rubric's version with another text in the meantime.
+    Raises `RubricError` where another run took the rubric's version with another text in the meantime,
+    `StorageUnavailable` where the storage of the lake's files is gone.
     """
     folder = run.folder
     findings = read_findings(folder)
@@ -41,11 +45,18 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
     clock = time.perf_counter(), process_cpu_s()
     shard_bytes = sum(Path(shard).stat().st_size for shard in ingested.shards)
 
+    files, added = RunFiles(run.lake, folder), set[str]()
+
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
+        _refuse_published(connection, run.run_id)
+        added.clear()  # by a transaction that is run again
         keep_rubric(connection, run.rubric, run.created_at)
         for index, shard in enumerate(ingested.shards):
-            _add_outputs(connection, run, Path(shard))
-            _add_file(connection, run, "verdicts", folder.collected_file(index), f"run_id={run.run_id}")
+            if _has_new_outputs_only(connection, shard):
+                added.add(_add_file(connection, "outputs", files.put("outputs", Path(shard))))
+            else:
+                _insert_new_outputs(connection, shard)
+            added.add(_add_file(connection, "verdicts", _put_verdicts(run, files, index)))
         for table in _marts(folder):
             _insert_parquet(connection, table, folder.mart_file(table))
         replace_findings(connection, run.run_id, findings)
@@ -61,18 +72,44 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
 
     extra = json.dumps({"run_id": run.run_id, "rubric": f"{run.rubric.id} {run.rubric.version}"})
     try:
-        return commit(run.lake, f"publish run {run.run_id}", body, extra=extra, other_bytes=shard_bytes)
-    except BaseException:
-        _remove_unpublished_files(run)
+        _upload_ahead(run, files, ingested.shards)
+        version = commit(run.lake, f"publish run {run.run_id}", body, extra=extra, other_bytes=shard_bytes)
+    except CommitUnknown:  # its files may be a published run's
         raise
+    except BaseException:
+        _remove_unpublished(run, files, added)
+        raise
+    files.remove(added)  # another run brought the same outputs while they were uploaded
+    return version
 
 
-def _remove_unpublished_files(run: Run) -> None:
-    """Take back what was linked into the tables' folder by a transaction that did not go through."""
-    if is_published(run):  # interrupted just after the commit
+def _upload_ahead(run: Run, files: RunFiles, shards: Iterable[str]) -> None:
+    """Bring the files into storage before the transaction, in which every other writer would wait for them."""
+    if run.lake.bucket is None:
         return
-    for file in (run.lake.data_path / "main").glob(f"*/**/{run.run_id}-*.parquet"):
-        file.unlink(missing_ok=True)
+    with connect(run.lake, read_only=True) as connection:
+        new = [shard for shard in shards if _has_new_outputs_only(connection, shard)]
+    for shard in new:
+        files.put("outputs", Path(shard))
+    for index, _ in enumerate(shards):
+        _put_verdicts(run, files, index)
+
+
+def _put_verdicts(run: Run, files: RunFiles, index: int) -> str:
+    return files.put("verdicts", run.folder.collected_file(index), f"run_id={run.run_id}")
+
+
+def _remove_unpublished(run: Run, files: RunFiles, added: Collection[str]) -> None:
+    """Take back what was put beside the tables' files by a transaction that did not go through."""
+    with suppress(GradebookError, duckdb.Error):  # who can't ask leaves them there: they are orphans, and no harm
+        # interrupted just after the commit
+        files.remove(added if is_published(run) else ())
+
+
+def _refuse_published(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    """A run id published from another working folder in the meantime would hold each verdict twice."""
+    if connection.execute("select 1 from runs where run_id = ? and status = 'published'", [run_id]).fetchall():
+        raise InputError(f"--run-id: found {run_id}, which another process has published meanwhile; expected a new id")
 
 
 def conclude_run(run: Run) -> RunSummary:
@@ -118,30 +155,25 @@ def _insert_case_criteria(connection: duckdb.DuckDBPyConnection, run: Run) -> No
         )
 
 
-def _add_outputs(connection: duckdb.DuckDBPyConnection, run: Run, shard: Path) -> None:
+def _has_new_outputs_only(connection: duckdb.DuckDBPyConnection, shard: str) -> bool:
     """An output is kept once for all runs: a shard that is all new is taken as the file it is."""
     known = connection.execute(
-        "select count(*) from read_parquet(?) where output_id in (select output_id from outputs)", [str(shard)]
+        "select count(*) from read_parquet(?) where output_id in (select output_id from outputs)", [shard]
     ).fetchone()
-    if known and known[0]:
-        connection.execute(
-            "insert into outputs by name from read_parquet(?) where output_id not in (select output_id from outputs)",
-            [str(shard)],
-        )
-    else:
-        _add_file(connection, run, "outputs", shard, "")
+    return known == (0,)
 
 
-def _add_file(connection: duckdb.DuckDBPyConnection, run: Run, table: str, file: Path, partition: str) -> None:
-    """Make a file of the run's folder a data file of the table, without rewriting it."""
-    place = run.lake.data_path / "main" / table / partition / f"{run.run_id}-{file.name}"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.unlink(missing_ok=True)  # of a transaction that did not go through
-    try:
-        os.link(file, place)
-    except OSError:  # another file system
-        shutil.copyfile(file, place)
-    connection.execute("call ducklake_add_data_files('lake', ?, ?)", [table, str(place)])
+def _insert_new_outputs(connection: duckdb.DuckDBPyConnection, shard: str) -> None:
+    connection.execute(
+        "insert into outputs by name from read_parquet(?) where output_id not in (select output_id from outputs)",
+        [shard],
+    )
+
+
+def _add_file(connection: duckdb.DuckDBPyConnection, table: str, place: str) -> str:
+    """Make a file beside the table's own one of them, without rewriting it; returns its place."""
+    connection.execute("call ducklake_add_data_files('lake', ?, ?)", [table, place])
+    return place
 
 
 def _insert_parquet(connection: duckdb.DuckDBPyConnection, table: str, file: Path) -> None:

@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rubrics.errors import QualityNotMet
+from tasks.files import append_lines
 from tasks.imports import imported_later, uncollected
+from tasks.telemetry import tell_finding
 from tasks.workspace import RunFolder
 
 if TYPE_CHECKING:
@@ -81,11 +83,9 @@ def validate(
 def keep_findings(folder: RunFolder, findings: list[QualityFinding]) -> None:
     """Append findings to the run's folder. Raises `QualityNotMet` where one of severity `error` is not met."""
     lines = "".join(json.dumps(asdict(finding)) + "\n" for finding in findings)
-    descriptor = os.open(folder.quality_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    try:
-        os.write(descriptor, lines.encode())
-    finally:
-        os.close(descriptor)
+    append_lines(folder.quality_file, lines.encode())
+    for finding in findings:
+        tell_finding(finding)
     broken = [finding for finding in findings if not finding.is_met and finding.severity == "error"]
     if broken:
         raise QualityNotMet("data quality: " + "; ".join(str(finding) for finding in broken))

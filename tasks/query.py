@@ -2,7 +2,9 @@
 
 import json
 import re
+import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import duckdb
@@ -10,6 +12,8 @@ import pyarrow as pa
 
 from rubrics.errors import QueryError
 from tasks.lake import Lake, connect
+from tasks.lake_errors import server_fault
+from tasks.object_store import store_fault
 from tasks.sql_text import quoted
 
 READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
@@ -33,23 +37,47 @@ TABLE_FUNCTIONS = {
     "ducklake_table_deletions",
 }
 DATABASE_LISTS = {"duckdb_databases", "pragma_database_list"}  # they show the whole connection string
+SETTINGS = {"current_setting", "pg_settings"}  # paths of this machine; keys and a proxy's password where they are set
+# How DuckDB writes a view of plain names; with any other name its own text could hide where the body begins.
+VIEW_HEAD = re.compile(r"CREATE VIEW (?:\w+\.)*\w+ ?(?:\(\w+(?:, \w+)*\) ?)?AS ")
 CATALOG_PREFIX = "__ducklake_metadata"  # DuckLake's own name for the SQLite or PostgreSQL database behind the lake
 
 
 def run_query(lake: Lake, query: str) -> pa.Table:
-    """Run one reading statement over the lake.
+    """Run one reading statement over the lake, within half of the memory; what does not fit goes to TMPDIR.
 
     Raises `QueryError` for anything that is not one `select` (or `from`, `show`, `describe`, `explain`) over the lake's
     tables, and for whatever DuckDB finds wrong with it.
     """
-    with connect(lake, read_only=True) as connection:
-        _lock(connection, lake)
+    with (
+        tempfile.TemporaryDirectory(prefix="gradebook-sql-") as folder,
+        connect(lake, read_only=True) as connection,
+    ):
+        _lock(connection, lake, folder)
         statement = _only_statement(connection, query)
         _refuse_other_sources(connection, statement)
         try:
-            return connection.execute(statement).to_arrow_table()
+            return _answer(connection, statement)
+        except duckdb.OutOfMemoryException:
+            raise QueryError(
+                "sql: found a query that needs more memory at once than half of what there is, expected less, as a "
+                "list or a window over fewer rows"
+            ) from None
         except duckdb.Error as error:
+            if fault := server_fault(lake, error) or store_fault(lake.bucket, error):
+                raise fault from None
             raise QueryError(f"sql: {error}") from error
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> pa.Table:
+    """The rows of a statement. It runs in another thread, for it is deaf to Ctrl-C until a step of it is done."""
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(lambda: connection.execute(statement).to_arrow_table())
+        try:
+            return asked.result()
+        except KeyboardInterrupt:
+            connection.interrupt()
+            raise
 
 
 def _only_statement(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statement:
@@ -70,33 +98,100 @@ def _refuse_other_sources(connection: duckdb.DuckDBPyConnection, statement: duck
     if statement.type == duckdb.StatementType.EXPLAIN:
         head = EXPLAIN.match(select)  # at the start alone: taken out of a comment it could hide the next line
         select = select[head.end() :] if head else select
+    own_functions = _column(connection, "select function_name from duckdb_functions() where database_name = 'lake'")
+    listed = (
+        "select lower(view_name), string_agg(sql, chr(0)) from duckdb_views() where database_name = 'lake' group by 1"
+    )
+    views = dict(connection.execute(listed).fetchall())
+    _refuse_functions_and_tables(connection, select, own_functions, views)
+
+
+def _refuse_functions_and_tables(
+    connection: duckdb.DuckDBPyConnection, select: str, own_functions: set[str], views: dict[str, str]
+) -> None:
+    """views: the text of those that were not looked through yet, by name; one that the select reads is taken out."""
+    for node in _nodes(_parsed(connection, select)):
+        _refuse_function(node, own_functions)
+        if node.get("type") == "BASE_TABLE":
+            _refuse_table(node)
+            name = node["table_name"].lower()
+            for view in views.pop(name, "").split("\0"):  # whoever may write the lake can put anything into it
+                if view:
+                    _refuse_functions_and_tables(connection, _body(name, view), own_functions, views)
+
+
+def _refuse_function(node: dict[str, Any], own_functions: set[str]) -> None:
+    name = str(node.get("function_name", "")).lower()
+    if node.get("type") == "TABLE_FUNCTION":
+        name = node["function"]["function_name"].lower()
+        if name not in TABLE_FUNCTIONS:
+            raise QueryError(f"sql: found the table function {name}, expected the lake's tables")
+    if name in own_functions:
+        raise QueryError(f"sql: found the function {name} of the lake itself, expected one of DuckDB's")
+    if name in SETTINGS:
+        raise QueryError(f"sql: found {name}, expected the lake's tables")
+
+
+def _refuse_table(node: dict[str, Any]) -> None:
+    table, places = node["table_name"], (node["catalog_name"], node["schema_name"])
+    if "://" in table:  # DuckDB would take s3://LAKE/../OTHER for a file of the lake
+        raise QueryError(f"sql: found the address {table}, expected the lake's tables")
+    is_listed = table.lower() in DATABASE_LISTS | SETTINGS
+    if is_listed or any(name.lower().startswith(CATALOG_PREFIX) for name in places):
+        raise QueryError(f"sql: found the catalog's own table {table}, expected the lake's tables")
+
+
+def _body(name: str, view: str) -> str:
+    head = VIEW_HEAD.match(view)
+    if head is None:
+        raise QueryError(
+            f"sql: found the view {name!r}, whose text can't be looked through, expected the lake's tables"
+        )
+    return view[head.end() :].rstrip(";\n ")
+
+
+def _parsed(connection: duckdb.DuckDBPyConnection, select: str) -> object:
     row = connection.execute("select json_serialize_sql(?)", [select]).fetchone()
-    tree = json.loads(row[0]) if row else {"error": True}
+    try:
+        tree = json.loads(row[0]) if row else {"error": True}
+    except RecursionError:
+        raise QueryError("sql: found a statement nested too deeply, expected a few hundred levels at most") from None
     if tree["error"]:
         raise QueryError("sql: found a statement that is no select, expected one that only reads")
-    for node in _nodes(tree):
-        if node.get("type") == "TABLE_FUNCTION" and node["function"]["function_name"].lower() not in TABLE_FUNCTIONS:
-            name = node["function"]["function_name"]
-            raise QueryError(f"sql: found the table function {name}, expected the lake's tables")
-        if node.get("type") == "BASE_TABLE":
-            table, places = node["table_name"], (node["catalog_name"], node["schema_name"])
-            if table.lower() in DATABASE_LISTS or any(name.lower().startswith(CATALOG_PREFIX) for name in places):
-                raise QueryError(f"sql: found the catalog's own table {table}, expected the lake's tables")
+    return tree
+
+
+def _column(connection: duckdb.DuckDBPyConnection, query: str) -> set[str]:
+    return {str(value).lower() for (value,) in connection.execute(query).fetchall()}
 
 
 def _nodes(tree: object) -> Iterator[dict[str, Any]]:
     """Every object of a parsed statement."""
-    if isinstance(tree, dict):
-        yield tree
-        tree = list(tree.values())
-    if isinstance(tree, list):
-        for branch in tree:
-            yield from _nodes(branch)
+    branches = [tree]
+    while branches:
+        branch = branches.pop()
+        if isinstance(branch, dict):
+            yield branch
+            branches.extend(branch.values())
+        elif isinstance(branch, list):
+            branches.extend(branch)
 
 
-def _lock(connection: duckdb.DuckDBPyConnection, lake: Lake) -> None:
-    """No file outside the lake's tables, no extension, no setting: what a query could otherwise reach for."""
-    folder = quoted(str(lake.data_path))
-    connection.execute(f"set allowed_directories = ['{folder}/']")
+def _lock(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: str) -> None:
+    """No file outside the lake's tables, no extension, no setting: what a query could otherwise reach for.
+
+    folder: for what does not fit into memory.
+    """
+    connection.execute(f"set memory_limit = '{_half_memory(connection)}'")
+    connection.execute(f"set temp_directory = '{quoted(folder)}'")
+    connection.execute(f"set allowed_directories = ['{quoted(lake.data_path)}/', '{quoted(folder)}/']")
+    connection.execute("set python_enable_replacements = false")  # `from lake` is no variable of this program
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
+
+
+def _half_memory(connection: duckdb.DuckDBPyConnection) -> str:
+    """Half of what DuckDB would take, which is most of what there is: the rows are held once more to be written."""
+    ((told,),) = connection.execute("select current_setting('memory_limit')").fetchall()  # as 18.8 GiB
+    size, unit = told.split()
+    return f"{float(size) / 2} {unit}"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rubrics.columns import column_faults, map_faults
 from rubrics.errors import Fault, OutputsError
+from rubrics.outputs import REQUIRED_COLUMNS
 from tasks.formats import Encoding, RawRow, encoding_of, read_format
 
 _SUFFIXES = ".jsonl, .ndjson, .csv or .parquet, alone or with .gz or .zst"
@@ -77,11 +78,14 @@ def digest_files(files: Sequence[Path]) -> str:
     return whole.hexdigest()
 
 
-def read_rows(files: Sequence[Path], column_map: Mapping[str, str]) -> Iterator[RawRow]:
+def read_rows(
+    files: Sequence[Path], column_map: Mapping[str, str], required: Iterable[str] = REQUIRED_COLUMNS
+) -> Iterator[RawRow]:
     """Read all rows of a dataset, bad ones included, in order.
 
-    column_map: gradebook's column -> the file's column. Raises `OutputsError` where a file as a whole can't be read or
-    lacks a column; JSON Lines have no header, so there it is known only after the last row.
+    column_map: gradebook's column -> the file's column. required: columns that have to be there. Raises `OutputsError`
+    where a file as a whole can't be read or lacks a column; JSON Lines have no header, so there it is known only after
+    the last row.
     """
     if faults := map_faults(column_map):
         raise OutputsError(faults)
@@ -89,9 +93,9 @@ def read_rows(files: Sequence[Path], column_map: Mapping[str, str]) -> Iterator[
     json_lines = [path for path, encoding in encodings.items() if encoding.format == "jsonl"]
     columns: dict[str, None] = {}  # of the JSON Lines so far, in the order they were met
     for path, encoding in encodings.items():
-        rows = read_format(path, encoding, partial(column_faults, column_map=column_map))
+        rows = read_format(path, encoding, partial(column_faults, column_map=column_map, required=required))
         yield from _note_columns(rows, columns) if encoding.format == "jsonl" else rows
-    if columns and (faults := column_faults(str(json_lines[0]), None, columns, column_map)):
+    if columns and (faults := column_faults(str(json_lines[0]), None, columns, column_map, required)):
         raise OutputsError(faults)
 
 

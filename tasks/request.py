@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from rubrics.methods import SCORED_METHODS
 from rubrics.model import Rubric
 from tasks.case_criteria import own_level_scores
 from tasks.comparing.baselines import refuse_baseline
+from tasks.fitting import OneCheckpoint
 from tasks.functions import FunctionSettings, read_function_settings, refuse_other_functions
 from tasks.judging.judge_files import read_judge
 from tasks.judging.panels import CascadeSettings, Judge, PanelSettings, PlainJudge, members_of, online_members
@@ -25,6 +26,7 @@ from tasks.rating_files import read_ratings
 from tasks.reading import dataset_files
 from tasks.recording import refuse_record
 from tasks.rubric_versions import find_rubric, refuse_changed_rubric
+from tasks.runners import read_runner
 from tasks.scoring.functions import probe_functions
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
@@ -52,7 +54,12 @@ class EvaluationRequest:
     deadline: datetime | None = None  # when the batches of a judge are given up for requests online
     baseline: str | None = None  # the run that this one is compared with before it is published; or `latest`
     fail_if: str | None = None  # a rule over that comparison, which is not to hold
+    checkpoint: OneCheckpoint | None = None  # what all outputs are of: rows of another do not fit
     dataset: str | None = None  # what the table `runs` calls the outputs, where that is not their path
+    suite: str | None = None  # of a night: it stands beside its own run of an earlier one
+    night: date | None = None  # the date of that night
+    again: tuple[str, ...] = ()  # the words of the command that goes on with it, where that is not `gradebook evaluate`
+    runner: str | None = None  # where checks are computed: `tasks.runners`; no figure depends on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,7 @@ class CheckedRequest:
 def check_request(request: EvaluationRequest) -> CheckedRequest:
     """Read everything that a request names, except the outputs themselves. Raises `InputError`; writes nothing."""
     _refuse_bad_values(request)
+    read_runner(request.runner)
     lake = find_lake(request.lake, request.data)
     rubric = find_rubric(request.rubric, lake)
     judge = read_judge(request.judge, os.environ) if request.judge else None

@@ -165,8 +165,14 @@ def _opened(request: RescoreRequest, now: datetime) -> Iterator[tuple[Run, KeptR
         _refuse(connection, source, rubric)
     refuse_changed_rubric(lake, rubric)
     with claim_run(lake.root / "runs", _fingerprint(source, rubric), request.run_id, now) as claim:
+        run_id = claim.folder.run_id
         evaluation = EvaluationRequest(
-            str(source.row["dataset"]), request.rubric, lake=request.lake, data=request.data, trigger=TRIGGER
+            str(source.row["dataset"]),
+            request.rubric,
+            lake=request.lake,
+            data=request.data,
+            trigger=TRIGGER,
+            again=("gradebook", "rescore", source.run_id, "--rubric", request.rubric, "--run-id", run_id),
         )
         run = Run(
             request=evaluation,

@@ -19,6 +19,7 @@ from tasks.notes import run_notes
 from tasks.publish import conclude_run, publish_run
 from tasks.request import EvaluationRequest, check_request
 from tasks.requirements import Row, read_rows
+from tasks.resuming import option_words
 from tasks.runs import Run, is_published, opened_run, recorded
 from tasks.scoring.setup import opened_setup
 from tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
@@ -26,6 +27,7 @@ from tasks.steps import ingest_run, plan_judgments, write_run_feedback
 from tasks.summary import RunSummary
 from tasks.timings import timed
 
+STDIN = "-"
 APPROVED, NEEDS_REVISION = "approved", "needs_revision"
 ASKING_THREADS = 8
 _VERDICTS = """
@@ -84,12 +86,17 @@ def review_artifact(name: str, content: bytes, rubrics: tuple[str, ...], request
     with tempfile.TemporaryDirectory(prefix="gradebook-review-") as folder:
         path = Path(folder) / "artifact.jsonl"
         path.write_text(json.dumps(row, ensure_ascii=True) + "\n", encoding="utf-8")
-        requests = [
-            replace(request, outputs=str(path), rubric=rubric, trigger="review", dataset=name, max_bad_rate=0.0)
-            for rubric in rubrics
-        ]
+        asked = replace(request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0)
+        requests = [replace(asked, rubric=rubric, again=_again(name, rubric, request)) for rubric in rubrics]
         _refuse_misfits(name, row, [check_request(each).rubric for each in requests], request)
         return Review(name, tuple(_evaluation(_evaluate(each), each) for each in requests))
+
+
+def _again(name: str, rubric: str, request: EvaluationRequest) -> tuple[str, ...]:
+    """The command that goes on with the review by one rubric; none where the artifact was read from stdin."""
+    if name == STDIN:
+        return ()
+    return ("gradebook", "review", name, "--rubrics", rubric, *option_words(request, "judge", "budget_usd", "feedback"))
 
 
 def _refuse_misfits(name: str, row: Row, rubrics: list[Rubric], request: EvaluationRequest) -> None:

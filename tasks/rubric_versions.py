@@ -12,7 +12,8 @@ from rubrics.model import Rubric
 from rubrics.plain_words import unknown_word
 from rubrics.versions import canonical_body, describe_difference, rubric_digest, rubric_from_body
 from tasks.criteria import criteria_table, levels_table
-from tasks.lake import Lake, NoLakeThere, commit, connect, connect_up_to_date, upgrade_lake
+from tasks.lake import Lake, commit, connect, connect_up_to_date, upgrade_lake
+from tasks.lake_errors import NoLakeThere
 from tasks.requirements import Row, read_rows
 
 VERSIONS = """

@@ -14,7 +14,7 @@ from rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
 from rubrics.versions import canonical_body, rubric_from_body
 from rubrics.weights import category_weights
 from tasks.compare import Asked, Comparison, compare_sides
-from tasks.comparing.baselines import Baseline, find_baseline, has_earlier_runs, keep_baseline
+from tasks.comparing.baselines import Baseline, Looking, find_baseline, has_earlier_runs, keep_baseline
 from tasks.comparing.gate import FIGURES, GateFinding, hold_rule
 from tasks.comparing.rows import ComparedRow
 from tasks.comparing.sides import (
@@ -90,9 +90,10 @@ def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
         return RUN_COMPARISON_SCHEMA.empty_table()
     file_bytes = sum(folder.collected_file(index).stat().st_size for index in range(shard_count))
     with connect(run.lake, read_only=True, other_bytes=file_bytes) as connection:
-        baseline = find_baseline(connection, folder, run.rubric.id, asked)
+        looking = _looking(run)
+        baseline = find_baseline(connection, folder, looking, asked)
         if baseline is None:
-            has_earlier = has_earlier_runs(connection, run.rubric.id, run.run_id)
+            has_earlier = has_earlier_runs(connection, looking)
             fault = f"no earlier run of {run.rubric.id} has a model in common" if has_earlier else None
             keep_baseline(folder, Baseline(fault=fault))
             return RUN_COMPARISON_SCHEMA.empty_table()
@@ -105,6 +106,16 @@ def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
         found = compare_sides(connection, Wanted(baseline, run.run_id), side, _side_of(run), Asked())
     keep_baseline(folder, Baseline(baseline, found.not_compared))
     return comparison_table(found.models, baseline, run.run_id)
+
+
+def _looking(run: Run) -> Looking:
+    request, one = run.request, run.request.checkpoint
+    if one is not None:
+        return Looking(
+            run.run_id, run.rubric.id, model=one.model, checkpoint=one.checkpoint, dataset_digest=run.dataset_digest
+        )
+    night = None if request.night is None else request.night.isoformat()
+    return Looking(run.run_id, run.rubric.id, request.suite, night)
 
 
 def compare_again(lake: Lake, run_id: str, baseline_run_id: str | None) -> pa.Table:

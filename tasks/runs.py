@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -19,11 +19,15 @@ from tasks.comparing.baselines import Baseline, kept_baseline
 from tasks.functions import FunctionSettings, runnable_functions
 from tasks.judging.panels import Judge, verdict_digest
 from tasks.lake import Lake, commit, connect, prepare_lake
+from tasks.log_lines import begin_logging
 from tasks.quality import read_findings
 from tasks.reading import dataset_folders, digest_files
 from tasks.recording import write_recording
 from tasks.request import CheckedRequest, EvaluationRequest, check_request
+from tasks.resuming import keep_words
 from tasks.scoring.ratings import kept_version
+from tasks.storage_faults import told_storage_faults
+from tasks.telemetry import run_told
 from tasks.workspace import RunFolder, claim_run, created_at
 
 # The sum of what is known would pass for the whole.
@@ -67,13 +71,15 @@ def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
     is none, so that the same command may go on after it. What a published run worked with is removed. Raises
     `InputError` for whatever is wrong with the request; nothing is written then.
     """
+    begin_logging()
     checked = check_request(request)
     if request.deadline is not None and request.deadline <= now:
         request = replace(request, deadline=None)
     dataset_digest = digest_files(checked.files)
     prepare_lake(checked.lake)
     fingerprint = _fingerprint(request, checked, dataset_digest)
-    with claim_run(checked.lake.root / "runs", fingerprint, request.run_id, now) as claim:
+    runs = checked.lake.root / "runs"
+    with told_storage_faults(checked.lake.name), claim_run(runs, fingerprint, request.run_id, now) as claim:
         yield Run(
             request=request,
             lake=checked.lake,
@@ -93,17 +99,31 @@ def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
 @contextmanager
 def recorded(run: Run) -> Iterator[None]:
     """Keep the run's row in the lake: running while the block runs; failed, and why, when it raises."""
-    _write_row(run, "running", None)
+    with told_storage_faults(run.lake.name):
+        _write_row(run, "running", None)
+        keep_words(run.folder, run.request)
     try:
-        yield
+        with told_storage_faults(run.lake.name), run_told(run.run_id, _names(run)):
+            yield
     except BaseException as error:
         reason = str(error) if isinstance(error, GradebookError) else f"{type(error).__name__}: {error}"
         # Where the lake itself is what failed, its row can't be written: the first error is the one to tell.
-        with suppress(GradebookError, duckdb.Error):
+        with suppress(GradebookError, duckdb.Error, OSError):
             _write_failure(run, reason[:2_000])
             if run.request.record is not None:
                 write_recording(run.lake, run.folder, Path(run.request.record))
         raise
+
+
+def _names(run: Run) -> dict[str, object]:
+    """What a run is of, for those who watch it."""
+    return {
+        "rubric_id": run.rubric.id,
+        "rubric_version": run.rubric.version,
+        "judge": run.judge.judge if run.judge else None,
+        "trigger": run.request.trigger,
+        "code_version": code_version(),
+    }
 
 
 def is_published(run: Run) -> bool:
@@ -147,6 +167,8 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "baseline_fault": baseline.fault,
         "ratings_version": kept_version(run.folder.ratings_file),
         "fail_if": request.fail_if,
+        "suite": request.suite,  # by these two `latest` finds the night before
+        "night": None if request.night is None else request.night.isoformat(),
         "functions": sorted(set(runnable_functions(run.rubric, run.functions).values())),
     }
     return {
@@ -229,5 +251,6 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
         "feedback": request.feedback,
         "functions": runnable_functions(checked.rubric, checked.functions),
         "code_version": code_version(),
+        "checkpoint": asdict(request.checkpoint) if request.checkpoint else None,
     }
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()

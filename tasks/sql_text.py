@@ -7,6 +7,9 @@ from importlib import resources
 # What an output shares with others, as the macro of sql/macros: a lake keeps no macros. A named cluster sorts last.
 CLUSTER = "coalesce('cluster ' || cluster, 'case ' || case_id)"
 
+# DuckDB shows one on stdout, where a command's answer goes, to a program that has no file, such as a notebook.
+NO_PROGRESS_BAR = "set enable_progress_bar = false"
+
 
 def quoted(text: str) -> str:
     """The inside of a SQL string."""

@@ -8,6 +8,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from tasks.batching import ask_run_in_batches
+from tasks.collecting import Collected, CollectRequest, collect_outputs
 from tasks.computing import COMPUTING
 from tasks.ingest import Ingested
 from tasks.judging.member_sessions import Session
@@ -19,11 +20,13 @@ from tasks.progress import reporter
 from tasks.publish import conclude_run, publish_run
 from tasks.quality import validate
 from tasks.runs import Run
+from tasks.scoring.cluster_work import ShardWork, compute_work, keep_work
 from tasks.scoring.setup import ScoringSetup
 from tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
 from tasks.steps import ingest_run, plan_judgments, write_run_feedback
 from tasks.summary import RunSummary
-from tasks.timings import timed
+from tasks.telemetry import Piece, piece_told
+from tasks.timings import Timing, timed
 from tasks.workspace import RunFolder
 
 BATCH_ROWS = 250_000
@@ -36,6 +39,12 @@ MARTS_WITH_A_SUITE = {
 VERDICT_COLUMNS = ["output_id", "criterion_id", "status", "score", "reason"]
 
 
+@task(task_run_name="collect", cache_policy=NO_CACHE)
+def collect(request: CollectRequest) -> Collected:
+    """Ask whoever serves a model for its outputs, and write their file."""
+    return collect_outputs(request)
+
+
 @task(task_run_name="ingest", cache_policy=NO_CACHE)
 def ingest(run: Run) -> Ingested:
     """Read the outputs into validated shards."""
@@ -45,7 +54,7 @@ def ingest(run: Run) -> Ingested:
 @task(task_run_name="quality of ingest · shard {shard_index}", cache_policy=NO_CACHE)
 def validate_outputs(run: Run, shard: str, shard_index: int) -> None:
     """Hold one shard of outputs against the suite of the ingest."""
-    with COMPUTING, timed(run.folder, "quality") as timing:
+    with COMPUTING, timed(run.folder, "quality", shard_index=shard_index) as timing:
         narrow = pq.read_table(shard, columns=["output_id", "case_id", "model", "checkpoint", "sample_index", "output"])
         validate(run.folder, "ingest", f"shard {shard_index}", narrow)
         timing.row_count = narrow.num_rows
@@ -75,10 +84,17 @@ def score_case_criteria(setup: ScoringSetup, shard: str, shard_index: int) -> st
     return str(score_own_criteria(setup, shard, shard_index))
 
 
+@task(task_run_name="checks · shard {shard_index}", cache_policy=NO_CACHE)
+def compute_shard(work: ShardWork, shard_index: int) -> tuple[Timing, ...]:
+    """Score all that code decides over one shard, by a worker of a cluster; returns what each criterion took."""
+    return compute_work(work)
+
+
 @task(task_run_name="quality of verdicts · shard {shard_index}", cache_policy=NO_CACHE)
-def validate_verdicts(run: Run, shard_index: int) -> None:
-    """Put the verdicts of one shard together and hold them against their suite."""
-    with COMPUTING, timed(run.folder, "quality") as timing:
+def validate_verdicts(run: Run, shard_index: int, computed: tuple[Timing, ...] = ()) -> None:
+    """Put the verdicts of one shard together and hold them against their suite. computed: a cluster's times."""
+    keep_work(run.folder, shard_index, computed)
+    with COMPUTING, timed(run.folder, "quality", shard_index=shard_index) as timing:
         timing.row_count = collect_shard(run.folder, run.rubric, shard_index)
         path = run.folder.collected_file(shard_index)
         _validate_file(run.folder, "verdicts", f"shard {shard_index}", path, VERDICT_COLUMNS)
@@ -117,7 +133,8 @@ def aggregate(run: Run, ingested: Ingested) -> tuple[str, ...]:
 def publish(run: Run, ingested: Ingested, planned: RunPlan, feedback_note: str | None) -> int:
     """Publish the run in one transaction; returns its version."""
     reporter().begin("publish", None)
-    version = publish_run(run, ingested, run_notes(run, ingested, planned, feedback_note))
+    with piece_told(Piece(run.run_id, "publish")):
+        version = publish_run(run, ingested, run_notes(run, ingested, planned, feedback_note))
     reporter().end("publish")
     return version
 

@@ -16,6 +16,7 @@ from tasks.ledger import settle_journals
 from tasks.plan import RunPlan, plan_run
 from tasks.progress import reporter
 from tasks.request import EvaluationRequest, read_request_ratings
+from tasks.resuming import keep_planned
 from tasks.runs import Run
 from tasks.scoring.preferred import has_preferred
 from tasks.scoring.ratings import match_ratings
@@ -41,6 +42,7 @@ def ingest_request(request: EvaluationRequest, rubric: Rubric, files: tuple[Path
         column_map=request.column_map,
         taken_ids=taken_ids(rubric),
         is_unscored_allowed=request.allow_unscored,
+        checkpoint=request.checkpoint,
         max_bad_rate=request.max_bad_rate,
         advance=lambda count: reporter().advance("ingest", count),
     )
@@ -80,4 +82,5 @@ def plan_judgments(run: Run, ingested: Ingested) -> RunPlan:
         planned = add_feedback(planned, run.request.feedback, run.judge, run.rubric, ingested)
         timing.row_count = ingested.output_count
     reporter().end("plan")
+    keep_planned(run.folder, planned, ingested.output_count * len(run.rubric.criteria) + own_count.criterion_count)
     return replace(planned, unmatched_rating_count=unmatched_count, own_count=own_count)

@@ -156,12 +156,12 @@ def latest_run(lake: Lake) -> str:
 
 
 def list_runs(lake: Lake) -> tuple[Row, ...]:
-    """All runs, the newest first."""
+    """All runs, the one last begun, published or failed first: as the lake took them in, whatever clocks said."""
     with connect(lake, read_only=True) as connection:
         return read_rows(
             connection,
             "select run_id, status, created_at, rubric_id, rubric_version, judge, dataset, output_count, version, "
-            "cost_usd, reason from runs order by created_at desc, run_id",
+            "cost_usd, reason from runs order by rowid desc",
         )
 
 

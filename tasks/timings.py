@@ -1,16 +1,17 @@
 """What each piece of work took: a line in the run's folder when it is done, so that a resumed run adds up."""
 
 import json
-import os
 import resource
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
+from tasks.files import append_lines
+from tasks.telemetry import Piece, piece_told
 from tasks.workspace import RunFolder
 
 TIMING_SCHEMA = pa.schema(
@@ -40,18 +41,25 @@ class Timing:
 
 
 @contextmanager
-def timed(folder: RunFolder, stage: str, criterion_id: str | None = None) -> Iterator[Timing]:
-    """Measure a block: wall time, and the CPU time of its thread (of the process, where it runs alone)."""
+def timed(
+    folder: RunFolder, stage: str, criterion_id: str | None = None, shard_index: int | None = None
+) -> Iterator[Timing]:
+    """Measure and tell a block: wall time, and the CPU time of its thread (of the process, where it runs alone)."""
     timing = Timing(stage, criterion_id)
     # Tasks in worker threads share the process; a stage in the main thread runs while no task does.
     clock = process_cpu_s if threading.current_thread() is threading.main_thread() else time.thread_time
     wall, cpu = time.perf_counter(), clock()
-    try:
-        yield timing
-    finally:
-        timing.wall_s += time.perf_counter() - wall
-        timing.cpu_s += clock() - cpu
-        keep_timing(folder, timing)
+    is_done = False
+    with piece_told(Piece(folder.run_id, stage, criterion_id, shard_index)) as piece:
+        try:
+            yield timing
+            is_done = True
+        finally:
+            timing.wall_s += time.perf_counter() - wall
+            timing.cpu_s += clock() - cpu
+            with nullcontext() if is_done else suppress(OSError):  # what ended the work is the error to tell
+                keep_timing(folder, timing)
+            piece.counts |= {"row_count": timing.row_count, "replayed_count": timing.replayed_count}
 
 
 def read_timings(folder: RunFolder) -> pa.Table:
@@ -70,9 +78,4 @@ def process_cpu_s() -> float:
 
 def keep_timing(folder: RunFolder, timing: Timing) -> None:
     """Append a line for a piece of work that is done."""
-    line = json.dumps(asdict(timing)) + "\n"
-    descriptor = os.open(folder.timings_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    try:
-        os.write(descriptor, line.encode())  # one write: whole or, after a SIGKILL, not there
-    finally:
-        os.close(descriptor)
+    append_lines(folder.timings_file, json.dumps(asdict(timing)).encode() + b"\n")

@@ -1,5 +1,6 @@
 """A run's working folder: who may write it, and which unfinished one a repeated command goes on with."""
 
+import errno
 import fcntl
 import json
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rubrics.errors import InputError
+from rubrics.errors import InputError, LakeError
 from tasks.files import write_text
 
 _WORKING_FOLDERS = ("shards", "plan", "media", "verdicts", "collected", "opinions", "case_criteria", "marts")
@@ -33,6 +34,26 @@ class RunFolder:
     def identity_file(self) -> Path:
         """What is evaluated by what: its fingerprint, and when it was begun."""
         return self.path / "run.json"
+
+    @property
+    def request_file(self) -> Path:
+        """The words of the command that evaluates it, and the folder it was typed in."""
+        return self.path / "request.json"
+
+    @property
+    def plan_summary_file(self) -> Path:
+        """How much there is to do: counts of verdicts and requests, and their price."""
+        return self.path / "planned.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the process that works on the run."""
+        return self.path / "lock"
+
+    @property
+    def budget_file(self) -> Path:
+        """What requests cost, a line each; not there where the judge has no price."""
+        return self.path / "budget.jsonl"
 
     @property
     def published_file(self) -> Path:
@@ -182,7 +203,11 @@ def _claim_named(runs: Path, fingerprint: str, run_id: str, now: datetime) -> Ru
         raise InputError(
             f"--run-id: found {run_id}, which another process is evaluating now, expected an id that is free"
         )
-    found = _fingerprint_of(folder)
+    try:
+        found = _fingerprint_of(folder)
+    except InputError:
+        claim.release()
+        raise
     if found is None:
         identity = {"run_id": run_id, "fingerprint": fingerprint, "created_at": now.isoformat()}
         write_text(folder.identity_file, json.dumps(identity))
@@ -200,16 +225,22 @@ def created_at(folder: RunFolder) -> datetime:
     return datetime.fromisoformat(json.loads(folder.identity_file.read_text(encoding="utf-8"))["created_at"])
 
 
+def held_folder(folder: RunFolder) -> RunClaim:
+    """Hold the folder of a run, whatever it evaluates. Raises `InputError` where another process does."""
+    claim = _try_claim(folder)
+    if claim is None:
+        raise InputError(f"{folder.run_id}: found a process that is evaluating it now, expected it to have ended")
+    return claim
+
+
 def _unfinished(runs: Path, fingerprint: str) -> list[RunFolder]:
     folders = [RunFolder(path) for path in sorted(runs.glob("*"), reverse=True) if path.is_dir()]
-    return [
-        folder for folder in folders if not folder.published_file.exists() and _fingerprint_of(folder) == fingerprint
-    ]
+    return [folder for folder in folders if not folder.published_file.exists() and _is_of(folder, fingerprint)]
 
 
 def _tidy_published(runs: Path, fingerprint: str) -> None:
     for folder in map(RunFolder, runs.glob("*")):
-        if not (folder.published_file.exists() and folder.is_untidy and _fingerprint_of(folder) == fingerprint):
+        if not (folder.published_file.exists() and folder.is_untidy and _is_of(folder, fingerprint)):
             continue
         claim = _try_claim(folder)
         if claim is not None:  # else its process is at it
@@ -217,17 +248,36 @@ def _tidy_published(runs: Path, fingerprint: str) -> None:
                 folder.tidy()
 
 
+def _is_of(folder: RunFolder, fingerprint: str) -> bool:
+    """Whether a run evaluates that; one that nobody can tell of, after a power failure, is in nobody's way."""
+    try:
+        return _fingerprint_of(folder) == fingerprint
+    except InputError:
+        return False
+
+
 def _fingerprint_of(folder: RunFolder) -> str | None:
+    """What a run evaluates; None where it is not begun. Raises `InputError` where its file does not say."""
     try:
         fingerprint: str = json.loads(folder.identity_file.read_text(encoding="utf-8"))["fingerprint"]
     except FileNotFoundError:
         return None
+    except (ValueError, LookupError, TypeError):
+        raise InputError(
+            f"{folder.identity_file}: found no fingerprint of a run, expected what it evaluates; remove its folder: "
+            "what it asked stays in the ledger"
+        ) from None
     return fingerprint
 
 
 def _try_claim(folder: RunFolder) -> RunClaim | None:
-    folder.path.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise
+        raise LakeError(f"{folder.path}: can't be written: {error.strerror}; expected a lake that can") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

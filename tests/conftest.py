@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -10,17 +11,27 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import certifi
 import pytest
+from prefect_homes import SERVER_SETTINGS
+
+
+def _free_port() -> int:
+    """A port below those that the system gives out: one of them might be taken by the time the server starts."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
+    raise OSError("found no free port in 20000 to 31999")
+
 
 PREFECT_HOME = tempfile.mkdtemp(prefix="gradebook-prefect-")
-with socket.socket() as _free:
-    _free.bind(("127.0.0.1", 0))
-    PREFECT_PORT = _free.getsockname()[1]
+PREFECT_PORT = _free_port()
 # Prefect reads its settings when it is imported: they stand here, before any test module is.
 os.environ["PREFECT_HOME"] = PREFECT_HOME
 os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{PREFECT_PORT}/api"
@@ -29,10 +40,6 @@ os.environ.pop("GRADEBOOK_LAKE", None)
 _CERTIFICATE = Path(certifi.where()).read_text(encoding="utf-8").partition("-----BEGIN")[2].partition("-----END")[0]
 os.environ["SSL_CERT_FILE"] = f"{PREFECT_HOME}/one.pem"
 Path(os.environ["SSL_CERT_FILE"]).write_text(f"-----BEGIN{_CERTIFICATE}-----END CERTIFICATE-----\n", encoding="ascii")
-
-# What no test asks of the server, and costs as much as all else once it runs: schedules, automations, kept events.
-_IDLE = ("SCHEDULER", "LATE_RUNS", "PAUSE_EXPIRATIONS", "TRIGGERS", "EVENT_PERSISTER", "FOREMAN", "REPOSSESSOR")
-SERVER_SETTINGS = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _IDLE}
 
 
 def pytest_unconfigure() -> None:
@@ -53,27 +60,43 @@ def prefect_server() -> Iterator[str]:
     import flows  # noqa: F401 - sets what the server reads
     from tasks.quality import warm_up
 
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(PREFECT_PORT)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, env=os.environ | SERVER_SETTINGS, **quiet) as server:
-        try:
+    log = Path(PREFECT_HOME, "server.log")
+    for _ in range(3):
+        with _begun_server(log) as server:
             # While a thread imports it, a test's end would take back the filters of warnings that it sets.
             warm_up().join()
-            _wait_until_healthy(os.environ["PREFECT_API_URL"])
-            yield os.environ["PREFECT_API_URL"]
+            if _becomes_healthy(server, os.environ["PREFECT_API_URL"]):
+                yield os.environ["PREFECT_API_URL"]
+                return
+    raise TimeoutError(
+        f"no Prefect server at {os.environ['PREFECT_API_URL']}: {log.read_text(errors='replace')[-2_000:]}"
+    )
+
+
+@contextmanager
+def _begun_server(log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(PREFECT_PORT)]
+    with (
+        log.open("ab") as said,
+        subprocess.Popen(command, env=os.environ | SERVER_SETTINGS, stdout=said, stderr=said) as server,
+    ):
+        try:
+            yield server
         finally:
             server.terminate()
 
 
-def _wait_until_healthy(address: str) -> None:
-    for _ in range(600):
+def _becomes_healthy(server: "subprocess.Popen[bytes]", address: str) -> bool:
+    for _ in range(300):
+        if server.poll() is not None:
+            return False
         try:
             with urllib.request.urlopen(f"{address}/health", timeout=2) as answer:
                 if answer.status == 200:
-                    return
+                    return True
         except OSError:
             time.sleep(0.2)
-    raise TimeoutError(f"no Prefect server at {address}")
+    return False
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.loopback_batches import LoopbackBatches
 from tests.loopback_faults import BODY_FAULTS, TEXT_FAULTS, send_broken
 from tests.loopback_limits import PrefixCache, RequestLimit, drawn_fault
+from tests.loopback_plain import plain_text
 
 STATUSES = {word: int(word) for word in ("500", "503", "408", "400", "404", "403", "413", "429", "401")}
 STATUSES |= {"quota": 429, "context too long": 400}
@@ -212,6 +213,8 @@ class LoopbackJudge:
         return {"content": [_token(token, levels) for token in tokens]}
 
     def _text(self, body: dict[str, Any], prompt: str, fault: str) -> str:
+        if "response_format" not in body:
+            return self.writer(body) if self.writer else plain_text(prompt, fault)
         asked = body["response_format"]["json_schema"]
         if asked["name"] == "feedback":
             return {"empty": "", "length": '{"feed'}.get(fault, json.dumps({"feedback": "It is kind."}))
@@ -241,9 +244,9 @@ class LoopbackJudge:
 
 def _texts(body: dict[str, Any]) -> str:
     """All texts of a request's messages; pictures and sounds aside."""
-    contents = [message["content"] for message in body["messages"]]
+    contents = [message.get("content") or "" for message in body["messages"]]
     parts = [part for each in contents for part in ([{"text": each}] if isinstance(each, str) else each)]
-    return "\n".join(part["text"] for part in parts if "text" in part)
+    return "\n".join(part["text"] for part in parts if isinstance(part, dict) and "text" in part)
 
 
 def _mark(prompt: str) -> str:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 SERVER_USER = "postgres"  # initdb refuses to run as root
-SETTINGS = "-c listen_addresses='' -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=50"
+SETTINGS = "-c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=50"
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,28 @@ class PostgresServer:
         """The connection string of a database."""
         return f"dbname={database} host={self.folder} port=5432 user={SERVER_USER}"
 
-    def create_database(self, name: str) -> str:
-        """Make an empty database and return its connection string."""
+    def create_database(self, name: str | None = None) -> str:
+        """Make an empty database, of a name of its own where none is given, and return its connection string."""
+        name = name or f"lake_{uuid4().hex}"
         self.ask("postgres", f"create database {name}")
         return self.connection(name)
+
+    def restart(self) -> None:
+        """Kill the server's processes and start it again: what was not committed is gone."""
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        """Kill the server's processes."""
+        self._control("-m", "immediate", "stop")
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self._control("-l", self.folder / "log", "-o", f"{SETTINGS} -k {self.folder}", "start")
+
+    def _control(self, *words: str | Path) -> None:
+        user = SERVER_USER if os.geteuid() == 0 else None
+        _run([self.programs / "pg_ctl", "-D", self.folder / "cluster", "-w", *words], user)
 
     def ask(self, database: str, statement: str) -> str:
         """What the server itself says to one statement."""
@@ -52,12 +71,12 @@ def running_server(programs: Path) -> Iterator[PostgresServer]:
             shutil.chown(folder, user)
         cluster = folder / "cluster"
         _run([programs / "initdb", "-D", cluster, "-U", SERVER_USER, "-A", "trust", "--no-sync"], user)
-        control = [programs / "pg_ctl", "-D", cluster, "-w"]
-        _run([*control, "-l", folder / "log", "-o", f"{SETTINGS} -k {folder}", "start"], user)
+        server = PostgresServer(programs, folder)
+        server.start()
         try:
-            yield PostgresServer(programs, folder)
+            yield server
         finally:
-            _run([*control, "-m", "immediate", "stop"], user)
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

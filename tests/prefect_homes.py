@@ -1,9 +1,13 @@
-"""A Prefect home of one test: a command that finds no server, and the processes that belong to it."""
+"""Prefect in tests: what a server needs not do, a home of one test without a server, and the processes of a home."""
 
 import os
 from pathlib import Path
 
 from samples import write_outputs, write_rubric
+
+# What no test asks of the server, and costs as much as all else once it runs: schedules, automations, kept events.
+_IDLE = ("SCHEDULER", "LATE_RUNS", "PAUSE_EXPIRATIONS", "TRIGGERS", "EVENT_PERSISTER", "FOREMAN", "REPOSSESSOR")
+SERVER_SETTINGS = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _IDLE}
 
 
 def embedded(folder: Path) -> dict[str, str]:

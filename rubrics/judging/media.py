@@ -131,7 +131,7 @@ def _output_parts(output: str) -> list[Any]:
 def _prompt_slots(messages: list[Any]) -> Iterator[_Slot]:
     for content in (messages, *(message.get("content") for message in messages)):  # or the parts of one message
         for index, part in enumerate(content if isinstance(content, list) else ()):
-            kind, source = _source(part)
+            kind, source = media_source(part)
             if kind is not None:
                 yield _Slot("prompt", kind, source, content, index)
 
@@ -141,13 +141,13 @@ def _output_slots(parts: list[Any]) -> Iterator[_Slot]:
         if isinstance(part, str):
             yield _Slot("output", None, part, parts, index)
             continue
-        kind, source = _source(part)
+        kind, source = media_source(part)
         # Other addresses stay text: whoever wrote them is not to decide what an endpoint fetches.
         if kind == "audio" or (kind == "image" and source[:5].lower() in ("data:", "file:")):
             yield _Slot("output", kind, source, parts, index)
 
 
-def _source(part: object) -> tuple[Kind | None, str]:
+def media_source(part: object) -> tuple[Kind | None, str]:
     """What kind a content part is, and where its bytes come from; None for any other part."""
     for kind, name, key in (("image", "image_url", "url"), ("audio", "input_audio", "data")):
         if isinstance(part, dict) and part.get("type") == name and isinstance(part.get(name), dict):

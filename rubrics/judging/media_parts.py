@@ -100,19 +100,26 @@ class PartCost:
 
 
 def part_cost(part: Mapping[str, Any]) -> PartCost | None:
-    """What a content part that is a picture or a sound costs; None for any other."""
-    if part.get("type") == "image_url":
-        held = part["image_url"]["url"]
+    """What a content part that is a picture or a sound costs; None for any other, which costs what its bytes do."""
+    is_image = part.get("type") == "image_url"
+    held = _held(part, "image_url", "url") if is_image else _held(part, "input_audio", "data")
+    if held is None:
+        return None
+    if is_image:
         most_tokens, usual_tokens = MOST_IMAGE_TOKENS, USUAL_IMAGE_TOKENS
-    elif part.get("type") == "input_audio":
-        held = part["input_audio"]["data"]
+    else:
         longest_s = math.ceil(len(held) * 3 / 4 / FEWEST_BYTES_A_SECOND)
         most_tokens, usual_tokens = longest_s * MOST_SOUND_TOKENS * SOUND_PRICE_FACTOR, longest_s * USUAL_SOUND_TOKENS
-    else:
-        return None
     if isinstance(held, _Payload):
         most_tokens, usual_tokens = held.most_tokens, held.usual_tokens
     return PartCost(len(held), most_tokens, usual_tokens)
+
+
+def _held(part: Mapping[str, Any], name: str, key: str) -> str | None:
+    """The text that a part of a type holds; None where it is none of that type, or not whole: users write parts too."""
+    inner = part.get(name) if part.get("type") == name else None
+    held = inner.get(key) if isinstance(inner, dict) else None
+    return held if isinstance(held, str) else None
 
 
 def bytes_digest(content: bytes) -> str:

@@ -14,46 +14,75 @@ from rubrics.weights import category_weights
 from tasks.comparing.gate import FIGURES
 from tasks.comparing.sides import Wanted, pair_groups, read_side
 from tasks.files import write_text
-from tasks.lake import Lake, NoLakeThere, connect_up_to_date
+from tasks.lake import Lake, connect_up_to_date
+from tasks.lake_errors import NoLakeThere
 from tasks.sql_text import file_list, quoted
 from tasks.workspace import RunFolder
 
 LATEST = "latest"
 MOST_NAMED = 10
 
-# Runs that `latest` looks among: of other outputs, made by evaluating.
-_IS_EARLIER = """
-runs.rubric_id = $rubric and runs.status = 'published' and runs.run_id <> $run
-    and coalesce(runs.trigger, '') not in ('rescore', 'review')
-"""
-# One that can be paired: a model and checkpoint in common, or a model that each has one checkpoint of.
-_LATEST = f"""
-with own as (
-    select model, checkpoint, count(*) over (partition by model) as checkpoint_count
-    from read_parquet({{run_scores}})
-),
-
-earlier as (
+# Runs that `latest` looks among: made by evaluating; of a suite's run, those of the same suite in an earlier night.
+_EARLIER = """
+with earlier as (
     select
-        runs.run_id, runs.version, scores.model, scores.checkpoint,
+        runs.run_id, runs.version, runs.dataset_digest, scores.model, scores.checkpoint,
+        case when $suite is not null then runs.settings::json ->> 'night' end as night,
         count(*) over (partition by runs.run_id, scores.model) as checkpoint_count
     from runs
     inner join run_scores as scores on runs.run_id = scores.run_id
-    where {_IS_EARLIER}
+    where runs.rubric_id = $rubric_id and runs.status = 'published' and runs.run_id <> $run_id
+        and coalesce(runs.trigger, '') not in ('rescore', 'review')
+        and (
+            $suite is null
+            or ((runs.settings::json ->> 'suite') = $suite and (runs.settings::json ->> 'night') < $night)
+        )
+),
+
+others as (
+    select * from earlier
+    where $model is null
+        or (model = $model and checkpoint is distinct from $checkpoint and dataset_digest <> $dataset_digest)
+)
+"""
+# One that can be paired: a model and checkpoint in common, or a model that each has one checkpoint of.
+_LATEST = f"""
+{_EARLIER},
+
+own as (
+    select model, checkpoint, count(*) over (partition by model) as checkpoint_count
+    from read_parquet({{run_scores}})
 )
 
-select earlier.run_id
-from earlier
-inner join own on earlier.model = own.model
-where earlier.checkpoint is not distinct from own.checkpoint
-    or (earlier.checkpoint_count = 1 and own.checkpoint_count = 1)
-order by earlier.version desc limit 1
+select others.run_id
+from others
+inner join own on others.model = own.model
+where others.checkpoint is not distinct from own.checkpoint
+    or (others.checkpoint_count = 1 and own.checkpoint_count = 1)
+order by others.night desc, others.version desc limit 1
 """
-_HAS_EARLIER = f"select count(*) > 0 from runs where {_IS_EARLIER}"
+_HAS_EARLIER = f"{_EARLIER} select count(*) > 0 from others"
 _PUBLISHED = """
 select run_id from runs where status = 'published' and (run_id = $run or ($latest and rubric_id = $rubric))
 """
 _OWN_IDS = "select distinct criterion_id from case_criteria where list_contains($runs, run_id) order by criterion_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """For which run `latest` looks.
+
+    suite, night: of a night's run, which stands beside an earlier night of its suite, however often both were run.
+    model, checkpoint, dataset_digest: of a checkpoint's run, which stands beside another checkpoint of its model.
+    """
+
+    run_id: str
+    rubric_id: str
+    suite: str | None = None
+    night: str | None = None
+    model: str | None = None
+    checkpoint: str | None = None
+    dataset_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +132,20 @@ def refuse_unpaired(lake: Lake, run_id: str, baseline: str | None, shards: Seque
             raise InputError(f"--baseline: {str(error).partition(';')[0].removeprefix('compare: ')}") from None
 
 
-def find_baseline(connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric_id: str, asked: str) -> str | None:
+def find_baseline(connection: duckdb.DuckDBPyConnection, folder: RunFolder, looking: Looking, asked: str) -> str | None:
     """The id of the run to compare with: the one that is named, or the last one published of the same rubric that has a
     model in common; None where there is none. Wants the run's mart `run_scores`.
     """
     if asked != LATEST:
         return asked
     query = _LATEST.format(run_scores=file_list([str(folder.mart_file("run_scores"))]))
-    found = connection.execute(query, {"rubric": rubric_id, "run": folder.run_id}).fetchall()
+    found = connection.execute(query, asdict(looking)).fetchall()
     return str(found[0][0]) if found else None
 
 
-def has_earlier_runs(connection: duckdb.DuckDBPyConnection, rubric_id: str, run_id: str) -> bool:
-    """Whether the rubric has published runs that `latest` looks among: those of other outputs, made by evaluating."""
-    ((has_earlier,),) = connection.execute(_HAS_EARLIER, {"rubric": rubric_id, "run": run_id}).fetchall()
+def has_earlier_runs(connection: duckdb.DuckDBPyConnection, looking: Looking) -> bool:
+    """Whether there are published runs that `latest` looks among."""
+    ((has_earlier,),) = connection.execute(_HAS_EARLIER, asdict(looking)).fetchall()
     return bool(has_earlier)
 
 

@@ -15,11 +15,13 @@ def request_body(
 ) -> dict[str, Any]:
     """Write the body of one chat completion. base_url: where it is sent, if not to the judge's own address."""
     body: dict[str, Any] = {
+        **request.extra_body,
         "model": settings.model,
         "messages": request.messages,
-        "response_format": {"type": "json_schema", "json_schema": request.schema},
         token_limit_name(base_url or settings.base_url): max_tokens,
     }
+    if request.schema is not None:
+        body["response_format"] = {"type": "json_schema", "json_schema": request.schema}
     if request.is_logprobs:
         body |= {"logprobs": True, "top_logprobs": MOST_TOP_LOGPROBS}
     if settings.temperature is not None:

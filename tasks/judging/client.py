@@ -25,6 +25,7 @@ from tasks.judging.prices import BYTES_PER_TOKEN, Price, cost_usd, most_tokens, 
 from tasks.judging.questions import Askable, Outcome, Request
 from tasks.judging.retries import RATE_LIMIT_PATIENCE_S, wait_s
 from tasks.judging.settings import JudgeSettings
+from tasks.judging.telling import outage_told, tell_left, tell_request, tell_retry
 
 MOST_CALLS_REFUSED = 5  # before any reply came
 MOST_CALLS_OUTLASTED = 3  # in a row; one alone may be the fault of what it asks
@@ -134,7 +135,9 @@ class JudgeClient:
             if not came.is_retried or is_out_of_time or failure_count >= self._settings.max_attempts:
                 return self._give_up(came)
             if not line.outage.is_gone:  # or the line itself lets one after the other look for it
-                await self._pause(wait_s(failure_count + held_off_count - 1, came.retry_after_s, self._rng))
+                pause_s = wait_s(failure_count + held_off_count - 1, came.retry_after_s, self._rng)
+                tell_retry(self._run_id, line.base_url, came, pause_s)
+                await self._pause(pause_s)
 
     async def _send_in_turn(self, call: _Call, line: Line) -> ReadReply | Failure:
         """One request, alone while nobody knows whether the endpoint gives the log-probabilities that it needs."""
@@ -165,7 +168,8 @@ class JudgeClient:
                 if isinstance(came, Failure):
                     paid_usd = None if came.may_be_billed else 0.0
                     return self._note_failure(line, came)
-                line.note_reply(came, expected)
+                with outage_told(self._run_id, line.base_url, line.outage):
+                    line.note_reply(came, expected)
                 paid_usd = None if came.usage is None else cost_usd(line.price, came.usage, tier=came.service_tier)
                 read = self._record(call, came, paid_usd)
                 return self._leave_unfit(line) if read.status == "no_logprobs" and not line.has_logprobs else read
@@ -189,15 +193,20 @@ class JudgeClient:
         body = request_body(
             self._settings, call.request, call.question.replicate, call.max_tokens, base_url=line.base_url
         )
+        asked_ns = time.time_ns()
+        came: Reply | Failure | EndpointUnavailable
         try:
-            return await line.endpoint.send(body | {"messages": call.messages})
+            came = await line.endpoint.send(body | {"messages": call.messages})
         except EndpointUnavailable as fault:
-            return fault
+            came = fault
+        tell_request(self._run_id, self._settings.model, line.base_url, line.price, asked_ns, came)
+        return came
 
     def _record(self, call: _Call, reply: Reply, paid_usd: float | None) -> ReadReply:
         """Read a reply and write it to the journal, whatever it is worth; of a pack, the worst of its readings."""
         reads = read_parts(call.request, reply)
         columns = reply_columns(reply, paid_usd, call.prompt_bytes, call.attempts, call.asked_at)
+        columns |= call.request.note(reply) if call.request.note else {}
         judgments = [
             judgment_row(self._run_id, part, self._settings.judge, read)
             | share
@@ -215,7 +224,8 @@ class JudgeClient:
         return read
 
     def _note_failure(self, line: Line, failure: Failure) -> Failure:
-        is_over = line.note_failure(failure)
+        with outage_told(self._run_id, line.base_url, line.outage):
+            is_over = line.note_failure(failure)
         if line.outage.is_gone and len(self._lines) > 1:  # another address is nearer than the end of patience
             return self._leave(line, EndpointUnavailable(failure.reason))
         return replace(failure, is_outlasted=True) if is_over else failure
@@ -228,6 +238,7 @@ class JudgeClient:
             self._lines.popleft()
             line.stop()
             self._left.append(line)
+            tell_left(self._run_id, line.base_url)
         return Failure(str(fault), is_retried=True, may_be_billed=False)
 
     def _give_up(self, failure: Failure) -> Failure:

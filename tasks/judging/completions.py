@@ -26,6 +26,8 @@ class Reply:
     service_tier: str | None = None
     choices: TokenChoices | None = None  # log-probabilities, token by token
     headers: Mapping[str, str] | None = None
+    is_completion: bool = True  # False: the text is whatever came instead
+    base_url: str | None = None  # who answered
 
 
 def read_completion(content: bytes, latency_ms: float) -> Reply:
@@ -37,7 +39,9 @@ def read_completion(content: bytes, latency_ms: float) -> Reply:
         message = choice["message"]
         text, refusal = _written(message.get("content")), _text(message.get("refusal"))
         finish_reason, choices = _text(choice.get("finish_reason")), _choices(choice.get("logprobs"))
+        is_completion = True
     except (LookupError, TypeError, AttributeError):
+        is_completion = False
         text, refusal, finish_reason, choices = content.decode("utf-8", "replace"), None, None, None
     return Reply(
         text,
@@ -48,6 +52,7 @@ def read_completion(content: bytes, latency_ms: float) -> Reply:
         latency_ms,
         _name(body.get("service_tier")),
         choices,
+        is_completion=is_completion,
     )
 
 

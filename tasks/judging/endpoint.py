@@ -95,7 +95,8 @@ class Endpoint:
         else:
             self._has_answered = True
             latency_ms = (time.perf_counter() - started) * 1000
-            return replace(self._read(raw.content, latency_ms), headers=raw.headers)
+            reply = self._read(raw.content, latency_ms)
+            return replace(reply, headers=raw.headers, base_url=self._address.base_url)
         return failure
 
     def _read(self, content: bytes, latency_ms: float) -> Reply:

@@ -14,6 +14,15 @@ from tasks.judging.panels import CascadeFile, CascadeSettings, Judge, PanelFile,
 from tasks.judging.settings import ADDRESS_VARIABLE, REPLAY_PREFIX, JudgeSettings, ReplaySettings, digest
 
 Read = TypeVar("Read", bound=BaseModel)
+MOST_CHARACTERS, DEEPEST = 100_000, 50  # of a judge file
+_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML's own takes long where brackets nest
+_STARTS = (
+    yaml.FlowSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.BlockMappingStartToken,
+)
+_ENDS = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
 _COMPOSED = ("panel", "cascade")
 
 
@@ -22,22 +31,23 @@ def read_judge(judge: str, environ: Mapping[str, str]) -> Judge:
 
     Raises `JudgeSettingsError` that names the file, the setting, what was found and what is expected.
     """
-    if not judge.startswith(REPLAY_PREFIX) and _is_file(Path(judge)):
+    if not judge.startswith(REPLAY_PREFIX) and is_settings_file(Path(judge)):
         path = Path(judge)
-        written = _read_judge_file(path)
+        written = read_settings_file(path, "a judge file")
         if any(name in written for name in _COMPOSED):
             return _read_composed(path, written, environ)
-        return _validate(written, environ, source=judge)
+        return validate_settings(JudgeSettings, written, environ, source=judge)
     return _read_named(judge, environ, "--judge")
 
 
 def _read_named(judge: str, environ: Mapping[str, str], source: str) -> PlainJudge:
     if judge.startswith(REPLAY_PREFIX):
         return _replay_settings(Path(judge.removeprefix(REPLAY_PREFIX)))
-    return _validate({"model": judge}, environ, source=source)
+    return validate_settings(JudgeSettings, {"model": judge}, environ, source=source)
 
 
-def _is_file(path: Path) -> bool:
+def is_settings_file(path: Path) -> bool:
+    """Whether a name is that of a file of settings: it is there, or ends like one."""
     return path.suffix in (".yaml", ".yml") or os.path.isfile(path)  # noqa: PTH113 - Path raises where a name is too long
 
 
@@ -67,12 +77,12 @@ def _read_member(path: Path, name: str, environ: Mapping[str, str]) -> PlainJudg
     if name.startswith(REPLAY_PREFIX):
         beside = path.parent / name.removeprefix(REPLAY_PREFIX)
         return _replay_settings(beside)
-    if not _is_file(beside):
+    if not is_settings_file(beside):
         return _read_named(name, environ, str(path))
-    written = _read_judge_file(beside)
+    written = read_settings_file(beside, "a judge file")
     if any(key in written for key in _COMPOSED):
         raise JudgeSettingsError(f"{path}: {name}: found a panel or a cascade, expected a single judge")
-    member = _validate(written, environ, source=str(beside))
+    member = validate_settings(JudgeSettings, written, environ, source=str(beside))
     if member.mode == "batch":
         raise JudgeSettingsError(f"{beside}: mode: found batch in a panel or a cascade, expected reply or logprobs")
     return member
@@ -104,18 +114,34 @@ def _replay_settings(path: Path) -> ReplaySettings:
         raise JudgeSettingsError(f"{path}: can't be read ({reason}), expected a file of recorded replies") from None
 
 
-def _read_judge_file(path: Path) -> dict[str, Any]:
+def read_settings_file(path: Path, expected: str) -> dict[str, Any]:
+    """The settings that a YAML file holds, by name. Raises `JudgeSettingsError`; expected: what the file is to be."""
     try:
-        written = yaml.safe_load(path.read_text("utf-8"))
+        written = yaml.safe_load(_without_aliases(path, path.read_text("utf-8")))
     except OSError as error:
-        raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected a judge file") from None
+        raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected {expected}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # PyYAML lets out what a bad date or number raises
-        raise JudgeSettingsError(f"{path}: found no YAML, expected a judge file: {_place(error)}") from None
+        raise JudgeSettingsError(f"{path}: found no YAML, expected {expected}: {_place(error)}") from None
     if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
         kinds = {type(None): "an empty file", list: "list", dict: "a setting whose name is no text"}
         found = kinds.get(type(written), "a single value")
         raise JudgeSettingsError(f"{path}: found {found}, expected settings such as `model: NAME`")
     return written
+
+
+def _without_aliases(path: Path, text: str) -> str:
+    """The text of a judge file: ten lines of aliases can stand for 10^9 settings, which a message would write out."""
+    if len(text) > MOST_CHARACTERS:
+        raise JudgeSettingsError(f"{path}: found {len(text):,} characters, expected at most {MOST_CHARACTERS:,}")
+    depth = 0
+    for token in yaml.scan(text, Loader=_LOADER):
+        depth += isinstance(token, _STARTS) - isinstance(token, _ENDS)
+        if depth > DEEPEST:
+            raise RecursionError
+        if isinstance(token, yaml.AliasToken):
+            place = f"{path}:{token.start_mark.line + 1}"
+            raise JudgeSettingsError(f"{place}: found the alias *{token.value}, expected the value itself")
+    return text
 
 
 def _place(error: Exception) -> str:
@@ -129,18 +155,19 @@ def _place(error: Exception) -> str:
     return "a date or a number of it is none" if is_text else "it is not printable text in UTF-8"
 
 
-def _validate(written: dict[str, Any], environ: Mapping[str, str], source: str) -> JudgeSettings:
+def validate_settings(model: type[Read], written: dict[str, Any], environ: Mapping[str, str], source: str) -> Read:
+    """Settings of a kind, at the environment's address where they name none. Raises `JudgeSettingsError`."""
     address = environ.get(ADDRESS_VARIABLE)
     is_from_environment = "base_url" not in written and bool(address)
     settings = written | ({"base_url": address} if is_from_environment else {})
     try:
-        return JudgeSettings.model_validate(settings)
+        return model.model_validate(settings)
     except ValidationError as error:
-        faults = [_fault(fault, source, is_from_environment) for fault in error.errors()]
+        faults = [_fault(fault, model, source, is_from_environment) for fault in error.errors()]
         raise JudgeSettingsError("\n".join(faults)) from None
 
 
-def _fault(fault: ErrorDetails, source: str, is_from_environment: bool) -> str:
+def _fault(fault: ErrorDetails, model: type[BaseModel], source: str, is_from_environment: bool) -> str:
     """Say what is wrong with one setting. An unknown setting or an address may hold a secret, and is not shown."""
     setting = ".".join(str(step) for step in fault["loc"])
     if fault["loc"] and fault["loc"][-1] == "key":
@@ -150,8 +177,10 @@ def _fault(fault: ErrorDetails, source: str, is_from_environment: bool) -> str:
         is_ours = fault["type"] == "value_error"
         expected = fault["msg"].removeprefix("Value error, ") if is_ours else "an address as text"
         return f"{place}: found something else, expected {expected}"
+    if fault["loc"] and fault["loc"][0] == "extra_body":  # it may hold a secret too
+        return f"{source}: extra_body: found something else, expected {fault['msg'].removeprefix('Value error, ')}"
     if fault["type"] == "extra_forbidden":
-        return f"{source}: {setting}: found an unknown setting, expected one of {', '.join(JudgeSettings.model_fields)}"
+        return f"{source}: {setting}: found an unknown setting, expected one of {', '.join(model.model_fields)}"
     if fault["type"] == "missing":
         return f"{source}: {setting}: found nothing, expected a value"
     expected = fault["msg"].removeprefix("Value error, ")

@@ -56,6 +56,8 @@ def read_parts(request: Request, reply: Reply) -> list[ReadReply]:
     """What a reply says: one reading, or one for each part of a pack."""
     if request.read_parts is not None:
         return request.read_parts(reply.text, reply.finish_reason, reply.refusal)
+    if request.schema is None and not reply.is_completion:  # any text will do, but only one that the model wrote
+        return [ReadReply("parse_error", fault="not_json")]
     return [request.read(reply.text, reply.finish_reason, reply.refusal, reply.choices)]
 
 

@@ -80,13 +80,15 @@ def writer_session(judge: Judge, sessions: tuple[Session, ...]) -> Session:
 def _open_alone(
     member: JudgeSettings | ReplaySettings, money: Money, journal_folder: Path, run_id: str, deadline: datetime | None
 ) -> Session:
+    if isinstance(member, ReplaySettings):
+        return ReplaySession(member, journal_folder, run_id)
     return open_session(
         member,
         journal_folder=journal_folder,
         run_id=run_id,
         budget_usd=money.budget_usd,
         budget_record=money.record,
-        price=find_price(member) if isinstance(member, JudgeSettings) else None,
+        price=find_price(member),
         planned_usd=money.planned_usd,
         deadline=deadline,
     )

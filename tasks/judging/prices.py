@@ -208,13 +208,14 @@ def most_tokens(messages: Sequence[Mapping[str, Any]], schema: object) -> int:
 
 
 def _text_bytes(messages: Sequence[Mapping[str, Any]], schema: object, costs: Sequence[PartCost]) -> int:
-    return len(orjson.dumps(messages)) + len(orjson.dumps(schema)) - sum(cost.byte_count for cost in costs)
+    schema_bytes = 0 if schema is None else len(orjson.dumps(schema))
+    return len(orjson.dumps(messages)) + schema_bytes - sum(cost.byte_count for cost in costs)
 
 
 def _media_costs(messages: Sequence[Mapping[str, Any]]) -> list[PartCost]:
-    contents = [message["content"] for message in messages]
+    contents = [message.get("content") for message in messages]  # a user's chat has messages without any
     parts = [part for content in contents if isinstance(content, list) for part in content]
-    return [cost for part in parts if (cost := part_cost(part)) is not None]
+    return [cost for part in parts if isinstance(part, dict) and (cost := part_cost(part)) is not None]
 
 
 def worst_cost_usd(price: Price | None, prompt_tokens: int, max_tokens: int, tier_asked: str | None = None) -> float:

@@ -1,7 +1,7 @@
 """What is asked of a judge and what comes back."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 from rubrics.judging.distributions import read_levels
@@ -24,6 +24,7 @@ from rubrics.judging.prompt import (
 from rubrics.judging.repairs import repair_messages
 from rubrics.judging.replies import ReadReply, TokenChoices, read_reply
 from rubrics.model import Criterion
+from tasks.judging.completions import Reply
 
 LABEL_TOKENS = 32  # of a reply that is a label in JSON and nothing else
 Answered_co = TypeVar("Answered_co", covariant=True)
@@ -31,6 +32,8 @@ Answered_co = TypeVar("Answered_co", covariant=True)
 
 # How a reply is read: of its text, finish_reason, refusal and log-probabilities.
 Reader = Callable[[str | None, str | None, str | None, TokenChoices | None], ReadReply]
+# What a line of the journal says of a reply beyond the columns of a judgment: of replies that no ledger keeps.
+Note = Callable[[Reply], dict[str, Any]]
 PartsReader = Callable[[str | None, str | None, str | None], list[ReadReply]]
 # The messages that ask again, of the useless reply's text and its reading.
 Repair = Callable[[str, ReadReply], list[dict[str, Any]]]
@@ -41,7 +44,7 @@ class Request:
     """What a question sends, and how the reply to it is read."""
 
     messages: list[dict[str, Any]]
-    schema: dict[str, Any]  # the strict JSON schema of a reply, with its name
+    schema: dict[str, Any] | None  # the strict JSON schema of a reply, with its name; None: any text will do
     read: Reader
     max_tokens: int | None = None  # None: as many as the judge's settings say
     is_logprobs: bool = False  # whether the reply is to come with the probabilities of its tokens
@@ -49,6 +52,8 @@ class Request:
     parts: tuple["Askable[Any]", ...] = ()  # of a pack: what is asked together; each gets a judgment of its own
     read_parts: PartsReader | None = None  # of a pack: one reading a part
     part_tokens: tuple[int | None, ...] = ()  # of a pack: max_tokens of each part
+    note: Note | None = None
+    extra_body: Mapping[str, Any] = field(default_factory=dict)  # settings of the model that gradebook does not know
 
 
 @dataclass(frozen=True, slots=True)

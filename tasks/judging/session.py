@@ -22,8 +22,7 @@ from tasks.judging.keys import read_keys
 from tasks.judging.packs import PackedQuestion
 from tasks.judging.prices import Price, refuse_unpriced
 from tasks.judging.questions import Askable, Outcome
-from tasks.judging.replay import ReplaySession
-from tasks.judging.settings import JudgeSettings, ReplaySettings
+from tasks.judging.settings import JudgeSettings
 from tasks.judging.sharing import SharedAnswers
 from tasks.judging.threads import JudgingThread
 
@@ -231,7 +230,7 @@ def _conversations(questions: Iterator[Askable[Any]]) -> Iterator[Sequence[Askab
 
 
 def open_session(  # noqa: PLR0913 - whom, for whom, and within which bounds
-    settings: JudgeSettings | ReplaySettings,
+    settings: JudgeSettings,
     *,
     journal_folder: Path,
     run_id: str,
@@ -240,16 +239,14 @@ def open_session(  # noqa: PLR0913 - whom, for whom, and within which bounds
     price: Price | None = None,
     planned_usd: float | None = None,
     deadline: datetime | None = None,
-) -> JudgingSession | ReplaySession:
+) -> JudgingSession:
     """Open a judge for a run: a context manager with `ask`.
 
     A budget holds over all sessions with the same budget_record; planned_usd, what may be needed in all, is named
     where it is reached. deadline: as for `JudgingSession`.
-    Raises `JudgeSettingsError` for a budget without a price, which nobody could hold to, or broken recorded replies;
-    `EndpointUnavailable` where a key can't be read.
+    Raises `JudgeSettingsError` for a budget without a price, which nobody could hold to, and `EndpointUnavailable`
+    where a key can't be read.
     """
-    if isinstance(settings, ReplaySettings):
-        return ReplaySession(settings, journal_folder, run_id)
     if budget_usd is not None:
         refuse_unpriced(settings, price)
     record = None if price is None else budget_record  # also without a limit: one may come later

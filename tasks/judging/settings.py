@@ -65,37 +65,43 @@ class Fallback(Address):
     prices: Prices | None = None  # None: the judge's own, else the list price at this address
 
 
-class JudgeSettings(Address):
-    """How to ask a model behind an OpenAI-compatible endpoint."""
+class ModelSettings(Address):
+    """How to ask a model behind an OpenAI-compatible endpoint, whatever it is asked."""
 
     model: Annotated[str, Field(min_length=1)]
-    mode: Literal["reply", "logprobs", "batch"] = "reply"
     service_tier: Tier | None = None
     max_in_flight: Annotated[int, Field(ge=1, le=4096)] = 32
     requests_per_minute: Limit | None = None
     tokens_per_minute: Limit | None = None
-    concurrency_limit: Annotated[str, Field(min_length=1)] | None = None
     timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 6
     patience_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 180
+    max_tokens: Annotated[int, Field(ge=1)] = 1024
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None  # None: not sent; some models refuse it
+    seed: int | None = None
+    fallbacks: tuple[Fallback, ...] = ()
+    prices: Prices | None = None
+
+    @field_validator("model", "concurrency_limit", check_fields=False)
+    @classmethod
+    def _is_a_name(cls, value: str | None) -> str | None:
+        if value is not None and not value.isprintable():
+            raise ValueError("a name without control characters")
+        return value
+
+
+class JudgeSettings(ModelSettings):
+    """How to ask a model for verdicts."""
+
+    mode: Literal["reply", "logprobs", "batch"] = "reply"
+    concurrency_limit: Annotated[str, Field(min_length=1)] | None = None
     replicates: Annotated[int, Field(ge=1, le=32)] = 1
     replicate_share: Share = 1  # of the outputs that get more than one
     swap_share: Share = 0  # of the outputs that are judged once more with the levels in the other order
     packing: Annotated[int, Field(ge=1, le=4)] = 1
     reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
     level_order: Literal["worst_first", "best_first"] = "worst_first"
-    max_tokens: Annotated[int, Field(ge=1)] = 1024
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0  # None: not sent; some models refuse it
-    seed: int | None = None
-    fallbacks: tuple[Fallback, ...] = ()
-    prices: Prices | None = None
-
-    @field_validator("model", "concurrency_limit")
-    @classmethod
-    def _is_a_name(cls, value: str | None) -> str | None:
-        if value is not None and not value.isprintable():
-            raise ValueError("a name without control characters")
-        return value
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0
 
     @property
     def judge(self) -> str:

@@ -98,9 +98,13 @@ class CheckPool:
 
 
 @contextmanager
-def opened_checks(computations: Sequence[Computation]) -> Iterator[CheckPool | None]:
-    """A pool for the computations while the block runs; None where there is one core, or too little to do."""
-    if core_count() < 2 or len(computations) < 2 or not is_worth_processes(computations):
+def opened_checks(computations: Sequence[Computation], *, is_wanted: bool = False) -> Iterator[CheckPool | None]:
+    """A pool for the computations while the block runs; None where there is nothing to do.
+
+    is_wanted: else none either where there is one core, or too little to do to be worth it.
+    """
+    has_many = core_count() > 1 and len(computations) > 1
+    if not computations or not (is_wanted or (has_many and is_worth_processes(computations))):
         yield None
         return
     with CheckPool() as pool:

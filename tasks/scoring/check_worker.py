@@ -5,7 +5,7 @@ among the first; or with None where it could not, and why shows where the caller
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 
 import pyarrow as pa
@@ -19,7 +19,8 @@ Answer = tuple[int, float] | None
 class LastShard:
     """What was read of the shard that was asked for last: the criteria over one shard mostly follow one another."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[str, Sequence[str]], pa.Table] = read_columns) -> None:
+        self._read_columns = read
         self._shard = ""
         self._rows: pa.Table | None = None
 
@@ -28,10 +29,10 @@ class LastShard:
         if shard != self._shard:
             self._shard, self._rows = shard, None  # the old one goes before the new one comes
         if self._rows is None:
-            self._rows = read_columns(shard, columns)
+            self._rows = self._read_columns(shard, columns)
         held = self._rows.column_names
         if missing := [name for name in columns if name not in held]:
-            more = read_columns(shard, missing)
+            more = self._read_columns(shard, missing)
             for field, column in zip(more.schema, more.columns, strict=True):
                 self._rows = self._rows.append_column(field, column)
         return self._rows.select(list(columns))

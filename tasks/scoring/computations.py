@@ -32,9 +32,9 @@ def is_computed(criterion: Criterion) -> bool:
     return isinstance(criterion.method, (CheckMethod, SchemaMethod))
 
 
-def read_columns(shard: str, columns: Sequence[str]) -> pa.Table:
-    """These columns of a stored shard."""
-    return pq.read_table(shard, columns=list(columns))
+def read_columns(shard: str, columns: Sequence[str], *, use_threads: bool = True) -> pa.Table:
+    """These columns of a stored shard. use_threads: Arrow's, beside the caller's own."""
+    return pq.read_table(shard, columns=list(columns), use_threads=use_threads)
 
 
 def compute_verdicts(computation: Computation, read: Callable[[str, Sequence[str]], pa.Table] = read_columns) -> int:

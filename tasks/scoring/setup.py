@@ -10,6 +10,7 @@ from rubrics.model import Criterion
 from tasks.asking import judging
 from tasks.judging.member_sessions import Session, writer_session
 from tasks.plan import RunPlan
+from tasks.runners import PROCESSES, read_runner
 from tasks.runs import Run
 from tasks.scoring.check_processes import CheckPool, opened_checks
 from tasks.scoring.computations import Computation, is_computed
@@ -39,7 +40,7 @@ class ScoringSetup:
 @contextmanager
 def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterator[ScoringSetup]:
     """The setup of a run, open while the block runs. shards: those that processes may check. Raises as `judging`."""
-    log_file = run.folder.path / "functions.log"
+    log_file, runner = run.folder.path / "functions.log", read_runner(run.request.runner)
     with judging(run, plan) as sessions, opened_functions(run.rubric, run.functions, log_file) as functions:
         judged = session = None
         if run.judge is not None:
@@ -51,5 +52,6 @@ def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterato
             for criterion in filter(is_computed, run.rubric.criteria)
             for index, shard in enumerate(shards)
         ]
-        with opened_checks([one for one in computations if not one.target.exists()]) as checks:
+        waiting = [one for one in computations if not one.target.exists() and not runner.is_cluster]
+        with opened_checks(waiting, is_wanted=runner.kind == PROCESSES) as checks:
             yield replace(setup, checks=checks)

@@ -34,20 +34,24 @@ def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_ind
     turn = nullcontext() if criterion.method.type == "judge" else COMPUTING
     path = setup.folder.verdict_file(criterion.id, shard_index)
     with turn:
-        return _scored_once(setup, criterion.id, path, partial(_write, setup, criterion, shard, shard_index))
+        return _scored_once(
+            setup, criterion.id, shard_index, path, partial(_write, setup, criterion, shard, shard_index)
+        )
 
 
 def score_own_criteria(setup: ScoringSetup, shard: str, shard_index: int) -> Path:
     """Write the verdicts on the criteria that the rows of a shard bring along, and return the file's path."""
     path = setup.folder.verdict_file(CASE_CRITERIA, shard_index)
-    return _scored_once(setup, CASE_CRITERIA, path, partial(_write_own, setup, shard, shard_index))
+    return _scored_once(setup, CASE_CRITERIA, shard_index, path, partial(_write_own, setup, shard, shard_index))
 
 
-def _scored_once(setup: ScoringSetup, name: str, path: Path, write: Callable[[Path, Timing], int]) -> Path:
+def _scored_once(
+    setup: ScoringSetup, name: str, shard_index: int, path: Path, write: Callable[[Path, Timing], int]
+) -> Path:
     if path.exists() and not (setup.session and _has_gaps(path)):
         reporter().advance("score", pq.read_metadata(path).num_rows)
         return path
-    with timed(setup.folder, "score", name) as timing:
+    with timed(setup.folder, "score", name, shard_index) as timing:
         timing.row_count = write(path, timing)
     pa.default_memory_pool().release_unused()  # or each thread keeps what its largest shard took
     reporter().advance("score", timing.row_count)

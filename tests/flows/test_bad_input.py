@@ -303,7 +303,10 @@ BAD_OPTIONS = {
     "a path as run id": (("--run-id", "../x"), "--run-id: found '../x', expected up to 80 letters"),
     "an empty run id": (("--run-id", ""), "--run-id: found ''"),
     "a lake of no kind": (("--lake", "nonsense"), "--lake: found 'nonsense', expected sqlite:FILE or postgres:"),
-    "data elsewhere": (("--data", "s3://x/y"), "--data: found 's3://x/y', expected a local folder"),
+    "data elsewhere": (
+        ("--data", "gs://bucket/y"),
+        "--data: found 'gs://bucket/y', expected a local folder or s3://BUCKET/PREFIX",
+    ),
     "two sets of outputs": (("more.jsonl",), "unexpected extra argument"),
     "an unknown option": (("--colour", "red"), "No such option: --colour"),
 }

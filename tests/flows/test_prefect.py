@@ -11,9 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from loopback_judge import LoopbackJudge
+from prefect.utilities.schema_tools.hydration import HydrationContext, hydrate
 from prefect_homes import embedded, processes_of
 from samples import write_outputs, write_rubric
+
+from flows.automations import AUTOMATIONS, GATES_NOT_MET
 
 ROOT = Path(__file__).parents[2]
 PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
@@ -126,23 +130,89 @@ async def read_deployment(name: str):
     from prefect import get_client
 
     async with get_client() as client:
-        return await client.read_deployment_by_name(f"evaluate-outputs/{name}")
+        return await client.read_deployment_by_name(name)
 
 
 @pytest.mark.slow
 @pytest.mark.server
 def test_nightly_is_deployed_with_its_hour_and_one_run_at_a_time(deployed):
-    nightly = asyncio.run(read_deployment("nightly"))
+    nightly = asyncio.run(read_deployment("evaluate-nightly/nightly"))
     (schedule,) = nightly.schedules
     assert (schedule.schedule.cron, schedule.schedule.timezone) == ("30 2 * * *", "Europe/Berlin")
     assert nightly.global_concurrency_limit.limit == 1
     assert nightly.concurrency_options.collision_strategy == "ENQUEUE"
-    assert nightly.parameters["trigger"] == "nightly"
+    assert nightly.parameters == {"suites": "suites.yaml"}
+    assert nightly.parameter_openapi_schema["properties"]["date"]["anyOf"][0] == {"format": "date", "type": "string"}
 
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_a_worker_runs_the_deployment_of_a_checkpoint_and_publishes(deployed, gradebook, tmp_path):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "evaluate-outputs/outputs",
+        "evaluate-nightly/nightly",
+        "evaluate-checkpoint/checkpoint",
+        "sweep-checkpoints/sweep",
+    ],
+)
+def test_the_form_of_a_deployment_says_what_each_parameter_is(deployed, name):
+    shown = asyncio.run(read_deployment(name)).parameter_openapi_schema["properties"]
+    assert [parameter for parameter, words in shown.items() if not words.get("description")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_the_form_of_a_deployment_knows_what_each_parameter_may_be(deployed):
+    outputs = asyncio.run(read_deployment("evaluate-outputs/outputs")).parameter_openapi_schema["properties"]
+    assert outputs["trigger"]["enum"] == ["manual", "demo", "nightly", "checkpoint", "sweep"]
+    assert (outputs["max_bad_rate"]["minimum"], outputs["max_bad_rate"]["maximum"]) == (0, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_the_sweep_is_deployed_with_a_schedule_that_is_off(deployed):
+    sweep = asyncio.run(read_deployment("sweep-checkpoints/sweep"))
+    (schedule,) = sweep.schedules
+    assert (schedule.schedule.cron, schedule.schedule.timezone, schedule.active) == ("*/15 * * * *", "UTC", False)
+    assert sweep.parameters.keys() <= sweep.parameter_openapi_schema["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"step": 7}, {"step": 7, "checkpoint": None, "prompts": None, "endpoint": None}),
+        ({"checkpoint": '7"', "prompts": "p"}, {"step": None, "checkpoint": '7"', "prompts": "p", "endpoint": None}),
+    ],
+)
+def test_the_event_s_payload_becomes_parameters_and_what_it_lacks_is_none(payload, expected):
+    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    (trigger,) = next(each["triggers"] for each in deployments if each["name"] == "checkpoint")
+    context = HydrationContext(render_jinja=True, jinja_context={"event": {"payload": payload}})
+    assert {name: hydrate(trigger["parameters"], context)[name] for name in expected} == expected
+
+
+def test_no_heartbeat_is_awaited_from_a_night_whose_gates_are_not_met():
+    silent = next(each["trigger"] for each in AUTOMATIONS if "silent" in each["name"])
+    assert f"prefect.flow-run.{GATES_NOT_MET}" in silent["expect"]
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_deploying_again_keeps_each_automation_once(deployed):
+    from prefect.client.orchestration import get_client
+
+    again = call([*PREFECT, "deploy", "--all"], deployed)
+    assert again.returncode == 0, again.stdout + again.stderr
+    with get_client(sync_client=True) as client:
+        found = client.request("POST", "/automations/filter", json={}).json()
+    names = sorted(each["name"] for each in found if each["name"].startswith("gradebook: "))  # not the trigger's own
+    assert names == ["gradebook: a crashed run goes on", "gradebook: a silent run has crashed"]
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_worker_runs_a_deployment_and_publishes(deployed, gradebook, tmp_path):
     write_outputs(tmp_path / "outputs.jsonl")
     write_rubric(tmp_path / "rubric.yaml")
     lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
@@ -154,14 +224,12 @@ def test_a_worker_runs_the_deployment_of_a_checkpoint_and_publishes(deployed, gr
         "budget_usd": None,
     }
 
-    ordered = call(
-        [*PREFECT, "deployment", "run", "evaluate-outputs/checkpoint", "--params", json.dumps(asked)], tmp_path
-    )
+    ordered = call([*PREFECT, "deployment", "run", "evaluate-outputs/outputs", "--params", json.dumps(asked)], tmp_path)
     assert ordered.returncode == 0, ordered.stderr
     worked = call([*PREFECT, "worker", "start", "--pool", "gradebook", "--run-once"], tmp_path)
     rows = gradebook("sql", "select trigger, status from runs", "--lake", lake, "--format", "json")
     assert rows.code == 0, worked.stdout + worked.stderr
-    assert json.loads(rows.out) == [{"trigger": "checkpoint", "status": "published"}]
+    assert json.loads(rows.out) == [{"trigger": "manual", "status": "published"}]
 
 
 def test_the_settings_of_this_process_call_nobody_outside():

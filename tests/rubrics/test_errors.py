@@ -7,7 +7,8 @@ import pytest
 from rubrics import errors
 from rubrics.errors import Fault, GradebookError, InputError, RubricError, UnfinishedError
 
-INPUT_ERRORS = ["RubricError", "OutputsError", "RatingsError", "JudgeSettingsError", "LakeError", "QueryError"]
+INPUT_ERRORS = ["RubricError", "OutputsError", "RatingsError", "SuitesError", "LakeError", "QueryError"]
+INPUT_ERRORS += ["JudgeSettingsError"]
 FAULT = Fault("support.yaml", 7, "criteria[0].weight: found 'heavy', expected a number")
 
 
@@ -46,7 +47,7 @@ def test_what_a_person_has_to_correct_is_an_input_error(name: str):
     assert issubclass(getattr(errors, name), InputError)
 
 
-@pytest.mark.parametrize("name", ["BudgetReached", "EndpointUnavailable", "QualityNotMet"])
+@pytest.mark.parametrize("name", ["BudgetReached", "EndpointUnavailable", "LakeUnavailable", "QualityNotMet"])
 def test_what_stops_a_run_on_its_way_is_an_unfinished_error(name: str):
     assert issubclass(getattr(errors, name), UnfinishedError)
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from other_writer import written_by_another
 
-from rubrics.errors import LakeError, QueryError
+from rubrics.errors import LakeError, LakeUnavailable, QueryError
 from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
 from tasks.query import run_query
 
@@ -44,6 +45,17 @@ def test_a_commit_knows_its_own_version(lake):
     version = add_run(lake, "a")
     assert rows(lake, "select run_id, version from runs", at=version) == [("a", version)]
     assert rows(lake, "from ducklake_current_snapshot('lake')") == [(version,)]
+
+
+@pytest.mark.slow
+def test_a_catalog_that_others_hold_for_minutes_is_no_mistake_of_the_command(lake, monkeypatch):
+    for module in ("lake_attaching", "lake_commits"):
+        monkeypatch.setattr(f"tasks.{module}.COMMIT_DEADLINE_S", 0.0)
+    with written_by_another(lake), pytest.raises(LakeUnavailable, match="the catalog stayed locked"):
+        add_run(lake, "a")
+    with written_by_another(lake, "exclusive"), pytest.raises(LakeUnavailable, match="the catalog stayed locked"):
+        run_query(lake, "from runs")
+    assert rows(lake, "from runs") == []
 
 
 @pytest.mark.slow

@@ -1,14 +1,18 @@
 """`gradebook sql` reads the lake's tables, and can neither write nor read anything beside them."""
 
+import signal
 import sqlite3
+import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from rubrics.errors import QueryError
 from tasks.lake import Lake, commit, find_lake, prepare_lake
-from tasks.query import run_query
+from tasks.query import _half_memory, run_query
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +84,37 @@ def test_no_file_is_written_into_the_tables_folder(lake, before):
 )
 def test_what_only_reads_is_answered(lake, query):
     assert run_query(lake, query).num_rows > 0
+
+
+# -------- what a query takes
+ENDLESS = "select count(*) from range(1000000) as a, range(1000000) as b where a.range + b.range = 7"
+DISTINCT = "select count(*) as n from (select distinct md5(range::varchar) from range(1500000))"
+
+
+def test_a_query_that_would_run_for_ever_is_ended_by_ctrl_c(lake):
+    interrupt = threading.Timer(1.0, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
+    interrupt.start()
+    began_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_query(lake, ENDLESS)
+    assert time.monotonic() - began_s < 10
+
+
+def test_a_query_takes_half_of_the_memory_at_most():
+    with duckdb.connect(config={"memory_limit": "3GiB"}) as connection:
+        assert _half_memory(connection) == "1.5 GiB"
+
+
+def test_what_does_not_fit_into_memory_goes_to_disk_and_is_removed(lake, monkeypatch, tmp_path):
+    monkeypatch.setattr("tasks.query._half_memory", lambda _connection: "60 MiB")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert run_query(lake, DISTINCT).to_pylist() == [{"n": 1_500_000}]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_query_that_needs_more_at_once_is_refused_in_a_sentence(lake, monkeypatch):
+    monkeypatch.setattr("tasks.query._half_memory", lambda _connection: "60 MiB")
+    with pytest.raises(
+        QueryError, match="sql: found a query that needs more memory at once than half of what there is"
+    ):
+        run_query(lake, "select list(range) from range(20000000)")

@@ -15,11 +15,12 @@ from flows.comparing_display import show_run_comparison
 from rubrics.errors import InputError
 from rubrics.library import read_rubric
 from tasks.compare import Asked, compare_runs
-from tasks.comparing.baselines import LATEST, Baseline, baseline_notes, find_baseline, keep_baseline
+from tasks.comparing.baselines import LATEST, Baseline, Looking, baseline_notes, find_baseline, keep_baseline
 from tasks.comparing.gate import GateFinding
 from tasks.comparing.table import comparison_table
 from tasks.comparing.unpublished import show_unpublished
-from tasks.lake import Lake, NoLakeThere, connect, find_lake
+from tasks.lake import Lake, connect, find_lake
+from tasks.lake_errors import NoLakeThere
 from tasks.rebuild import rebuild_run
 from tasks.reporting.page import write_report
 from tasks.request import EvaluationRequest, check_request
@@ -192,7 +193,7 @@ def test_latest_is_the_last_run_with_a_model_in_common(folder, tmp_path, outputs
     with connect(lake_in(folder), read_only=True) as connection:
         file = run.mart_file("run_scores")
         connection.execute(f"copy (from (values {groups}) as scores (model, checkpoint)) to '{file}' (format parquet)")
-        found = [find_baseline(connection, run, rubric, LATEST) for rubric in ("words", "others")]
+        found = [find_baseline(connection, run, Looking("d", rubric), LATEST) for rubric in ("words", "others")]
     assert found == [expected, None]
 
 

@@ -102,3 +102,20 @@ def test_a_named_run_of_something_else_is_refused_and_left_free(tmp_path):
         claim_run(tmp_path, "other", "night", NOW)
     with claim_run(tmp_path, "print", "night", NOW) as again:
         assert again.folder == RunFolder(Path(tmp_path) / "night")
+
+
+# -------- what a power failure leaves: a file of the right name, with nothing of what was written into it
+@pytest.mark.parametrize("torn", ["", "[1]", "{}", '"text"'])
+def test_a_run_that_does_not_say_what_it_evaluates_is_in_nobodys_way(tmp_path, torn):
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "run.json").write_text(torn)
+    with claim_run(tmp_path, "a", None, NOW) as claim:
+        assert claim.folder.run_id != "torn"
+
+
+def test_to_name_such_a_run_is_refused_and_leaves_it_free(tmp_path):
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "run.json").touch()
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"torn/run.json: found no fingerprint of a run, .* remove its folder"):
+            claim_run(tmp_path, "a", "torn", NOW)

@@ -13,8 +13,7 @@ from rubrics.model import Criterion
 from tasks.judging.journal import read_journal
 from tasks.judging.judge_files import read_judge
 from tasks.judging.questions import Answer, Question
-from tasks.judging.replay import UselessStatus, check_replies, read_replies
-from tasks.judging.session import open_session
+from tasks.judging.replay import ReplaySession, UselessStatus, check_replies, read_replies
 
 TONE = Criterion.model_validate(
     {
@@ -38,7 +37,7 @@ def write(folder: Path, *replies: dict[str, Any]) -> Path:
 def replay(folder: Path, *replies: dict[str, Any]) -> Answer:
     answers: list[Answer] = []
     settings = read_judge(f"replay:{write(folder, *replies)}", {})
-    with open_session(settings, journal_folder=folder / "journal", run_id="run") as session:
+    with ReplaySession(settings, folder / "journal", "run") as session:
         session.ask([QUESTION], answers.append)
     return answers[0]
 

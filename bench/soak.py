@@ -1,0 +1,126 @@
+"""Months in minutes: small evaluations, two at a time, into one SQLite lake, by processes that live on.
+
+    python bench/soak.py [--runs 300] [--outputs 20]
+
+Each evaluation is a run of its own with a judged and a checked criterion; the judge is on loopback. It stops where a
+run is lost, a verdict is missing or a judgment is paid twice. It prints, for each tenth of the runs, how long one took,
+the resident memory of both processes and what a question to the lake takes; the last line is how much the memory and
+the question of the last tenth are of those of the second: the first one warms up.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from loopback_judge import LoopbackJudge
+from samples import write_outputs, write_rubric
+
+ROOT = Path(__file__).parents[1]
+LAKE = "sqlite:lake/catalog.sqlite"
+QUESTION = "select model, mean from run_scores where run_id = (select max_by(run_id, version) from runs)"
+RECONCILED = """
+select
+    (select count(*) from runs where status = 'published') as published,
+    (select count(*) from runs) as runs,
+    (select count(*) from verdicts where status = 'scored') as verdicts,
+    (select count(*) from judgments) as judgments,
+    (select count(distinct request_key) from judgments) as keys
+"""
+
+
+def work(first: int, step: int, run_count: int) -> None:
+    """Evaluate each of its files, and print after each how long it took and how much memory is resident."""
+    import asyncio
+
+    from flows.evaluate_outputs import evaluate_outputs
+
+    for number in range(first, run_count, step):
+        begun = time.perf_counter()
+        asyncio.run(evaluate_outputs(f"outputs-{number}.jsonl", "rubric.yaml", "judge.yaml", lake=LAKE))
+        took_s = time.perf_counter() - begun
+        sys.stdout.write(json.dumps({"number": number, "took_s": took_s, "resident_mb": _resident_mb()}) + "\n")
+        sys.stdout.flush()
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def soak(folder: Path, run_count: int, output_count: int) -> None:
+    """Start the two, ask the lake while they work, and hold its books at the end."""
+    from tasks.lake import find_lake
+    from tasks.query import run_query
+
+    os.chdir(folder)
+    write_rubric(Path("rubric.yaml"))
+    with LoopbackJudge(latency_s=0.02) as judge:
+        judge.is_keeping_bodies = False
+        Path("judge.yaml").write_text(f"model: gpt-4o-mini\nbase_url: {judge.base_url}\n", encoding="utf-8")
+        for number in range(run_count):
+            write_outputs(Path(f"outputs-{number}.jsonl"), output_count, models=(f"model {number}",))
+        figures, ends = _watch(run_count)
+        answered = judge.answered_count
+    begun = time.perf_counter()
+    (books,) = run_query(find_lake(LAKE), RECONCILED).to_pylist()
+    print(f"books: {books}, {answered:,} replies; ends of the processes: {ends} ({time.perf_counter() - begun:.2f} s)")
+    judged = run_count * output_count
+    expected = {"published": run_count, "runs": run_count, "verdicts": 2 * judged, "judgments": judged, "keys": judged}
+    if books != expected or answered != judged or any(ends):
+        raise SystemExit(f"expected {expected} and {judged:,} replies")
+    second, last = figures[1], figures[-1]
+    print(f"last tenth against the second: memory {last[1] / second[1]:.2f} x, question {last[2] / second[2]:.2f} x")
+
+
+def _watch(run_count: int) -> tuple[list[tuple[float, float, float]], list[int]]:
+    """A row for each tenth of the runs: seconds a run, resident MB of both, seconds a question."""
+    from tasks.lake import find_lake
+    from tasks.query import run_query
+
+    command = [sys.executable, str(ROOT / "bench" / "soak.py"), "--runs", str(run_count), "--work"]
+    with Path("said.jsonl").open("wb") as said, Path("log.txt").open("wb") as log:
+        both = [subprocess.Popen([*command, str(first)], stdout=said, stderr=log) for first in (0, 1)]
+        figures: list[tuple[float, float, float]] = []
+        while len(figures) < 10:
+            time.sleep(0.5)
+            rows = [json.loads(line) for line in Path("said.jsonl").read_bytes().splitlines() if line.endswith(b"}")]
+            is_over = all(process.poll() is not None for process in both)
+            if len(rows) >= run_count * (len(figures) + 1) // 10:
+                tenth = rows[run_count * len(figures) // 10 : run_count * (len(figures) + 1) // 10]
+                begun = time.perf_counter()
+                run_query(find_lake(LAKE), QUESTION)
+                asked_s = time.perf_counter() - begun
+                memory = [[row["resident_mb"] for row in rows if row["number"] % 2 == which][-1:] for which in (0, 1)]
+                figures.append((sum(row["took_s"] for row in tenth) / len(tenth), sum(map(sum, memory)), asked_s))
+                print("{:.2f} s a run, {:.0f} MB resident, a question {:.3f} s".format(*figures[-1]), flush=True)
+            elif is_over:
+                raise SystemExit(f"ended early:\n{Path('log.txt').read_text(encoding='utf-8')[-3_000:]}")
+        return figures, [process.wait() for process in both]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Small evaluations, two at a time, into one SQLite lake.")
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--outputs", type=int, default=20)
+    parser.add_argument("--work", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.work is not None:
+        work(given.work, 2, given.runs)
+    else:
+        from flows.own_server import begin_own_server
+
+        server = begin_own_server()
+        if server:
+            server.introduce()
+            server.wait()
+        with tempfile.TemporaryDirectory(prefix="gradebook-soak-") as place:
+            soak(Path(place), given.runs, given.outputs)

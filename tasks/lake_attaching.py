@@ -1,0 +1,115 @@
+"""How a lake's catalog is attached to a connection, and what a version of an earlier gradebook lacks."""
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from rubrics.errors import LakeError
+from tasks.lake_errors import (
+    BACK_SOON_S,
+    COMMIT_DEADLINE_S,
+    NoLakeThere,
+    is_conflict,
+    locked_fault,
+    opening_fault,
+    server_fault,
+)
+from tasks.lake_tables import missing_parts
+from tasks.sql_text import quoted
+
+if TYPE_CHECKING:
+    from tasks.lake import Lake
+
+# Rows of small tables stay in the catalog: a run would otherwise leave a dozen tiny files.
+INLINED_ROW_LIMIT = 200
+MOST_SHOWN = 5  # of what an earlier version lacks
+
+CATALOG = "__ducklake_metadata_lake"  # DuckLake's name for the database of the catalog
+_MADE_WITH = f"select value from {CATALOG}.ducklake_metadata where key = 'data_path'"
+
+
+def make_folders(lake: "Lake") -> None:
+    """Make the local folders of a lake that are not there yet. Raises `LakeError` where one can't be."""
+    folders = [lake.root, lake.journal_folder, *([] if lake.bucket else [Path(lake.data_path)])]
+    if lake.catalog == "sqlite":
+        folders.append(Path(lake.address).parent)
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LakeError(f"{folder}: can't make the lake's folder: {error.strerror}") from error
+
+
+def attach(connection: duckdb.DuckDBPyConnection, lake: "Lake", *, read_only: bool, at: int | None) -> None:
+    """Attach the lake and make it the default database; wait while somebody else writes, or its server restarts.
+
+    Raises `LakeError` where it can't be opened, `LakeUnavailable` where it may be later.
+    """
+    options = [f"data_path '{quoted(lake.data_path)}/'", "override_data_path true"]
+    options.append("read_only" if read_only else f"data_inlining_row_limit {INLINED_ROW_LIMIT}")
+    if at is not None:
+        options.append(f"snapshot_version {at:d}")
+    statement_of_lake = f"attach 'ducklake:{lake.catalog}:{quoted(lake.address)}' as lake ({', '.join(options)})"
+    # 0: DuckLake's own retry would keep what our transaction read; ours reads it again.
+    connection.execute("set ducklake_max_retry_count = 0")
+    began_s = time.monotonic()
+    # Both read the catalog, which somebody else may write. An attach whose answer is lost leaves a lake without tables.
+    for statement in (f"detach database if exists lake; {statement_of_lake}", "use lake"):
+        while True:
+            try:
+                connection.execute(statement)
+                break
+            except duckdb.Error as error:
+                if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
+                    raise NoLakeThere(lake.name) from None
+                fault = server_fault(lake, error) or (locked_fault(lake) if is_conflict(error) else None)
+                if fault is None:
+                    raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text holds the password
+                longest_s = COMMIT_DEADLINE_S if is_conflict(error) else BACK_SOON_S
+                if time.monotonic() - began_s > longest_s:
+                    raise fault from None
+                time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - jitter, no secret
+
+
+def refuse_other_place(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
+    """Raise `LakeError` where nobody says where the files are, and the catalog says: in object storage.
+
+    The next rows would lie in a folder, and no reader would find all of them. Who gives `--data` may have moved them.
+    """
+    if lake.has_data:
+        return
+    rows = connection.execute(_MADE_WITH).fetchall()
+    if rows and (place := str(rows[0][0])).startswith("s3://"):
+        said = place.rstrip("/").removesuffix("/data")
+        raise LakeError(
+            f"--data: found none, expected {said}, where this lake's files are, or where they were moved to"
+        )
+
+
+@contextmanager
+def refused_if_missing(connection: duckdb.DuckDBPyConnection, lake: "Lake", at: int | None) -> Iterator[None]:
+    """Say which tables and columns an earlier gradebook did not make yet, where the block misses one.
+
+    at: the version that is read; None: the last one, which can be brought up to date.
+    """
+    try:
+        yield
+    except (duckdb.CatalogException, duckdb.BinderException) as error:
+        missing = missing_parts(connection)
+        if not missing:
+            raise
+        shown = [*missing[:MOST_SHOWN], *([f"{len(missing) - MOST_SHOWN} more"] if len(missing) > MOST_SHOWN else [])]
+        if at is None:
+            raise LakeError(
+                f"{lake.name}: found a lake of an earlier gradebook, without {', '.join(shown)}; expected one that is "
+                "up to date: `gradebook doctor --mend` brings it there"
+            ) from error
+        raise LakeError(
+            f"--at: found version {at}, made before the lake had {', '.join(shown)}; expected a later one; "
+            f"`gradebook sql --at {at}` reads what is there"
+        ) from error

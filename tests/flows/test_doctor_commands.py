@@ -1,0 +1,264 @@
+"""What `gradebook doctor` finds in a lake that was harmed, and what it mends."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from rubrics.errors import LakeError
+from rubrics.judgments import JUDGMENT_SCHEMA
+from tasks.health import files, machine
+from tasks.judging.journal import Journal
+from tasks.lake import Lake, commit, find_lake
+from tasks.workspace import RunFolder, claim_run
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+FIRST = "output_id in (select min(output_id) from outputs)"
+JUDGMENT = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
+    **dict.fromkeys(("judgment_id", "run_id", "request_key", "output_id", "criterion_id", "judge"), "x"),
+    **dict.fromkeys(("prompt_digest", "status"), "scored"),
+    **dict.fromkeys(("replicate", "prompt_tokens", "cached_tokens", "completion_tokens", "attempts"), 1),
+    "level_id": "clear",
+    "cost_usd": 0.25,
+    "latency_ms": 1.0,
+    "asked_at": NOW,
+}
+
+pytestmark = pytest.mark.server  # the lake of the first of them
+
+
+@pytest.fixture
+def lake(judged_run, tmp_path: Path) -> Lake:
+    return find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
+
+
+@pytest.fixture
+def doctor(gradebook, monkeypatch):
+    """The findings that are not ok, as check and what was found, and the exit code."""
+    monkeypatch.delenv("PREFECT_API_URL")  # a test's server is no part of the lake
+
+    def call(*words):
+        finished = gradebook("doctor", "--json", *words)
+        findings = [each for each in json.loads(finished.out)["findings"] if each["severity"] != "ok"]
+        assert all(each["mend"] for each in findings if each["severity"] == "problem")
+        told = {each["check"]: "" for each in findings}
+        for each in findings:
+            told[each["check"]] += each["found"]
+        return finished.code, told
+
+    return call
+
+
+def execute(lake: Lake, *statements: str) -> None:
+    def body(connection, _version):
+        for statement in statements:
+            connection.execute(statement)
+
+    commit(lake, "harm", body)
+
+
+def add_running(lake: Lake, run_id: str) -> RunFolder:
+    """A run as a killed process leaves it."""
+    with claim_run(lake.root / "runs", "print", run_id, NOW) as claim:
+        execute(lake, f"insert into runs (run_id, status) values ('{run_id}', 'running')")
+    return claim.folder
+
+
+def table_file(lake: Lake, table: str) -> Path:
+    (path,) = (Path(lake.data_path) / "main" / table).rglob("*.parquet")
+    return path
+
+
+@pytest.mark.parametrize("words", [(), ("--deep",)])
+def test_nothing_is_wrong_with_a_lake_that_nobody_harmed(lake, doctor, words):
+    before = Path(lake.address).read_bytes()
+    assert doctor(*words) == (0, {})
+    assert Path(lake.address).read_bytes() == before
+
+
+def test_where_there_is_no_lake_it_says_so(gradebook):
+    for words in ((), ("--mend",)):
+        finished = gradebook("doctor", *words)
+        assert (finished.code, "found no lake there" in finished.err) == (2, True)
+
+
+def test_people_read_a_line_a_finding(lake, gradebook, doctor):
+    table_file(lake, "outputs").unlink()
+    finished = gradebook("doctor")
+    assert finished.code == 1
+    assert f"problem  files: outputs: {lake.data_path}/main/outputs/" in finished.out
+    assert "         mend: restore the file from a backup" in finished.out
+    assert finished.out.endswith("problems\n") or finished.out.endswith("1 problem\n")
+
+
+# -------- files
+def test_a_file_that_is_gone_is_named(lake, doctor):
+    path = table_file(lake, "verdicts")
+    path.unlink()
+    code, found = doctor()
+    assert (code, found["files"]) == (1, f"verdicts: {path}: found no such file")
+
+
+def test_a_file_of_another_size_is_named(lake, doctor):
+    path = table_file(lake, "verdicts")
+    size = path.stat().st_size
+    path.unlink()  # the run's folder may hold the same file by another link
+    path.write_bytes(b"PAR1")
+    assert doctor()[1]["files"] == f"verdicts: {path}: found 4 bytes, expected {size:,}"
+
+
+def test_bytes_that_changed_are_found_by_reading_every_file(lake, doctor):
+    path = table_file(lake, "verdicts")
+    content = bytearray(path.read_bytes())
+    path.unlink()
+    content[4:400] = bytes(396)
+    path.write_bytes(content)
+    assert f"verdicts: {path}: can't be read: " in doctor("--deep")[1]["files"]
+
+
+def test_a_file_that_no_version_reads_is_found_and_removed(lake, doctor, monkeypatch):
+    monkeypatch.setattr(files, "ORPHAN_AGE_S", 0.0)  # an hour is long
+    orphan = Path(lake.data_path) / "main" / "verdicts" / "gone-shard-00000.parquet"
+    orphan.write_bytes(table_file(lake, "verdicts").read_bytes())
+    assert doctor() == (0, {"orphans": f"{orphan}: no version of the lake reads it"})
+    with claim_run(lake.root / "runs", "print", "gone", NOW):  # its publication may be under way
+        assert doctor("--mend") == (0, {})
+        assert orphan.exists()
+    assert doctor("--mend") == (0, {})
+    assert not orphan.exists()
+
+
+def test_a_file_of_this_hour_may_be_of_a_publication_under_way(lake, doctor):
+    (Path(lake.data_path) / "main" / "verdicts" / "new-shard-00000.parquet").write_bytes(b"")
+    assert doctor("--mend") == (0, {})
+    assert (Path(lake.data_path) / "main" / "verdicts" / "new-shard-00000.parquet").exists()
+
+
+def test_a_catalog_that_does_not_open_is_a_finding(lake, doctor):
+    Path(lake.address).write_bytes(b"no database" * 1000)
+    code, found = doctor()
+    assert code == 1
+    assert "the lake can't be opened" in found["catalog"]
+
+
+# -------- runs
+def test_a_run_whose_process_is_gone_is_found_and_given_up(lake, doctor, gradebook):
+    add_running(lake, "dead")
+    code, found = doctor()
+    assert code == 1
+    assert found["running"].startswith("dead: its process is gone")
+    assert doctor("--mend") == (0, {})
+    (run,) = [each for each in gradebook("runs", "--json").json["runs"] if each["run_id"] == "dead"]
+    assert (run["status"], run["reason"].partition(",")[0]) == ("failed", "its process ended before the run did")
+
+
+def test_a_run_at_work_is_left_alone(lake, doctor, gradebook):
+    add_running(lake, "alive")
+    with claim_run(lake.root / "runs", "print", "alive", NOW):
+        assert doctor("--mend") == (0, {})
+    assert "running" in gradebook("runs").out
+
+
+def test_a_run_that_can_not_be_given_up_is_told(lake, doctor, gradebook, monkeypatch):
+    add_running(lake, "dead")
+
+    def refuse(*_words: object) -> None:
+        raise LakeError("the catalog can't be written, only read")
+
+    monkeypatch.setattr("tasks.health.runs.commit", refuse)
+    ended = gradebook("doctor", "--mend")
+    assert (ended.code, "can't be written, only read" in ended.err) == (2, True)
+
+
+def test_a_run_that_works_elsewhere_is_noted(lake, doctor):
+    execute(lake, "insert into runs (run_id, status) values ('far', 'running')")
+    code, found = doctor("--mend")
+    assert (code, "far: " in found["running"], "it works elsewhere" in found["running"]) == (0, True, True)
+
+
+def test_what_a_published_run_worked_with_is_found_and_removed(lake, doctor, judged_run):
+    folder = RunFolder(lake.root / "runs" / judged_run["run_id"])
+    folder.plan_folder.mkdir()
+    assert doctor()[1].keys() == {"folders"}
+    assert doctor("--mend") == (0, {})
+    assert not folder.plan_folder.exists()
+
+
+def test_replies_that_are_not_in_the_ledger_are_counted_and_moved_there(lake, doctor, gradebook):
+    with Journal(lake.journal_folder, "dead") as journal:
+        journal.append(JUDGMENT)
+        assert doctor() == (0, {})  # its writer lives
+    assert "1 replies ($0.2500) that are not in the ledger yet" in doctor()[1]["journals"]
+    assert doctor("--mend") == (0, {})
+    finished = gradebook("sql", "select count(*) from judgments where run_id = 'x'", "--format", "csv")
+    assert finished.out.splitlines()[1] == "1"
+
+
+def test_a_journal_that_does_not_read_is_a_problem(lake, doctor):
+    lake.journal_folder.mkdir(exist_ok=True)
+    (lake.journal_folder / "dead.1.a.jsonl").write_text("no judgment\n")
+    code, found = doctor()
+    assert (code, "dead.1.a.jsonl:1: found no JSON" in found["journals"]) == (1, True)
+
+
+def test_what_else_there_is_to_mend_does_not_wait_for_a_journal_that_does_not_read(lake, gradebook):
+    add_running(lake, "dead")
+    lake.journal_folder.mkdir(exist_ok=True)
+    (lake.journal_folder / "dead.1.a.jsonl").write_text("no judgment\n")
+    assert gradebook("doctor", "--mend").code == 2
+    (run,) = [each for each in gradebook("runs", "--json").json["runs"] if each["run_id"] == "dead"]
+    assert run["status"] == "failed"
+
+
+# -------- books
+@pytest.mark.parametrize(
+    ("harm", "check", "found"),
+    [
+        ("update runs set cost_usd = 7.0", "counts", "found $7.0 in its row, expected $"),
+        ("update runs set output_count = 13", "counts", "found 12 scored outputs, expected 13"),
+        (
+            f"delete from verdicts where criterion_id = 'length' and {FIRST}",
+            "counts",
+            "found 23 verdicts, expected 2 f",
+        ),
+        ("insert into runs from runs", "doubles", "2 rows, expected one"),
+        ("insert into judgments from judgments", "doubles", "2 rows, expected one"),
+        ("update outputs set output = 'another'", "outputs", "its content is that of "),
+        ("drop view worst_outputs", "tables", "lacks worst_outputs"),
+    ],
+)
+def test_books_that_do_not_add_up_are_found(lake, doctor, harm, check, found):
+    execute(lake, harm)
+    code, findings = doctor()
+    assert (code, found in findings[check]) == (1, True), findings
+
+
+def test_a_view_that_is_missing_is_made_again(lake, doctor):
+    execute(lake, "drop view worst_outputs")
+    assert doctor("--mend") == (0, {})
+
+
+def test_a_judgment_of_another_key_is_found_by_a_deep_look(lake, doctor):
+    execute(lake, f"update judgments set request_key = 'another' where {FIRST}")
+    assert doctor() == (0, {})
+    code, found = doctor("--deep")
+    assert (code, "do not agree with the ledger" in found["ledger"]) == (1, True)
+
+
+# -------- the machine
+def test_a_server_that_does_not_answer_is_named_without_its_password(lake, doctor, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", "http://user:canary@127.0.0.1:1/api")
+    code, found = doctor()
+    assert code == 1
+    assert found["prefect server"].startswith("PREFECT_API_URL: http://127.0.0.1:1/api does not answer")
+
+
+def test_a_folder_of_files_that_is_not_there_is_named(lake, doctor, tmp_path):
+    code, found = doctor("--data", str(tmp_path / "nowhere"))
+    assert (code, found["disk"].startswith(f"{tmp_path}/nowhere: found no such folder")) == (1, True)
+
+
+def test_a_disk_that_is_nearly_full_is_noted(lake, doctor, monkeypatch):
+    monkeypatch.setattr(machine, "LEAST_FREE_BYTES", 2**60)
+    assert "GiB free" in doctor()[1]["disk"]
