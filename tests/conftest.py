@@ -60,6 +60,7 @@ def prefect_server() -> Iterator[str]:
     import flows  # noqa: F401 - sets what the server reads
     from tasks.quality import warm_up
 
+    _begin_prefect()
     log = Path(PREFECT_HOME, "server.log")
     for _ in range(3):
         with _begun_server(log) as server:
@@ -71,6 +72,13 @@ def prefect_server() -> Iterator[str]:
     raise TimeoutError(
         f"no Prefect server at {os.environ['PREFECT_API_URL']}: {log.read_text(errors='replace')[-2_000:]}"
     )
+
+
+def _begin_prefect() -> None:
+    """Import Prefect as a command does, but outside any test: its log would go on to what one test captured, closed."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PREFECT_LOGGING_LEVEL", "CRITICAL")
+        import prefect.main  # noqa: F401
 
 
 @contextmanager
