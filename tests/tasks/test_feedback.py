@@ -19,6 +19,7 @@ from tasks.feedback import FEEDBACK_SCHEMA, RECORDED_NOTE, FeedbackCount, write_
 from tasks.files import write_parquet
 from tasks.judging.judge_files import read_judge
 from tasks.judging.prices import Price
+from tasks.judging.replay import ReplaySession
 from tasks.judging.session import open_session
 from tasks.judging.settings import JudgeSettings
 from tasks.lake import Lake, connect, find_lake, prepare_lake
@@ -300,6 +301,6 @@ def test_recorded_replies_write_none_and_say_so(judge: Writer, lake: Lake, tmp_p
     folder = make_run(lake, {"a": RUDE})
     (tmp_path / "replies.jsonl").write_text("")
     settings = read_judge(f"replay:{tmp_path}/replies.jsonl", {})
-    with open_session(settings, journal_folder=lake.journal_folder, run_id="run") as session:
+    with ReplaySession(settings, lake.journal_folder, "run") as session:
         count = write_feedback(lake, folder, RUBRIC, (str(folder.path / "shard.parquet"),), session, settings)
     assert (count, written(folder)) == (FeedbackCount(note=RECORDED_NOTE), [])
