@@ -6,18 +6,29 @@ criteria as (select * from int_criteria),
 
 groups as (select * from int_groups),
 
+-- Levels have few scores: what millions of verdicts share is worked out once.
+counted as (
+    select
+        group_number,
+        criterion_number,
+        score,
+        count(*) as n,
+    from verdicts
+    group by group_number, criterion_number, score
+),
+
 measured as (
     select
-        verdicts.group_number,
-        verdicts.criterion_number,
-        count(*) as n,
-        exact_mean(verdicts.score) as mean,
-        exact_sd(verdicts.score) as sd,
-        is_rate(verdicts.score) as is_rate,
-        countif(is_below(verdicts.score, criteria.pass_mark)) as below_mark_count,
-    from verdicts
-    inner join criteria on verdicts.criterion_number = criteria.criterion_number
-    group by verdicts.group_number, verdicts.criterion_number
+        counted.group_number,
+        counted.criterion_number,
+        sum(counted.n)::bigint as n,
+        mean_of_counted(counted.score, counted.n) as mean,
+        sd_of_counted(counted.score, counted.n) as sd,
+        is_rate(counted.score) as is_rate,
+        coalesce(sum(counted.n) filter (is_below(counted.score, criteria.pass_mark)), 0)::bigint as below_mark_count,
+    from counted
+    inner join criteria on counted.criterion_number = criteria.criterion_number
+    group by counted.group_number, counted.criterion_number
 ),
 
 final as (

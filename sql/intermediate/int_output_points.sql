@@ -5,7 +5,7 @@ final as (
     select
         output_number,
         exact_sum(weight * score) as points,
-        exact_sum(sign(weight) * score) as uniform_points,
+        exact_unit_sum(sign(weight) * score) as uniform_points,
         count(*) as scored_count,
         countif(is_weighted and is_below(score, threshold)) as below_threshold_count,
     from verdicts

@@ -2,28 +2,57 @@
 -- scores in 0..1 over the n scored outputs of the slice, pass_rate over pass_count.
 with outputs as (select * from int_slice_outputs),
 
-verdicts as (select * from int_scored_verdicts where not is_own),
+criteria as (select * from int_criteria),
+
+slices as (
+    select slice_number, model, checkpoint, slice_key, slice_value,
+    from outputs
+    group by all
+),
+
+counted as (
+    select
+        outputs.slice_number,
+        verdicts.criterion_number,
+        verdicts.score,
+        count(*) as n,
+    from outputs
+    inner join int_verdicts as verdicts on outputs.output_number = verdicts.output_number
+    where verdicts.score is not null
+    group by outputs.slice_number, verdicts.criterion_number, verdicts.score
+),
+
+measured as (
+    select
+        counted.slice_number,
+        counted.criterion_number,
+        sum(counted.n)::bigint as n,
+        mean_of_counted(counted.score, counted.n) as mean,
+        sd_of_counted(counted.score, counted.n) as sd,
+        is_rate(counted.score) as is_rate,
+        coalesce(sum(counted.n) filter (is_below(counted.score, criteria.pass_mark)), 0)::bigint as below_mark_count,
+    from counted
+    inner join criteria on counted.criterion_number = criteria.criterion_number
+    group by counted.slice_number, counted.criterion_number
+    having sum(counted.n) > 1
+),
 
 final as (
     select
-        outputs.slice_number || ' ' || verdicts.criterion_id as scope_id,
-        outputs.slice_number,
-        outputs.model,
-        outputs.checkpoint,
-        any_value(outputs.slice_key) as slice_key,
-        any_value(outputs.slice_value) as slice_value,
-        verdicts.criterion_id,
-        count(*) as output_count,
-        count(*) as n,
-        exact_mean(verdicts.score) as mean,
-        exact_sd(verdicts.score) as sd,
-        is_rate(verdicts.score) as is_rate,
-        count(verdicts.pass_mark) as pass_count,
-        avg(1.0 - is_below(verdicts.score, verdicts.pass_mark)::integer) as pass_rate,
-    from outputs
-    inner join verdicts on outputs.output_number = verdicts.output_number
-    group by outputs.slice_number, outputs.model, outputs.checkpoint, verdicts.criterion_id
-    having count(*) > 1
+        measured.slice_number || ' ' || criteria.criterion_id as scope_id,
+        slices.*,
+        criteria.criterion_id,
+        measured.n as output_count,
+        measured.n,
+        measured.mean,
+        measured.sd,
+        measured.is_rate,
+        case when criteria.pass_mark is null then 0 else measured.n end as pass_count,
+        case when criteria.pass_mark is not null then (measured.n - measured.below_mark_count) / measured.n end
+            as pass_rate,
+    from measured
+    inner join slices on measured.slice_number = slices.slice_number
+    inner join criteria on measured.criterion_number = criteria.criterion_number
 )
 
 select * from final

@@ -1,35 +1,56 @@
 -- exact_sum(x): the sum of x, to 15 decimals. Whole numbers are added, so that it is the same to the bit in whatever
 -- order threads add.
 create or replace macro exact_sum(x) as (
-    (sum((x * 1e15)::hugeint) // 1000000000000000)::double
-    + (sum((x * 1e15)::hugeint) % 1000000000000000)::double / 1e15
+    sum((x * 1e15)::hugeint)::double / 1e15
+);
+
+-- exact_unit_sum(x): exact_sum of what is in -1..1, in half the time.
+create or replace macro exact_unit_sum(x) as (
+    sum((x * 1e15)::bigint)::double / 1e15
+);
+
+-- share_of_sum(total, n): the n-th part of a sum of x * 1e15. The mean of equal x is x, however many.
+create or replace macro share_of_sum(total, n) as (
+    ((total // n)::double + (total % n)::double / n) / 1e15
 );
 
 -- exact_mean(x): the mean of x where it is not null, the same to the bit in whatever order threads add.
 create or replace macro exact_mean(x) as (
-    exact_sum(x) / count(x)
+    share_of_sum(sum((x * 1e15)::hugeint), nullif(count(x), 0))
+);
+
+-- mean_of_counted(x, n): the exact_mean of a sample in which each x occurs n times; neither is null.
+create or replace macro mean_of_counted(x, n) as (
+    share_of_sum(sum((x * 1e15)::hugeint * n), sum(n))
 );
 
 -- in_billionths(x): x as a whole number of billionths; beyond 10,000 it counts as that, so that sums of squares fit.
 create or replace macro in_billionths(x) as (
-    (greatest(least(x, 1e4), if(x is null, null, -1e4)) * 1e9)::hugeint
+    (case when x > 1e4 then 1e4 when x < -1e4 then -1e4 else x end * 1e9)::bigint::hugeint
+);
+
+-- sd_of_sums(n, total, square_total): the standard deviation of a sample of n whole numbers of billionths; 0 only where all
+-- are equal, null where there are under two. Squares are taken about the whole part of the mean, and what that leaves
+-- out is put right.
+create or replace macro sd_of_sums(n, total, square_total) as (
+    case
+        when n >= 2 then
+            sqrt(greatest(0.0, (
+                (square_total - 2 * (total // n) * total + n * (total // n) * (total // n))::double
+                - (total % n)::double ** 2 / n
+            ) / (n - 1))) / 1e9
+    end
 );
 
 -- exact_sd(x): the standard deviation of the sample x, taken to 9 decimals, the same to the bit in whatever order
--- threads add; 0 only where all are equal, null where there are under two. Squares are taken about the whole part of
--- the mean, and what that leaves out is put right.
+-- threads add; null where there are under two.
 create or replace macro exact_sd(x) as (
-    case
-        when count(x) >= 2 then
-            sqrt(greatest(0.0, (
-                (
-                    sum(in_billionths(x) * in_billionths(x))
-                    - 2 * (sum(in_billionths(x)) // count(x)) * sum(in_billionths(x))
-                    + count(x) * (sum(in_billionths(x)) // count(x)) * (sum(in_billionths(x)) // count(x))
-                )::double
-                - (sum(in_billionths(x)) % count(x))::double ** 2 / count(x)
-            ) / (count(x) - 1))) / 1e9
-    end
+    sd_of_sums(count(x), sum(in_billionths(x)), sum(in_billionths(x) * in_billionths(x)))
+);
+
+-- sd_of_counted(x, n): the exact_sd of a sample in which each x occurs n times; neither is null.
+create or replace macro sd_of_counted(x, n) as (
+    sd_of_sums(sum(n), sum(in_billionths(x) * n), sum(in_billionths(x) * in_billionths(x) * n))
 );
 
 -- exact_corr(x, y): Pearson's correlation of x and y, neither null, taken to 9 decimals, the same to the bit in whatever
