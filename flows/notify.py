@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ SAVED = "checkpoint.saved"
 TIMEOUT_S, RETRIES = 10.0, 2  # of one request: a training job waits for it
 FILES = ("rubric", "judge", "ratings")  # parameters that may be paths
 MOST_TRIES = 5  # of one checkpoint whose runs fail or crash
+TAKEN_UP_S = 60  # within which the server's automation takes up a run that crashed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,10 @@ def notify_checkpoint(  # noqa: PLR0913 - what a training job may know
     """Ask for the evaluation of a checkpoint's outputs; asked again for the same content, it is the same flow run.
 
     prompts, endpoint: by these the flow collects the outputs first, which are not there yet. parameters: what else of
-    the deployment's differs. has_event: whether the event `checkpoint.saved` is sent too. A flow run that failed or
-    crashed is followed by another one, `MOST_TRIES` at most. Raises `InputError` where the outputs or the deployment
-    are not there, `UnfinishedError` where no server answers: none is ever started here.
+    the deployment's differs. has_event: whether the event `checkpoint.saved` is sent too. A flow run that failed, or
+    crashed and was not taken up, is followed by another one, `MOST_TRIES` at most.
+    Raises `InputError` where the outputs or the deployment are not there, `UnfinishedError` where no server answers:
+    none is ever started here.
     """
     from tasks.reading import dataset_files, digest_files
 
@@ -121,7 +124,7 @@ def _ask(
     """The flow run of the key: the one that there is, unless it ended without its work, or a new one."""
     earlier = _run_of(client, found, key)
     for _ in range(MOST_TRIES - 1):
-        if earlier is None or earlier.state is None or not (earlier.state.is_failed() or earlier.state.is_crashed()):
+        if earlier is None or not _is_over(earlier):
             break
         # Made of the run that failed: two that ask at once still ask for one.
         key = blake2b(f"{key} after {earlier.id}".encode(), digest_size=16).hexdigest()
@@ -130,6 +133,13 @@ def _ask(
         return _notified(earlier, deployment, key, is_new=False)
     made = client.create_flow_run_from_deployment(found.id, parameters=parameters, idempotency_key=key)
     return _notified(made, deployment, key, is_new=True)
+
+
+def _is_over(run: "FlowRun") -> bool:
+    """Whether it ended without its work, and does not go on."""
+    if run.state is None or not run.state.is_crashed():
+        return run.state is not None and run.state.is_failed()
+    return datetime.now(UTC) - run.state.timestamp > timedelta(seconds=TAKEN_UP_S)
 
 
 def _run_of(client: "SyncPrefectClient", found: "DeploymentResponse", key: str) -> "FlowRun | None":

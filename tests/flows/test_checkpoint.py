@@ -13,6 +13,7 @@ from loopback_judge import LoopbackJudge
 from samples import query, write_lines
 from saved_checkpoints import deploy_checkpoint, write_brief_rubric, write_checkpoint
 
+from flows import notify
 from rubrics.errors import InputError, RubricError
 
 NOWHERE = "http://127.0.0.1:9/api"  # the port of "discard": nothing listens
@@ -158,13 +159,18 @@ def test_nothing_is_collected_for_a_rubric_that_is_not_there(prefect_server, tmp
 
 
 @pytest.mark.server
-def test_a_flow_run_that_crashed_is_followed_by_one_other(deployment, gradebook, tmp_path):
+def test_a_flow_run_that_crashed_and_is_not_taken_up_is_followed_by_one_other(
+    deployment, gradebook, tmp_path, monkeypatch
+):
     from prefect.states import Crashed
 
     outputs = write_checkpoint(tmp_path / "step-7.jsonl", 6)
     words = ["notify", "checkpoint", outputs, "--model", "m", "--step", "7", "--deployment", deployment, "--json"]
     first = gradebook(*words).json
     asyncio.run(put(first["flow_run_id"], Crashed()))
+    soon = gradebook(*words).json
+    assert (soon["flow_run_id"], soon["is_new"], soon["is_given_up"]) == (first["flow_run_id"], False, False)
+    monkeypatch.setattr(notify, "TAKEN_UP_S", 0)
     second, third = (gradebook(*words).json for _ in range(2))
     assert second["flow_run_id"] == third["flow_run_id"] != first["flow_run_id"]
 
