@@ -4,6 +4,7 @@ import signal
 import sqlite3
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -91,6 +92,15 @@ ENDLESS = "select count(*) from range(1000000) as a, range(1000000) as b where a
 DISTINCT = "select count(*) as n from (select distinct md5(range::varchar) from range(1500000))"
 
 
+@pytest.fixture
+def heard_ctrl_c() -> Iterator[None]:
+    """Ctrl-C as a person's shell has it: a shell's background jobs are started deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard_ctrl_c")
 def test_a_query_that_would_run_for_ever_is_ended_by_ctrl_c(lake):
     interrupt = threading.Timer(1.0, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
     interrupt.start()
