@@ -200,16 +200,17 @@ def _score_table(summary: RunSummary) -> Table:
 
 
 def _criterion_table(summary: RunSummary) -> Table:
-    models = list(dict.fromkeys(_model(row) for row in summary.criteria))
+    models = {(row["model"], row["checkpoint"]): _model(row) for row in summary.criteria}
     table = table_titled("mean (coverage) by criterion", "criterion")
     table.add_column("weight", justify="right")
-    for model in models:
-        table.add_column(escape(model), justify="right")
-    cells: dict[str, dict[str, Any]] = {}
+    for name in models.values():
+        table.add_column(escape(name), justify="right")
+    cells: dict[str, dict[tuple[str, str | None], dict[str, Any]]] = {}
     for row in summary.criteria:
-        cells.setdefault(row["criterion_id"], {"weight": row["weight"]})[_model(row)] = row
+        cells.setdefault(row["criterion_id"], {})[row["model"], row["checkpoint"]] = row
     for criterion_id, by_model in cells.items():
-        weight = "gate" if by_model["weight"] is None else score_words(by_model["weight"])
+        (first, *_) = by_model.values()
+        weight = "gate" if first["weight"] is None else score_words(first["weight"])
         table.add_row(
             escape(plain(criterion_id)), weight, *(_mean_and_coverage(by_model.get(model)) for model in models)
         )

@@ -4,6 +4,11 @@ with criteria as (select * from stg_criteria),
 
 roots as (select * from int_roots where root = ''),
 
+totals as (
+    select exact_sum(greatest(weight, 0.0)) as weight,
+    from criteria
+),
+
 final as (
     select
         (row_number() over (order by criteria.criterion_id))::integer as criterion_number,
@@ -14,11 +19,10 @@ final as (
         criteria.is_gate,
         criteria.threshold,
         case when criteria.is_gate then criteria.gate_threshold else criteria.threshold end as pass_mark,
-        case
-            when not criteria.is_gate
-                then coalesce(criteria.weight / nullif(sum(greatest(criteria.weight, 0.0)) over (), 0.0), 0.0)
-        end as weight_share,
+        case when not criteria.is_gate then coalesce(criteria.weight / nullif(totals.weight, 0.0), 0.0) end
+            as weight_share,
     from criteria
+    cross join totals
     left join roots on true
 )
 

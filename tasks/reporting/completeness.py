@@ -124,7 +124,8 @@ def _coverage(source: ReportSource) -> Finding:
     short.sort(key=lambda row: (row["coverage_rate"], row["criterion_id"], model_name(row)))
     rate = rate_words(scored_count / verdict_count)
     words = (
-        f"{scored_count:,} of {counted(verdict_count, 'verdict')} have a score ({rate}). The others: {_named(reasons)}."
+        f"{scored_count:,} of {counted(verdict_count, 'verdict')} {'has' if scored_count == 1 else 'have'} a score "
+        f"({rate}). The others: {_named(reasons)}."
     )
     empty = list(dict.fromkeys(row["criterion_id"] for row in short if not row["n"]))
     if empty:

@@ -26,15 +26,15 @@ _STAGES = {
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """A line of a picture. parts: an amount a part, 0 where it is unknown; words: the whole, as people read it."""
+    """A line of a picture. parts: an amount a part, None where it is unknown; words: the whole, as people read it."""
 
     name: str
-    parts: tuple[float, ...]
+    parts: tuple[float | None, ...]
     words: str
 
     @property
     def amount(self) -> float:
-        return sum(self.parts)
+        return sum(part or 0.0 for part in self.parts)
 
 
 def criterion_figure(rows: Sequence[Row], sums: Sequence[CostSum]) -> Figure | None:
@@ -95,7 +95,7 @@ def _paid_bar(costs: CostSum) -> _Bar:
     known = [usd for usd in (costs.billed_usd, costs.saved_usd) if usd is not None]
     words = known_words(sum(known) if known else None, _unknown_count(costs))
     name = costs.part or ""
-    return _Bar(_NAMES.get(name, name), (costs.billed_usd or 0.0, costs.saved_usd or 0.0), words)
+    return _Bar(_NAMES.get(name, name), (costs.billed_usd, costs.saved_usd), words)
 
 
 def _sum_cells(costs: CostSum) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def _fitting(bars: Sequence[_Bar], words: Callable[[float], str]) -> list[_Bar]:
     if len(bars) <= MOST_BARS:
         return list(bars)
     shown, others = bars[: MOST_BARS - 1], bars[MOST_BARS - 1 :]
-    parts = tuple(sum(amounts) for amounts in zip(*(bar.parts for bar in others), strict=True))
+    parts = tuple(sum(part or 0.0 for part in amounts) for amounts in zip(*(bar.parts for bar in others), strict=True))
     return [*shown, _Bar(f"{len(others)} others", parts, words(sum(parts)))]
 
 
@@ -160,4 +160,4 @@ def _drawn(bars: Sequence[_Bar], parts: tuple[str, ...], unit: str) -> Markup:
 def _rows(name: str, bar: _Bar, parts: tuple[str, ...]) -> Iterator[Row]:
     for order, (part, amount) in enumerate(zip(parts, bar.parts, strict=True)):
         tip = f"{name}: {bar.words}" if len(parts) == 1 else f"{name}: {price_words(amount)} {part}"
-        yield {"name": name, "part": part, "amount": amount, "order": order, "tip": tip}
+        yield {"name": name, "part": part, "amount": amount or 0.0, "order": order, "tip": tip}

@@ -60,10 +60,11 @@ def _path_words(path: Sequence[Moment], is_told_apart: bool) -> str:
     if len(scored) < 2 or last.mean is None:
         return f"{name} stands at {mean}; no run before can be compared with it."
     first, before = scored[0], scored[-2]
-    change = last.mean - (first.mean or 0.0)
-    way = "stayed at" if abs(change) < LEAST_CHANGE else "rose from" if change > 0 else "fell from"
-    start = f"{score_words(first.mean)} ({_when(first, last)})"
-    words = f"{name} {way} {start}" + ("" if way == "stayed at" else f" to {mean} ({_when(last, first)})")
+    change, begin = last.mean - (first.mean or 0.0), score_words(first.mean)
+    is_still = begin == mean or abs(change) < LEAST_CHANGE
+    way = "stayed at" if is_still else "rose from" if change > 0 else "fell from"
+    words = f"{name} {way} {begin} ({_when(first, last)})"
+    words += "" if is_still else f" to {mean} ({_when(last, first)})"
     if len(scored) == 2:
         return f"{words}."
     return f"{words}; the last change is {signed_words(last.mean - (before.mean or 0.0))}."

@@ -196,6 +196,7 @@ def test_beside_an_unknown_price_no_share_is_told(read: Read):
         figure.reading == "The most that is known of went to tone: $1.00, of at least $1.00 that 2 criteria cost, "
         "billed and saved."
     )
+    assert 'data-tip="depth: unknown billed"' in figure.svg
 
 
 def test_more_criteria_than_a_picture_has_room_for_are_one_bar(read: Read):

@@ -131,6 +131,7 @@ def test_two_runs_need_no_last_change(read: Read):
 
 def test_a_mean_that_moved_less_than_its_digits_stayed(read: Read):
     assert reading(read(read_history, night(1, 0.5), night(2, 0.5001))) == "m stayed at 0.500 (night-1)."
+    assert reading(read(read_history, night(1, 0.6996), night(2, 0.7004))) == "m stayed at 0.700 (night-1)."
 
 
 @pytest.mark.parametrize(
