@@ -13,8 +13,7 @@ from rubrics.faults import CASE_CRITERIA
 from rubrics.importers.ratings.grading import Grader, Rated, Scales, scales_of_row
 from rubrics.importers.ratings.ladders import Ladder, Numbers
 from rubrics.importers.ratings.registry import READERS, guess_format
-from rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet
-from rubrics.importers.ratings.sheets import OVERALL
+from rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Sheet
 from tasks.formats import RawRow
 from tasks.rating_files import RATING_SCHEMA
 from tasks.rating_matching import Matches, slot_fault

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from rubrics.importers.ids import identifier
 from rubrics.importers.ratings.columns import words_of
-from rubrics.importers.ratings.ladders import Grade, Ladder, Meaning, Numbers, decide_meaning, missing_values
-from rubrics.importers.ratings.shapes import Mark, Misfit
+from rubrics.importers.ratings.ladders import Grade, Ladder, Meaning, Numbers, decide_meaning, folded, missing_values
+from rubrics.importers.ratings.shapes import OVERALL, Mark, Misfit
 from rubrics.importers.ratings.trajectory import DEFAULT_PENALTIES, TRAJECTORY, describe_slips, running_score
 from rubrics.methods import RatingsMethod
 from rubrics.model import Criterion, Rubric
@@ -15,7 +15,6 @@ from rubrics.model import Criterion, Rubric
 Key = TypeVar("Key")
 Found = TypeVar("Found")
 
-OVERALL = "overall"
 MOST_SHOWN_CRITERIA = 20
 
 
@@ -48,7 +47,7 @@ class Scales:
         """The id of the criterion that a file calls so; None where there is none, or more than one."""
         # The first that knows the name says it: a later one may know a name of several as the id of one of them.
         found = self.ids.get(name)
-        found = self.plain_ids.get(_plain(name)) if found is None else found
+        found = self.plain_ids.get(folded(name)) if found is None else found
         return (self.ids.get(identifier(name)) if found is None else found) or None
 
 
@@ -78,7 +77,7 @@ def scales_of_row(criteria: Sequence[Criterion]) -> Scales:
 def _scales(ladders: dict[str, Ladder], criteria: Iterable[Criterion]) -> Scales:
     criteria = list(criteria)
     ids = _unique((name, each.id) for each in criteria for name in _names(each)) | {name: name for name in ladders}
-    plain_ids = _unique((_plain(name), each.id) for each in criteria for name in (each.id, *_names(each)))
+    plain_ids = _unique((folded(name), each.id) for each in criteria for name in (each.id, *_names(each)))
     punished = [each for each in criteria if isinstance(each.method, RatingsMethod) and each.method.penalties]
     if len(punished) == 1 and isinstance(punished[0].method, RatingsMethod):
         return Scales(ladders, ids, plain_ids, punished[0].id, punished[0].method.penalties or {})
@@ -160,7 +159,3 @@ def _once(found: dict[Key, Found | Misfit], key: Key, find: Callable[[], Found])
     if isinstance(held, Misfit):
         raise Misfit(*held.args)
     return held
-
-
-def _plain(name: str) -> str:
-    return name.strip().casefold()

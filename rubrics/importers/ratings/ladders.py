@@ -56,7 +56,7 @@ class Ladder:
     @cached_property
     def _by_plain_text(self) -> dict[str, Level | None]:
         """The levels by both in small letters; None for a text of several."""
-        return _unique((_plain(text), level) for level in self.levels for text in (level.id, level.label) if text)
+        return _unique((folded(text), level) for level in self.levels for text in (level.id, level.label) if text)
 
     def grade(self, value: Any, kind: Kind, meaning: Meaning, missing: frozenset[str]) -> Grade | None:
         """The level and score of a value; None where it says that nothing applies. Raises `Misfit`."""
@@ -85,7 +85,7 @@ class Ladder:
         if isinstance(value, bool):
             return self.levels[-1 if value else 0] if len(self.levels) == 2 else None
         if isinstance(value, str):
-            found = self._by_text.get(value) or self._by_plain_text.get(_plain(value))
+            found = self._by_text.get(value) or self._by_plain_text.get(folded(value))
             if found is not None:
                 return found
         number = number_of(value)
@@ -161,12 +161,13 @@ def _unique(named: Iterable[tuple[str, Level]]) -> dict[str, Level | None]:
 
 def _declared(value: Any) -> str:
     number = number_of(value)
-    return _plain(value) if number is None and isinstance(value, str) else repr(value if number is None else number)
+    return folded(value) if number is None and isinstance(value, str) else repr(value if number is None else number)
 
 
 def _is_not_applicable(value: Any) -> bool:
-    return isinstance(value, str) and _plain(value) in NOT_APPLICABLE
+    return isinstance(value, str) and folded(value) in NOT_APPLICABLE
 
 
-def _plain(text: str) -> str:
+def folded(text: str) -> str:
+    """A text as two spellings of one name have it: without spaces around it, in one case."""
     return text.strip().casefold()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 Row = dict[str, Any]
 # value: a level or a number, whichever it turns out to be; penalty: a score that takes from a full running score
 Kind = Literal["value", "level", "score", "running_score"]
+OVERALL = "overall"  # what a mark of the whole output is called, where it is no criterion's
 
 
 class Misfit(ValueError):
