@@ -9,7 +9,14 @@ from pyarrow.fs import FileInfo
 
 from rubrics.errors import LakeError, UnfinishedError
 from tasks.health.books import examine_counts, examine_doubles, examine_ledger, examine_outputs
-from tasks.health.files import AS_IT_SAYS, examine_files, examine_orphans, latest_orphan, storage_fault
+from tasks.health.files import (
+    AS_IT_SAYS,
+    examine_files,
+    examine_orphans,
+    examine_small_files,
+    latest_orphan,
+    storage_fault,
+)
 from tasks.health.findings import OK, PROBLEM, Finding
 from tasks.health.machine import examine_catalog, examine_disk, examine_server, examine_versions
 from tasks.health.runs import (
@@ -101,6 +108,7 @@ def _of_lake(lake: Lake, *, is_deep: bool) -> Iterator[Finding]:
             yield _of_tables(connection, is_whole=is_whole)
             files = named_files(connection, lake)
             yield from examine_files(files, lake, is_deep=is_deep)
+            yield from examine_small_files(connection)
             if is_whole:
                 yield from _of_rows(connection, lake, is_deep=is_deep)
     except NoLakeThere:

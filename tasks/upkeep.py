@@ -43,6 +43,9 @@ inner join {CATALOG}.ducklake_table as tables on files.table_id = tables.table_i
 where files.end_snapshot is null and tables.end_snapshot is null and files.file_size_bytes < {SMALL_BYTES}
 group by tables.table_name having count(*) >= ? order by tables.table_name
 """
+_SMALL_COUNT = f"""
+select count(*) from {CATALOG}.ducklake_data_file where end_snapshot is null and file_size_bytes < {SMALL_BYTES}
+"""
 _MESSAGE = "call lake.set_commit_message('gradebook', ?, extra_info => '{}')"
 
 
@@ -98,6 +101,12 @@ def compact_lake(
     return Upkeep(
         count_before, count_after, bytes_before, bytes_after, flushed, merged, len(removed), sum(removed), tuple(left)
     )
+
+
+def small_file_count(connection: duckdb.DuckDBPyConnection) -> int:
+    """How many files of the lake's last version are small."""
+    ((count,),) = connection.execute(_SMALL_COUNT).fetchall()
+    return int(count)
 
 
 _FLUSH = "call ducklake_flush_inlined_data('lake', table_name => '{table}')"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileSystem
@@ -12,12 +13,14 @@ from tasks.health.findings import NOTE, PROBLEM, Finding, or_fine
 from tasks.lake import Lake
 from tasks.object_store import look_at_store
 from tasks.stored_files import NamedFile, address_of, file_system, stored_files
+from tasks.upkeep import small_file_count
 
 BATCH_ROWS = 65_536
 # A publication puts its files into the tables' folders before it commits: until then they are in no catalog.
 ORPHAN_AGE_S = 3_600.0
 # It uploads all of them first, and it may be at work on a machine whose locks are not to be seen here.
 STORED_ORPHAN_AGE_S = 86_400.0
+MANY_SMALL = 500  # files, of about 250 small runs: the next one takes half as long again as the first
 RESTORE = "restore the file from a backup of the lake's folder; nothing else holds its rows"
 AS_IT_SAYS = "what it says: docs/storage.md has what storage refuses"
 
@@ -51,6 +54,16 @@ def examine_files(files: list[NamedFile], lake: Lake, *, is_deep: bool) -> Itera
     read = "and each reads, " if is_deep else ""
     found = f"{len(files):,} files are there, {read}with what the catalog says of them"
     yield from or_fine((Finding("files", PROBLEM, fault, RESTORE) for fault in faults), "files", found)
+
+
+def examine_small_files(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
+    """Whether queries and runs are slow for the many small files that runs leave."""
+    count = small_file_count(connection)
+    if count >= MANY_SMALL:
+        found = (
+            f"found {count:,} small files, expected fewer than {MANY_SMALL:,}: runs and questions slow down with them"
+        )
+        yield Finding("files", NOTE, found, "gradebook compact")
 
 
 def _faults(file: NamedFile, sizes: Mapping[str, int], system: FileSystem | None) -> Iterator[str]:

@@ -93,6 +93,16 @@ def test_people_read_a_line_a_finding(lake, gradebook, doctor):
 
 
 # -------- files
+def test_many_small_files_are_told_and_compacted(lake, gradebook, doctor, monkeypatch):
+    monkeypatch.setattr(files, "MANY_SMALL", 2)
+    code, found = doctor()
+    assert (code, found) == (
+        0,
+        {"files": "found 2 small files, expected fewer than 2: runs and questions slow down with them"},
+    )
+    assert "mend: gradebook compact" in gradebook("doctor").out
+
+
 def test_a_file_that_is_gone_is_named(lake, doctor):
     path = table_file(lake, "verdicts")
     path.unlink()
