@@ -15,7 +15,7 @@ import duckdb
 
 from rubrics.errors import LakeError
 from tasks.lake_addresses import connection_string
-from tasks.lake_attaching import CATALOG, attach, make_folders, refuse_other_place, refused_if_missing
+from tasks.lake_attaching import CATALOG, attach, detach, make_folders, refuse_other_place, refused_if_missing
 from tasks.lake_commits import Body, Transaction, roll_back
 from tasks.lake_errors import NoLakeThere, losses_told
 from tasks.lake_extensions import load_extensions
@@ -159,6 +159,8 @@ def connect(
                 yield connection
         finally:
             roll_back(connection)  # DuckDB aborts the process where a close has to, and the catalog's server is gone
+            if not read_only:
+                detach(connection)
             connection.close()
 
 

@@ -1,12 +1,14 @@
 """The lake: versions that hold, commits that are whole, reading that only reads."""
 
 import multiprocessing
+import resource
 import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pytest
 from other_writer import written_by_another
 
@@ -56,6 +58,28 @@ def test_a_catalog_that_others_hold_for_minutes_is_no_mistake_of_the_command(lak
     with written_by_another(lake, "exclusive"), pytest.raises(LakeUnavailable, match="the catalog stayed locked"):
         run_query(lake, "from runs")
     assert rows(lake, "from runs") == []
+
+
+def refuse_commits(lake: Lake, count: int) -> None:
+    """Commit as often beside somebody who holds the catalog."""
+    for _ in range(count):
+        with connect(lake) as connection:
+            connection.execute("begin; insert into output_scores (output_id) select range::varchar from range(50)")
+            with written_by_another(lake), pytest.raises(duckdb.Error, match="locked"):
+                connection.execute("commit")
+
+
+@pytest.mark.slow
+def test_commits_that_fail_leave_no_memory_behind(lake):
+    refuse_commits(lake, 2)
+    before = resident_mb()
+    refuse_commits(lake, 8)
+    assert resident_mb() - before < 16  # 4 MB each, where they do
+
+
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / 2**20
 
 
 @pytest.mark.slow
