@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -57,23 +57,33 @@ def attach(connection: duckdb.DuckDBPyConnection, lake: "Lake", *, read_only: bo
     statement_of_lake = f"attach 'ducklake:{lake.catalog}:{quoted(lake.address)}' as lake ({', '.join(options)})"
     # 0: DuckLake's own retry would keep what our transaction read; ours reads it again.
     connection.execute("set ducklake_max_retry_count = 0")
+    try:
+        # An attach whose answer is lost leaves a lake without tables.
+        read_catalog(connection, lake, f"detach database if exists lake; {statement_of_lake}")
+        read_catalog(connection, lake, "use lake")
+    except duckdb.Error as error:
+        if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
+            raise NoLakeThere(lake.name) from None
+        raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text holds the password
+
+
+def read_catalog(connection: duckdb.DuckDBPyConnection, lake: "Lake", statement: str) -> list[tuple[Any, ...]]:
+    """The rows of a statement that reads the catalog; wait while somebody else writes it, or its server restarts.
+
+    Raises `LakeUnavailable` where that takes too long, `duckdb.Error` for anything else.
+    """
     began_s = time.monotonic()
-    # Both read the catalog, which somebody else may write. An attach whose answer is lost leaves a lake without tables.
-    for statement in (f"detach database if exists lake; {statement_of_lake}", "use lake"):
-        while True:
-            try:
-                connection.execute(statement)
-                break
-            except duckdb.Error as error:
-                if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
-                    raise NoLakeThere(lake.name) from None
-                fault = server_fault(lake, error) or (locked_fault(lake) if is_conflict(error) else None)
-                if fault is None:
-                    raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text holds the password
-                longest_s = COMMIT_DEADLINE_S if is_conflict(error) else BACK_SOON_S
-                if time.monotonic() - began_s > longest_s:
-                    raise fault from None
-                time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - jitter, no secret
+    while True:
+        try:
+            return connection.execute(statement).fetchall()
+        except duckdb.Error as error:
+            fault = server_fault(lake, error) or (locked_fault(lake) if is_conflict(error) else None)
+            if fault is None:
+                raise
+            longest_s = COMMIT_DEADLINE_S if is_conflict(error) else BACK_SOON_S
+            if time.monotonic() - began_s > longest_s:
+                raise fault from None
+        time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - jitter, no secret
 
 
 def detach(connection: duckdb.DuckDBPyConnection) -> None:
@@ -89,7 +99,7 @@ def refuse_other_place(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> N
     """
     if lake.has_data:
         return
-    rows = connection.execute(_MADE_WITH).fetchall()
+    rows = read_catalog(connection, lake, _MADE_WITH)
     if rows and (place := str(rows[0][0])).startswith("s3://"):
         said = place.rstrip("/").removesuffix("/data")
         raise LakeError(
