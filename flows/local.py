@@ -1,6 +1,7 @@
 """An evaluation started from a shell: checked before Prefect's server starts, watched while it runs."""
 
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -72,6 +73,8 @@ def _prefect_at_hand(lake: Lake, *, is_verbose: bool) -> Iterator[None]:
     if not is_verbose:
         for name in PREFECT_INNER_LOGS:
             os.environ.setdefault(name, "CRITICAL")
+        # Prefect prints Python's warnings; two threads that import at once take back each other's filters of them.
+        logging.getLogger("py.warnings").setLevel(logging.CRITICAL)
     server = begin_own_server()
     warm_up()
     with shown_progress(), _interruptible():
