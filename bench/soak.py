@@ -11,7 +11,6 @@ much the memory and the question of the last tenth are of those of the second: t
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
+import psutil
 from loopback_judge import LoopbackJudge
 from samples import write_outputs, write_rubric
 
@@ -47,13 +47,9 @@ def work(first: int, step: int, run_count: int) -> None:
         begun = time.perf_counter()
         asyncio.run(evaluate_outputs(f"outputs-{number}.jsonl", "rubric.yaml", "judge.yaml", lake=LAKE))
         took_s = time.perf_counter() - begun
-        sys.stdout.write(json.dumps({"number": number, "took_s": took_s, "resident_mb": _resident_mb()}) + "\n")
+        resident_mb = psutil.Process().memory_info().rss / 2**20
+        sys.stdout.write(json.dumps({"number": number, "took_s": took_s, "resident_mb": resident_mb}) + "\n")
         sys.stdout.flush()
-
-
-def _resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize() / 2**20
 
 
 def soak(folder: Path, run_count: int, output_count: int) -> None:

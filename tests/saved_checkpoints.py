@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from samples import write_lines
 
@@ -16,19 +17,21 @@ criteria:
 """
 
 
-def write_checkpoint(path: Path, good_count: int) -> str:
-    """Write outputs of 12 cases, good_count of them brief; returns the path."""
+def write_checkpoint(path: Path, good_count: int, **columns: Any) -> Path:
+    """Write outputs of 12 cases, good_count of them brief, with these columns more; returns the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     rows = [
         {"case_id": f"c{case}", "model": "m", "output": "one two three" + " four" * (case >= good_count)}
         for case in range(12)
     ]
-    return str(write_lines(path, rows))
+    return write_lines(path, [row | columns for row in rows])
 
 
-def write_brief_rubric(folder: Path) -> str:
+def write_brief_rubric(folder: Path) -> Path:
     """Write the rubric; returns its path."""
-    (folder / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
-    return str(folder / "rubric.yaml")
+    path = folder / "rubric.yaml"
+    path.write_text(RUBRIC, encoding="utf-8")
+    return path
 
 
 def deploy_checkpoint(name: str) -> str:

@@ -21,7 +21,7 @@ NOWHERE = "http://127.0.0.1:9/api"  # the port of "discard": nothing listens
 
 @pytest.fixture
 def rubric(tmp_path: Path) -> str:
-    return write_brief_rubric(tmp_path)
+    return str(write_brief_rubric(tmp_path))
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ async def put(flow_run_id: str, state: Any) -> None:
 def test_a_checkpoint_is_decided_once_and_shown(prefect_server, gradebook, rubric, tmp_path):
     from flows.evaluate_checkpoint import evaluate_checkpoint
 
-    outputs = write_checkpoint(tmp_path / "step-7.jsonl", 6)
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
     asked = {"model": "m", "outputs": outputs, "rubric": rubric, "step": 7}
     first, again = (asyncio.run(evaluate_checkpoint(**asked)) for _ in range(2))
     assert (first.row["status"], first.row["checkpoint"], first.is_new, again.is_new) == ("approved", "7", True, False)
@@ -91,7 +91,7 @@ def test_prompts_without_an_endpoint_are_refused(prefect_server, rubric, tmp_pat
 
 @pytest.mark.server
 def test_a_checkpoint_is_asked_for_once(deployment, gradebook, tmp_path):
-    outputs = write_checkpoint(tmp_path / "step-7.jsonl", 6)
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
     words = ["notify", "checkpoint", outputs, "--model", "m", "--step", "7", "--deployment", deployment, "--json"]
     first, again = (gradebook(*words).json for _ in range(2))
     assert (first["is_new"], again["is_new"], again["flow_run_id"]) == (True, False, first["flow_run_id"])
@@ -164,7 +164,7 @@ def test_a_flow_run_that_crashed_and_is_not_taken_up_is_followed_by_one_other(
 ):
     from prefect.states import Crashed
 
-    outputs = write_checkpoint(tmp_path / "step-7.jsonl", 6)
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
     words = ["notify", "checkpoint", outputs, "--model", "m", "--step", "7", "--deployment", deployment, "--json"]
     first = gradebook(*words).json
     asyncio.run(put(first["flow_run_id"], Crashed()))
@@ -179,7 +179,7 @@ def test_a_flow_run_that_crashed_and_is_not_taken_up_is_followed_by_one_other(
 def test_after_five_flow_runs_that_failed_no_other_is_begun_and_that_is_told(deployment, gradebook, tmp_path):
     from prefect.states import Failed
 
-    outputs = write_checkpoint(tmp_path / "step-7.jsonl", 6)
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
     words = ["notify", "checkpoint", outputs, "--model", "m", "--step", "7", "--deployment", deployment]
     for _ in range(5):
         asyncio.run(put(gradebook(*words, "--json").json["flow_run_id"], Failed()))
@@ -189,7 +189,7 @@ def test_after_five_flow_runs_that_failed_no_other_is_begun_and_that_is_told(dep
 
 @pytest.mark.server
 def test_a_deployment_that_is_not_there_is_bad_input(prefect_server, gradebook, tmp_path):
-    outputs = write_checkpoint(tmp_path / "o.jsonl", 6)
+    outputs = str(write_checkpoint(tmp_path / "o.jsonl", 6))
     finished = gradebook("notify", "checkpoint", outputs, "--model", "m", "--deployment", "evaluate-checkpoint/none")
     assert finished.code == 2
     assert "--deployment: found no 'evaluate-checkpoint/none' on http://127.0.0.1" in finished.err
@@ -200,7 +200,7 @@ def test_a_deployment_that_is_not_there_is_bad_input(prefect_server, gradebook, 
     [(NOWHERE, f"notify: no Prefect server answers at {NOWHERE}"), (None, "notify: found no PREFECT_API_URL")],
 )
 def test_without_a_server_a_training_job_is_told_and_none_is_started(tmp_path, address, words):
-    outputs = write_checkpoint(tmp_path / "o.jsonl", 6)
+    outputs = str(write_checkpoint(tmp_path / "o.jsonl", 6))
     command = [sys.executable, "-m", "flows.cli", "notify", "checkpoint", outputs, "--model", "m"]
     settings = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
     settings |= {"PREFECT_HOME": str(tmp_path / "home")} | ({"PREFECT_API_URL": address} if address else {})
@@ -223,7 +223,7 @@ def test_the_gate_s_event_comes_back_from_the_server(prefect_server, rubric, tmp
     from flows.evaluate_checkpoint import evaluate_checkpoint
 
     monkeypatch.chdir(tmp_path)
-    outputs = write_checkpoint(tmp_path / "step-9.jsonl", 2)
+    outputs = str(write_checkpoint(tmp_path / "step-9.jsonl", 2))
 
     async def listen() -> Any:
         chosen = EventFilter(event=EventNameFilter(prefix=["gradebook.gate."]))
@@ -244,7 +244,7 @@ def test_the_event_of_a_notice_says_what_was_saved(deployment, tmp_path):
 
     from flows.notify import notify_checkpoint
 
-    outputs = write_checkpoint(tmp_path / "step-7.jsonl", 6)
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
 
     async def listen() -> Any:
         async with get_events_subscriber(

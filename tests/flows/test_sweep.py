@@ -12,7 +12,7 @@ from rubrics.errors import UnfinishedError
 
 @pytest.fixture
 def rubric(tmp_path: Path) -> str:
-    return write_brief_rubric(tmp_path)
+    return str(write_brief_rubric(tmp_path))
 
 
 @pytest.fixture

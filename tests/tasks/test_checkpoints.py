@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from published_runs import NOW, publish
-from samples import write_lines
+from saved_checkpoints import write_brief_rubric, write_checkpoint
 from scored_lake import make_lake
 
 from rubrics.errors import InputError, OutputsError
@@ -30,32 +30,8 @@ from tasks.reading import dataset_files, digest_files
 from tasks.reporting.checkpoints import checkpoint_text
 from tasks.sweeping import find_saved, query_saved, undecided
 
-RUBRIC = """
-id: brief
-version: 1.0.0
-pass_threshold: 0.25
-criteria:
-  - id: brief
-    description: At most 3 words.
-    method: {type: check, check: length_words, settings: {max: 3}}
-"""
 RULE = "mean_diff < -0.2"
-GOOD, LONG = "one two three", "one two three four"
 COLUMNS = yaml.safe_load(files("sql").joinpath("columns.yml").read_text(encoding="utf-8"))["checkpoints"]["columns"]
-
-
-def write_outputs(path: Path, good_count: int, **columns: Any) -> Path:
-    """Outputs of 12 cases by the model m: good_count of them are brief."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    texts = [GOOD] * good_count + [LONG] * (12 - good_count)
-    rows = [{"case_id": f"c{case}", "model": "m", "output": text} for case, text in enumerate(texts)]
-    return write_lines(path, [row | columns for row in rows])
-
-
-def rubric_in(folder: Path) -> Path:
-    path = folder / "rubric.yaml"
-    path.write_text(RUBRIC, encoding="utf-8")
-    return path
 
 
 def lake_in(folder: Path):
@@ -68,14 +44,14 @@ def key(name: str, digest: str = "0") -> CheckpointKey:
 
 def decided(folder: Path, name: str, good_count: int, more: str = "") -> CheckpointDecision:
     """Publish a run of a checkpoint, and decide."""
-    outputs = write_outputs(folder / f"{name}.jsonl", good_count)
+    outputs = write_checkpoint(folder / f"{name}.jsonl", good_count)
     request = {
         "run_id": f"run-{name}{more}",
         "baseline": "latest",
         "fail_if": RULE,
         "checkpoint": OneCheckpoint("m", name),
     }
-    summary = publish(outputs, rubric_in(folder), **request)
+    summary = publish(outputs, write_brief_rubric(folder), **request)
     return Decider(lake_in(folder), key(name, digest_files([outputs])), 7, RULE).decide(summary, "report.html")
 
 
@@ -164,9 +140,9 @@ def test_a_checkpoint_stands_beside_another_one_and_never_beside_itself(line, tm
 
 def test_the_first_checkpoint_of_a_model_is_decided_by_its_rubric_alone(line, tmp_path):
     copied = Path(shutil.copytree(line.folder, tmp_path / "copied"))
-    outputs = write_outputs(copied / "n.jsonl", 9, model="n")
+    outputs = write_checkpoint(copied / "n.jsonl", 9, model="n")
     request = {"run_id": "run-n", "baseline": "latest", "fail_if": RULE, "checkpoint": OneCheckpoint("n", "1")}
-    assert publish(outputs, rubric_in(copied), **request).unmet == ()
+    assert publish(outputs, write_brief_rubric(copied), **request).unmet == ()
 
 
 def row_of(name: str, status: str = "approved", mean: float | None = 0.5, **columns: Any) -> dict[str, Any]:
@@ -214,12 +190,12 @@ def test_two_that_decide_at_once_keep_one_decision(lake):
     ],
 )
 def test_a_checkpoint_is_called_as_named_or_as_its_outputs_say_or_by_its_step(tmp_path, columns, named, expected):
-    outputs = write_outputs(tmp_path / "o.jsonl", 6, **columns)
+    outputs = write_checkpoint(tmp_path / "o.jsonl", 6, **columns)
     assert name_checkpoint(dataset_files(str(outputs)), {}, **named) == expected
 
 
 def test_outputs_of_a_checkpoint_that_nothing_names_are_refused(tmp_path):
-    outputs = write_outputs(tmp_path / "o.jsonl", 6)
+    outputs = write_checkpoint(tmp_path / "o.jsonl", 6)
     with pytest.raises(OutputsError, match=r"o\.jsonl: found no column `checkpoint`, and neither"):
         name_checkpoint([outputs], {})
 
@@ -235,40 +211,41 @@ def test_rows_without_a_checkpoint_get_it_and_rows_of_another_do_not_fit():
 
 
 def test_the_same_file_of_two_checkpoints_is_two_runs(tmp_path):
-    outputs, rubric = write_outputs(tmp_path / "o.jsonl", 6), rubric_in(tmp_path)
+    outputs, rubric = write_checkpoint(tmp_path / "o.jsonl", 6), write_brief_rubric(tmp_path)
     runs = [publish(outputs, rubric, checkpoint=OneCheckpoint("m", name)) for name in ("1", "2")]
     assert [run.scores[0]["checkpoint"] for run in runs] == ["1", "2"]
 
 
 def test_a_sweep_finds_what_was_never_decided_in_the_order_of_steps(tmp_path):
     folder = tmp_path / "saved"
-    digest = digest_files([write_outputs(folder / "step-100.jsonl", 6)])
+    digest = digest_files([write_checkpoint(folder / "step-100.jsonl", 6)])
     decide(make_lake(tmp_path), row_of("100", dataset_digest=digest))
     for step in (1000, 200):
-        write_outputs(folder / f"step-{step}.jsonl", 7)
+        write_checkpoint(folder / f"step-{step}.jsonl", 7)
     (folder / "notes.md").write_text("none of it", encoding="utf-8")
     found = find_saved(str(folder), "m")
     assert [saved.step for saved in found] == [100, 200, 1000]
-    assert [saved.step for saved in undecided(lake_in(tmp_path), str(rubric_in(tmp_path)), found, {})] == [200, 1000]
+    left = undecided(lake_in(tmp_path), str(write_brief_rubric(tmp_path)), found, {})
+    assert [saved.step for saved in left] == [200, 1000]
 
 
 def test_a_pattern_names_model_and_checkpoint_by_the_path(tmp_path):
-    write_outputs(tmp_path / "m" / "sft-2" / "eval.jsonl", 6)
-    write_outputs(tmp_path / "m" / ".hidden" / "eval.jsonl", 6)
+    write_checkpoint(tmp_path / "m" / "sft-2" / "eval.jsonl", 6)
+    write_checkpoint(tmp_path / "m" / ".hidden" / "eval.jsonl", 6)
     (found,) = find_saved(str(tmp_path), None, "{model}/{checkpoint}/eval.*")
     assert (found.model, found.checkpoint, found.step) == ("m", "sft-2", None)
 
 
 def test_outputs_that_cannot_be_read_stay_in_the_sweep_with_their_fault(tmp_path):
     folder = tmp_path / "saved"
-    write_outputs(folder / "step-1.jsonl", 6)
+    write_checkpoint(folder / "step-1.jsonl", 6)
     (folder / "step-2.parquet").write_bytes(b"half a file")
-    found = undecided(lake_in(tmp_path), str(rubric_in(tmp_path)), find_saved(str(folder), "m"), {})
+    found = undecided(lake_in(tmp_path), str(write_brief_rubric(tmp_path)), find_saved(str(folder), "m"), {})
     assert [(saved.step, saved.fault is None) for saved in found] == [(1, True), (2, False)]
 
 
 def test_a_query_names_checkpoints(lake, tmp_path):
-    outputs = write_outputs(tmp_path / "new.jsonl", 6)
+    outputs = write_checkpoint(tmp_path / "new.jsonl", 6)
     query = f"select 'm' as model, 300 as step, '{outputs}' as outputs"
     (found,) = query_saved(lake, query)
     assert (found.model, found.checkpoint, found.step, found.outputs) == ("m", None, 300, str(outputs))
@@ -291,7 +268,7 @@ def test_a_pattern_that_is_none_is_refused(tmp_path, pattern, words):
 
 def test_two_files_of_one_checkpoint_are_refused(tmp_path):
     for part in ("a", "b"):
-        write_outputs(tmp_path / "step-7" / f"{part}.jsonl", 6)
+        write_checkpoint(tmp_path / "step-7" / f"{part}.jsonl", 6)
     with pytest.raises(InputError, match=r"both of m @ 7; expected one each: --pattern can name a folder"):
         find_saved(str(tmp_path), "m", "step-{step}/*.jsonl")
     (found,) = find_saved(str(tmp_path), "m", "step-{step}")

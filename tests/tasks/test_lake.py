@@ -1,7 +1,6 @@
 """The lake: versions that hold, commits that are whole, reading that only reads."""
 
 import multiprocessing
-import resource
 import sqlite3
 import threading
 from contextlib import closing
@@ -9,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import psutil
 import pytest
 from other_writer import written_by_another
 
@@ -72,14 +72,9 @@ def refuse_commits(lake: Lake, count: int) -> None:
 @pytest.mark.slow
 def test_commits_that_fail_leave_no_memory_behind(lake):
     refuse_commits(lake, 2)
-    before = resident_mb()
+    before = psutil.Process().memory_info().rss
     refuse_commits(lake, 8)
-    assert resident_mb() - before < 16  # 4 MB each, where they do
-
-
-def resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize() / 2**20
+    assert (psutil.Process().memory_info().rss - before) / 2**20 < 16  # 4 MB each, where they do
 
 
 @pytest.mark.slow
