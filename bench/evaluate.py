@@ -4,7 +4,8 @@
 
 --wide: by 20 checks, to see what memory many verdicts take; a million outputs are --n 1000000.
 
-Prints the outputs a second between the run's begin (Prefect's start left out) and its publication, and the peak memory.
+Prints the outputs a second between the run's begin (Prefect's start left out) and its publication, and the peak memory
+of the whole command, its report among it.
 """
 
 import argparse

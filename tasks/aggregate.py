@@ -49,7 +49,7 @@ KEPT = frozenset(
         *("int_outputs", "int_verdicts", "int_output_points", "int_category_points"),
         *("int_uneven_outputs", "int_uneven_totals"),
         *("int_own_criteria", "int_own_verdicts", "int_gap_outputs", "int_skip_points"),
-        *("int_opinions", "int_criterion_means", "int_own_means", "int_means", "int_intervals"),
+        *("int_opinions", "int_criterion_means", "int_own_means", "int_means", "int_quantiles", "int_intervals"),
         *("int_slice_outputs", "int_slice_means", "int_weak_spots", "int_category_scores"),
         *("int_clustered_outputs", "int_cluster_spreads"),
     }

@@ -6,6 +6,7 @@ What comes of gaps (a criterion that one side has and the other has not) is a pa
 Where a rubric has a tree of categories and skips gaps, what a verdict counts hangs on what else of its group is scored.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,23 +30,30 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class PairedScores:
-    """The weighted verdicts of pairs, a row a pair and criterion, in long form.
+class PairedVerdicts:
+    """The weighted verdicts of one criterion, a row a pair.
 
-    pairs, criteria: (row,), places in 0..pair_count-1 and 0..criterion_count-1, each couple once. weights: (row,),
-    below 0 for a penalty. scores_a, scores_b: (row,), in 0..1, NaN where unscored. groups: a tree whose skipped gaps
-    count within their group; weights are then within it, and places, (row,), says which it is.
+    pairs: (row,), places in 0..pair_count-1, each at most once. weights: (row,), below 0 for a penalty. scores_a,
+    scores_b: (row,), in 0..1, NaN where unscored. group: the place of its group, where there is a tree.
     """
 
     pairs: Places
-    criteria: Places
     weights: Floats
     scores_a: Floats
     scores_b: Floats
+    group: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PairedScores:
+    """What pairs of outputs score on each criterion. groups: a tree whose skipped gaps count within their group.
+
+    Where there is one, the weights of verdicts are those within their group.
+    """
+
+    criteria: tuple[PairedVerdicts, ...]
     pair_count: int
-    criterion_count: int
     groups: Groups | None = None
-    places: Places | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,56 +77,61 @@ def decompose(scores: PairedScores, differences: Floats, *, is_skipped: bool = F
     NaN all over where there is no pair.
     """
     if not scores.pair_count:
-        return Decomposition(np.nan, np.full(scores.criterion_count, np.nan), np.nan)
+        return Decomposition(np.nan, np.full(len(scores.criteria), np.nan), np.nan)
     difference = float(differences.mean())
-    changes = weighted_changes(scores, is_skipped=is_skipped)
-    parts = np.bincount(scores.criteria, weights=changes, minlength=scores.criterion_count) / scores.pair_count
+    sums = [float(changes.sum()) for changes in weighted_changes(scores, is_skipped=is_skipped)]
+    parts = np.array(sums, np.float64) / scores.pair_count
     remainder = difference - float(parts.sum())
     return Decomposition(difference, parts, 0.0 if abs(remainder) <= EXACT else remainder)
 
 
-def weighted_changes(scores: PairedScores, *, is_skipped: bool = False) -> Floats:
-    """What each row adds to its pair's difference, (row,); 0 where a side is unscored."""
-    of_a, of_b = (_shares(scores, side, is_skipped=is_skipped) for side in (scores.scores_a, scores.scores_b))
-    changes = (scores.scores_b - scores.scores_a) * (of_a + of_b) / 2.0
-    known: Floats = np.where(np.isnan(changes), 0.0, changes)
-    return known
+def weighted_changes(scores: PairedScores, *, is_skipped: bool = False) -> Iterator[Floats]:
+    """By criterion what each verdict adds to its pair's difference, (row,); 0 where a side is unscored."""
+    inverse = _inverse_bases(scores, is_skipped=is_skipped)
+    for each in scores.criteria:
+        shares = each.weights * inverse[each.pairs, each.group]
+        changes = (each.scores_b - each.scores_a) * shares
+        changes[np.isnan(changes)] = 0.0
+        yield changes
 
 
 def uniform(scores: PairedScores) -> PairedScores:
     """The same verdicts under weights of 1, of -1 for a penalty: what the overall scores are with nothing chosen."""
-    return replace(scores, weights=np.sign(scores.weights), groups=None, places=None)
+    alike = (replace(each, weights=np.sign(each.weights), group=0) for each in scores.criteria)
+    return PairedScores(tuple(alike), scores.pair_count)
 
 
-def _shares(scores: PairedScores, side: Floats, *, is_skipped: bool) -> Floats:
-    """What each verdict counts in the score of its output on one side, (row,)."""
-    if scores.groups is None or scores.places is None:
-        return scores.weights * _inverse_bases(scores, side, is_skipped=is_skipped)[scores.pairs]
-    return _grouped_shares(scores, side, scores.groups, scores.places)
+def _inverse_bases(scores: PairedScores, *, is_skipped: bool) -> Floats:
+    """What a weight of 1 counts in each pair's overall scores, the mean of both sides: (pair, group); NaN for nothing.
+
+    Without a tree all is in one group: 1 / the sum of the positive weights that the pair's output counts.
+    """
+    if scores.groups is None and not is_skipped:
+        return _inverse(_bases(scores, [None] * len(scores.criteria)))
+    of_a = _inverse(_bases(scores, [each.scores_a for each in scores.criteria]), scores.groups)
+    of_b = _inverse(_bases(scores, [each.scores_b for each in scores.criteria]), scores.groups)
+    of_a += of_b
+    of_a /= 2.0
+    return of_a
 
 
-def _grouped_shares(scores: PairedScores, side: Floats, groups: Groups, places: Places) -> Floats:
-    """Over what is scored alone: a group without a scored criterion of positive weight is absent from its parent."""
-    group_count = groups.parents.size
-    counted = np.where(np.isnan(side), 0.0, np.maximum(scores.weights, 0.0))
-    cells = scores.pairs * group_count + places
-    sums = np.bincount(cells, weights=counted, minlength=scores.pair_count * group_count)
-    sums = sums.reshape(scores.pair_count, group_count).astype(np.float64)  # of no pair they are integers
-    inner = range(1, group_count)
-    for group in reversed(inner):  # what is within a group is behind it, so its sum is whole by now
-        sums[:, groups.parents[group]] += np.where(sums[:, group] > 0, groups.weights[group], 0.0)
-    inverse = np.divide(1.0, sums, out=np.full(sums.shape, np.nan), where=sums > 0)
-    for group in inner:
-        inverse[:, group] *= groups.weights[group] * inverse[:, groups.parents[group]]
-    shares: Floats = scores.weights * inverse.ravel()[cells]
-    return shares
+def _bases(scores: PairedScores, asked: Sequence[Floats | None]) -> Floats:
+    """The positive weights of each pair by group, (pair, group). asked: by criterion the scores that must be there."""
+    sums = np.zeros((scores.pair_count, 1 if scores.groups is None else scores.groups.parents.size))
+    for each, side in zip(scores.criteria, asked, strict=True):
+        counted = np.maximum(each.weights, 0.0)
+        sums[each.pairs, each.group] += counted if side is None else np.where(np.isnan(side), 0.0, counted)
+    return sums
 
 
-def _inverse_bases(scores: PairedScores, side: Floats, *, is_skipped: bool) -> Floats:
-    """1 / the sum of positive weights that each pair's output counts, (pair,); NaN where that is 0."""
-    counted = np.maximum(scores.weights, 0.0)
-    if is_skipped:
-        counted = np.where(np.isnan(side), 0.0, counted)
-    bases = np.bincount(scores.pairs, weights=counted, minlength=scores.pair_count)
-    inverse: Floats = np.divide(1.0, bases, out=np.full(scores.pair_count, np.nan), where=bases > 0)
+def _inverse(sums: Floats, groups: Groups | None = None) -> Floats:
+    """Over what is counted alone: a group without a criterion of positive weight is absent from its parent."""
+    inner = range(1, sums.shape[1])
+    if groups is not None:
+        for group in reversed(inner):  # what is within a group is behind it, so its sum is whole by now
+            sums[:, groups.parents[group]] += np.where(sums[:, group] > 0, groups.weights[group], 0.0)
+    inverse: Floats = np.divide(1.0, sums, out=np.full(sums.shape, np.nan), where=sums > 0)
+    if groups is not None:
+        for group in inner:
+            inverse[:, group] *= groups.weights[group] * inverse[:, groups.parents[group]]
     return inverse

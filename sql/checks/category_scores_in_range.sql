@@ -1,4 +1,4 @@
--- Rates of category_scores are in 0..1, and the ends of its intervals in order and not above 1.
+-- Rates of category_scores are in 0..1, the ends of its intervals and its quantiles in order and not above 1.
 -- severity: error
 with mart as (select * from category_scores),
 
@@ -9,6 +9,8 @@ final as (
         category,
         ci_low,
         ci_high,
+        p05,
+        p95,
         pass_low,
         pass_high,
         pass_rate,
@@ -16,6 +18,7 @@ final as (
     from mart
     where not (
         coalesce(ci_low, 0.0) <= coalesce(ci_high, 1.0)
+        and coalesce(p05 <= p95 + 1e-9 and p95 <= 1 + 1e-9, n = 0)
         and coalesce(ci_high, 1.0) <= 1
         and coalesce(pass_low, 0.0) between 0 and 1
         and coalesce(pass_high, 0.0) between 0 and 1

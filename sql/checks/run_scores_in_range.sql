@@ -1,4 +1,4 @@
--- Means, interval ends and rates of run_scores are in 0..1.
+-- Means, interval ends and rates of run_scores are in 0..1, its quantiles in order and not above 1.
 -- severity: error
 with mart as (select * from run_scores),
 
@@ -9,6 +9,8 @@ final as (
         mean,
         ci_low,
         ci_high,
+        p05,
+        p95,
         pass_low,
         pass_high,
         uniform_mean,
@@ -18,6 +20,7 @@ final as (
     from mart
     where not (
         coalesce(mean, 0.0) between 0 and 1
+        and coalesce(p05 <= p95 + 1e-9 and p95 <= 1 + 1e-9, n = 0)
         and coalesce(ci_low, 0.0) between 0 and 1
         and coalesce(ci_high, 0.0) between 0 and 1
         and coalesce(pass_low, 0.0) between 0 and 1

@@ -3,21 +3,7 @@
 -- pass.
 with slices as (select * from int_weak_spots),
 
-categories as (select * from int_category_scores),
-
-scores as (select * from output_scores),
-
-groups as (select * from int_groups),
-
-outputs as (
-    select 'category' as scope, categories.category as scope_id, groups.model, groups.checkpoint,
-        categories.score, categories.is_met as is_passed,
-    from categories
-    inner join groups on categories.group_number = groups.group_number
-    union all
-    select 'run' as scope, '' as scope_id, model, checkpoint, score, is_passed,
-    from scores
-),
+outputs as (select * from int_measured_outputs),
 
 final as (
     select

@@ -5,6 +5,8 @@ with means as (select * from int_means where scope = 'category'),
 
 intervals as (select * from int_intervals where scope = 'category'),
 
+quantiles as (select * from int_quantiles where scope = 'category'),
+
 categories as (select * from int_categories),
 
 rubric as (select * from int_rubric),
@@ -22,6 +24,11 @@ final as (
         means.sd,
         intervals.ci_low,
         intervals.ci_high,
+        quantiles.p05,
+        quantiles.p25,
+        quantiles.p50,
+        quantiles.p75,
+        quantiles.p95,
         means.pass_rate,
         intervals.pass_low,
         intervals.pass_high,
@@ -34,6 +41,10 @@ final as (
         on means.scope_id = intervals.scope_id
         and means.model = intervals.model
         and means.checkpoint is not distinct from intervals.checkpoint
+    left join quantiles
+        on means.scope_id = quantiles.scope_id
+        and means.model = quantiles.model
+        and means.checkpoint is not distinct from quantiles.checkpoint
     left join categories on means.scope_id = categories.category
     cross join rubric
 )

@@ -3,11 +3,11 @@
 -- whose gates are. cost_usd is what this run paid.
 with scores as (select * from output_scores),
 
-costs as (select * from int_group_costs),
-
 means as (select * from int_means where scope = 'run'),
 
 intervals as (select * from int_intervals where scope = 'run'),
+
+quantiles as (select * from int_quantiles where scope = 'run'),
 
 others as (
     select
@@ -33,6 +33,11 @@ final as (
         means.sd,
         intervals.ci_low,
         intervals.ci_high,
+        quantiles.p05,
+        quantiles.p25,
+        quantiles.p50,
+        quantiles.p75,
+        quantiles.p95,
         clip(others.uniform_mean) as uniform_mean,
         means.pass_rate,
         intervals.pass_low,
@@ -47,7 +52,10 @@ final as (
     inner join others
         on means.model = others.model
         and means.checkpoint is not distinct from others.checkpoint
-    left join costs
+    left join quantiles
+        on means.model = quantiles.model
+        and means.checkpoint is not distinct from quantiles.checkpoint
+    left join int_group_costs as costs
         on means.model = costs.model
         and means.checkpoint is not distinct from costs.checkpoint
 )

@@ -3,13 +3,16 @@
 -- each criterion. Reads example_pairs and example_disputes.
 with scored as (
     select
-        *,
-        concat(model, chr(10), checkpoint) as voice,
-        min(score) over () as lowest,
-        median(score) over () as middle,
-        max(score) over () as highest,
-    from output_scores
-    where run_id = $1
+        scores.*,
+        concat(scores.model, chr(10), scores.checkpoint) as voice,
+        ends.*,
+    from output_scores as scores
+    cross join (
+        select min(score) as lowest, median(score) as middle, max(score) as highest
+        from output_scores
+        where run_id = $1
+    ) as ends
+    where scores.run_id = $1
 ),
 
 gaps as (
@@ -46,19 +49,26 @@ kinds as (
     select 'best', output_id, voice, -score from scored where score > lowest and (score > middle or score = highest)
 ),
 
+-- The first of each turn alone: in a large run most outputs are among the worst or the best.
+firsts as (
+    select kind, turn_of, unnest(min({is_last: rank is null, rank: rank, output_id: output_id}, $2)) as first
+    from kinds
+    group by kind, turn_of
+),
+
 turns as (
     select
-        *,
-        row_number() over (partition by kind, turn_of order by rank nulls last, output_id) as turn,
-    from kinds
-    qualify turn <= $2
+        kind,
+        first,
+        row_number() over (partition by kind, turn_of order by first) as turn,
+    from firsts
 ),
 
 final as (
     select
         kind,
-        output_id,
-        row_number() over (partition by kind order by turn, rank nulls last, output_id) as place,
+        first.output_id,
+        row_number() over (partition by kind order by turn, first) as place,
     from turns
     qualify place <= $2
 )

@@ -13,6 +13,7 @@ from rubrics.statistics.decomposition import (
     Decomposition,
     Groups,
     PairedScores,
+    PairedVerdicts,
     decompose,
     uniform,
     weighted_changes,
@@ -124,16 +125,12 @@ def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
     places = sides.overall.places[known]
     weights = effective_weights(rubric)
     scale = WeightTree.of(rubric).positive_sums[TOP] if rubric.categories else 1.0
-    found = list(_weighted_rows(sides, {name: scale * weight for name, weight in weights.items()}, places))
-    columns = [np.concatenate(column) for column in zip(*(row for _, row in found), strict=True)] if found else []
-    pairs, given, of_a, of_b = columns or [np.empty(0) for _ in range(4)]
-    codes = np.repeat(np.arange(len(found)), [row[0].size for _, row in found])
-    scores = PairedScores(pairs.astype(np.intp), codes, given, of_a, of_b, places.size, len(found))
-    criterion_ids = tuple(criterion_id for criterion_id, _ in found)
+    found = dict(_weighted_verdicts(sides, {name: scale * weight for name, weight in weights.items()}, places))
+    scores = PairedScores(tuple(found.values()), places.size)
     is_skipped = rubric.missing == "skip"
     return WeightedPairs(
-        _put_in_groups(scores, criterion_ids, rubric) if is_skipped and rubric.categories else scores,
-        criterion_ids,
+        _put_in_groups(scores, tuple(found), rubric) if is_skipped and rubric.categories else scores,
+        tuple(found),
         places,
         sides.overall.cases[known],
         sides.overall.scores_a[known],
@@ -163,34 +160,39 @@ def explain(
     )
 
 
-def _weighted_rows(
+def _weighted_verdicts(
     sides: PairedSides, weights: dict[str, float], places: NDArray[np.int64]
-) -> Iterator[tuple[str, tuple[Floats, ...]]]:
-    """By criterion the pair, the weight and both scores of each verdict that counts in an overall score of a pair."""
+) -> Iterator[tuple[str, PairedVerdicts]]:
+    """By criterion the verdicts that count in an overall score of a pair."""
     if not places.size:
         return
+    of_overall = _places_among(places, sides.overall.places)
     for criterion_id, pairs in sides.by_criterion.items():
         given = np.where(np.isnan(pairs.own_weights), weights.get(criterion_id, 0.0), pairs.own_weights)
-        found = np.minimum(np.searchsorted(places, pairs.places), places.size - 1)
+        is_overall = pairs.places is sides.overall.places
+        found = of_overall if is_overall else _places_among(places, pairs.places)
         counted = (places[found] == pairs.places) & (given != 0)
-        if counted.any():
-            yield (
-                criterion_id,
-                (
-                    found[counted].astype(np.float64),
-                    given[counted],
-                    pairs.scores_a[counted],
-                    pairs.scores_b[counted],
-                ),
-            )
+        if counted.all():  # of most rubrics: what millions of verdicts score stands there once
+            yield criterion_id, PairedVerdicts(found, given, pairs.scores_a, pairs.scores_b)
+        elif counted.any():
+            scores = pairs.scores_a[counted], pairs.scores_b[counted]
+            yield criterion_id, PairedVerdicts(found[counted], given[counted], *scores)
+
+
+def _places_among(places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Where each wanted one stands, of the ascending places; anywhere where it is none of them."""
+    found: NDArray[np.intp] = np.minimum(np.searchsorted(places, wanted), places.size - 1)
+    return found
 
 
 def _bounds(scores: PairedScores) -> Interval:
     """What a difference of two overall scores can be: beyond -1..1 where there are penalties."""
-    weights, count = scores.weights, scores.pair_count
-    if not (weights < 0).any():
+    if not any((each.weights < 0).any() for each in scores.criteria):
         return DIFFERENCES
-    gains, losses = (np.bincount(scores.pairs, np.maximum(each, 0.0), count) for each in (weights, -weights))
+    gains, losses = np.zeros(scores.pair_count), np.zeros(scores.pair_count)
+    for each in scores.criteria:
+        gains[each.pairs] += np.maximum(each.weights, 0.0)
+        losses[each.pairs] += np.maximum(-each.weights, 0.0)
     widest = 1.0 + float((losses[gains > 0] / gains[gains > 0]).max(initial=0.0))
     return Interval(-widest, widest)
 
@@ -200,16 +202,19 @@ def _put_in_groups(scores: PairedScores, criterion_ids: Sequence[str], rubric: R
     tree = WeightTree.of(rubric)
     outer_first = sorted(tree.parents, key=lambda category: len(tree.groups_above(category)))
     places = {group: place for place, group in enumerate([TOP, *outer_first])}
-    criteria = {criterion.id: criterion for criterion in rubric.criteria}
-    found = [criteria.get(criterion_id) for criterion_id in criterion_ids]
-    within = np.array([np.nan if each is None else rubric.weight_of(each) for each in found])[scores.criteria]
-    above = np.array([places[TOP if each is None else each.category or TOP] for each in found], dtype=np.intp)
     groups = Groups(
         np.array([0, *(places[tree.parents[each] or TOP] for each in outer_first)], dtype=np.intp),
         np.array([0.0, *(tree.weights[each] for each in outer_first)]),
     )
-    weights = np.where(np.isnan(within), scores.weights, within)
-    return replace(scores, weights=weights, groups=groups, places=above[scores.criteria])
+    criteria = {criterion.id: criterion for criterion in rubric.criteria}
+    placed = []
+    for criterion_id, each in zip(criterion_ids, scores.criteria, strict=True):
+        if (criterion := criteria.get(criterion_id)) is None:
+            placed.append(each)
+        else:
+            weights = np.full(each.weights.shape, rubric.weight_of(criterion))
+            placed.append(replace(each, weights=weights, group=places[criterion.category or TOP]))
+    return replace(scores, criteria=tuple(placed), groups=groups)
 
 
 def _parts(sides: PairedSides, weighted: WeightedPairs, rubric: Rubric) -> Iterator[Part]:
@@ -247,8 +252,8 @@ def _lost_cases(connection: duckdb.DuckDBPyConnection, weighted: WeightedPairs) 
     members = [np.flatnonzero(codes == code) for code in worst]
     lowest = [int(found[np.argmin(differences[found])]) for found in members]
     names = name_places(connection, [int(weighted.places[pair]) for pair in lowest])
-    changes = weighted_changes(weighted.scores, is_skipped=weighted.is_skipped)
-    for code, found, pair in zip(worst, members, lowest, strict=True):
+    losses = _losses(weighted, members)
+    for place, (code, pair) in enumerate(zip(worst, lowest, strict=True)):
         named = names[int(weighted.places[pair])]
         yield LostCase(
             str(named["case_id"]),
@@ -258,15 +263,28 @@ def _lost_cases(connection: duckdb.DuckDBPyConnection, weighted: WeightedPairs) 
             float(lost[code]),
             str(named["output_a"]),
             str(named["output_b"]),
-            tuple(_losses(weighted, changes, found)),
+            tuple(_most_first(weighted.criterion_ids, losses[:, place])),
         )
 
 
-def _losses(weighted: WeightedPairs, changes: Floats, pairs: NDArray[np.intp]) -> Iterator[tuple[str, float]]:
-    """What each criterion took from these pairs, on average, the most first."""
-    rows = np.isin(weighted.scores.pairs, pairs)
-    count = weighted.scores.criterion_count
-    sums = np.bincount(weighted.scores.criteria[rows], changes[rows], count) / pairs.size
-    for place in np.argsort(sums, kind="stable").tolist():
-        if sums[place] < -TIED:
-            yield weighted.criterion_ids[place], float(sums[place])
+def _losses(weighted: WeightedPairs, cases: Sequence[NDArray[np.intp]]) -> Floats:
+    """What each criterion added to some cases, on average over the pairs of each: (criterion, case)."""
+    count = len(cases)
+    case_of = np.full(weighted.scores.pair_count, count)
+    for place, pairs in enumerate(cases):
+        case_of[pairs] = place
+    changes = weighted_changes(weighted.scores, is_skipped=weighted.is_skipped)
+    found = [
+        np.bincount(case_of[each.pairs], added, count + 1)[:count]
+        for each, added in zip(weighted.scores.criteria, changes, strict=True)
+    ]
+    sizes = np.array([pairs.size for pairs in cases])
+    losses: Floats = np.array(found).reshape(len(found), count) / sizes
+    return losses
+
+
+def _most_first(criterion_ids: Sequence[str], added: Floats) -> Iterator[tuple[str, float]]:
+    """The criteria that took something away, the most first. added: (criterion,)."""
+    for place in np.argsort(added, kind="stable").tolist():
+        if added[place] < -TIED:
+            yield criterion_ids[place], float(added[place])

@@ -12,6 +12,9 @@ from tasks.comparing.sides import Groups, Wanted
 from tasks.sql_text import CLUSTER
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+PART_ROWS = 1_000_000  # verdicts that are paired at once: what is held beside the scores does not grow with the run
 
 _SIDE = """
 select '{side}' as side, output_id, case_id, sample_index, cluster, score, uniform_score, is_passed
@@ -45,6 +48,18 @@ select
     count_a > 0 and count_b > 0 and not has_partner as is_ambiguous,
 from counted
 """
+# part: counts from 0; the criteria of one have `PART_ROWS` verdicts or little more, or there is one alone.
+_CRITERIA = """
+create or replace temp table compared_criteria as
+select criterion_id, ((sum(n) over (order by criterion_id) - n) // {part_rows})::integer as part
+from (
+    select criterion_id, count(*) as n
+    from verdicts
+    where run_id in ($run_a, $run_b)
+    group by criterion_id
+)
+"""
+_PART_COUNT = "select coalesce(max(part) + 1, 0) from compared_criteria"
 # held_to: the criteria that the row brought along, where they bear on the score.
 _VERDICTS = """
 select
@@ -56,7 +71,10 @@ left join case_criteria as own
     on own.run_id = $run_{side}
     and verdicts.output_id = own.output_id
     and verdicts.criterion_id = own.criterion_id
-where outputs.side = '{side}' and verdicts.run_id = $run_{side}
+where
+    outputs.side = '{side}'
+    and verdicts.run_id = $run_{side}
+    and verdicts.criterion_id in (select criterion_id from compared_criteria where part = $part)
 """
 _OVERALL = """
 select
@@ -151,12 +169,13 @@ class ScorePairs:
     """The pairs of one criterion, all (pair,), in the order of the places.
 
     places: the pair's number within the comparison. cases: its case's number, or that of the cluster it names.
-    scores_a, scores_b: NaN where unscored. own_weights: NaN where the criterion is the rubric's.
+    scores_a, scores_b: NaN where unscored. own_weights: NaN where the criterion is the rubric's. What is the same for
+    several criteria may be one array: none is written to.
     """
 
     counts: PairCounts
-    places: NDArray[np.int64]
-    cases: NDArray[np.int64]
+    places: Integers
+    cases: Integers
     scores_a: Floats
     scores_b: Floats
     own_weights: Floats
@@ -171,7 +190,7 @@ class ScorePairs:
 class OutputPairs:
     """What else the outputs of each pair have; all (pair,), NaN where it is not known."""
 
-    places: NDArray[np.int64]
+    places: Integers
     uniform_a: Floats
     uniform_b: Floats
     passed_a: Floats
@@ -190,7 +209,7 @@ class PairedSides:
 def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> PairedSides:
     """Put the outputs of two models beside each other, and read the scores of those that have a partner.
 
-    Leaves the temporary tables `compared_outputs` and `compared_pairs`.
+    Leaves the temporary table `compared_outputs`.
     """
     runs = {"run_a": wanted.run_a, "run_b": wanted.run_b}
     values = dict(runs)
@@ -198,10 +217,8 @@ def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Gr
         values |= {f"model_{side}": group["model"], f"checkpoint_{side}": group["checkpoint"]}
     sides = {f"side_{side}": _SIDE.format(side=side) for side in "ab"}
     connection.execute(_OUTPUTS.format(**sides, cluster=CLUSTER), values)
-    scores = " union all ".join(part.format(side=side) for part in (_OVERALL, _VERDICTS) for side in "ab")
-    connection.execute(_PAIRS.format(scores=scores), runs)
-    by_criterion = dict(_read_pairs(connection))
-    return PairedSides(by_criterion.pop(""), by_criterion, _read_outputs(connection))
+    overall, *criteria = _read_scores(connection, runs)
+    return PairedSides(overall[1], dict(criteria), _read_outputs(connection))
 
 
 def name_places(connection: duckdb.DuckDBPyConnection, places: list[int]) -> dict[int, dict[str, object]]:
@@ -210,35 +227,52 @@ def name_places(connection: duckdb.DuckDBPyConnection, places: list[int]) -> dic
     return {row.pop("place"): row for row in found}
 
 
-def _read_pairs(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, ScorePairs]]:
+def _read_scores(connection: duckdb.DuckDBPyConnection, runs: dict[str, str]) -> Iterator[tuple[str, ScorePairs]]:
+    """The overall scores, whose id is empty, then each criterion, by id."""
+    connection.execute(_CRITERIA.format(part_rows=PART_ROWS), runs)
+    ((part_count,),) = connection.execute(_PART_COUNT).fetchall()
+    overall: ScorePairs | None = None
+    for part in range(max(part_count, 1)):
+        parts = (_OVERALL, _VERDICTS) if part == 0 else (_VERDICTS,)
+        scores = " union all ".join(each.format(side=side) for each in parts for side in "ab")
+        connection.execute(_PAIRS.format(scores=scores), runs | {"part": part})
+        for criterion_id, pairs in _read_pairs(connection, overall):
+            overall = overall or pairs
+            yield criterion_id, pairs
+    connection.execute("drop table compared_pairs; drop table compared_criteria")
+
+
+def _read_pairs(connection: duckdb.DuckDBPyConnection, overall: ScorePairs | None) -> Iterator[tuple[str, ScorePairs]]:
+    """What `compared_pairs` holds, by criterion."""
     counts = connection.execute(_COUNTS).fetchall()
     table = connection.execute(_SCORES).to_arrow_table()
-    places, cases, of_a, of_b, own_weights = (_array(table, name) for name in table.column_names)
     start = 0
     for criterion_id, pair_count, *others in counts:
-        rows = slice(start, start + pair_count)
+        rows = table.slice(start, pair_count)
         start += pair_count
-        yield (
-            criterion_id,
-            ScorePairs(
-                PairCounts(*others),
-                places[rows].astype(np.int64),
-                cases[rows].astype(np.int64),
-                of_a[rows],
-                of_b[rows],
-                own_weights[rows],
-            ),
-        )
+        places, cases = (_integers(rows, name) for name in ("place", "case_number"))
+        if overall is not None and np.array_equal(places, overall.places):
+            places, cases = overall.places, overall.cases
+        scores = _floats(rows, "score_a"), _floats(rows, "score_b")
+        found = ScorePairs(PairCounts(*others), places, cases, *scores, _floats(rows, "own_weight"))
+        overall = overall or found
+        yield criterion_id, found
 
 
 def _read_outputs(connection: duckdb.DuckDBPyConnection) -> OutputPairs:
     table = connection.execute(_OTHER_SCORES).to_arrow_table()
-    places, *others = (_array(table, name) for name in table.column_names)
-    return OutputPairs(places.astype(np.int64), *others)
+    places, *others = table.column_names
+    return OutputPairs(_integers(table, places), *(_floats(table, name) for name in others))
 
 
-def _array(table: pa.Table, name: str) -> Floats:
-    """A column as floats, NaN where it is null."""
-    column = table.column(name).cast(pa.float64()).combine_chunks()
-    found: Floats = column.to_numpy(zero_copy_only=False)
+def _integers(table: pa.Table, name: str) -> Integers:
+    return np.asarray(table.column(name).combine_chunks(), np.int64)
+
+
+def _floats(table: pa.Table, name: str) -> Floats:
+    """A column as floats, NaN where it is null; one value takes no room of its own where all are null."""
+    column = table.column(name)
+    if column.null_count == len(column):
+        return np.broadcast_to(np.float64(np.nan), len(column))
+    found: Floats = column.cast(pa.float64()).combine_chunks().to_numpy(zero_copy_only=False)
     return found

@@ -5,19 +5,20 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from rubrics.model import Rubric
 from rubrics.weights import NO_CATEGORY
-from tasks.reporting.category_outputs import category_boxes
 from tasks.reporting.figures import Figure, table_of
 from tasks.reporting.lanes import Lanes, by_group, lane_names, told_names
 from tasks.reporting.source import Group, ReportSource
 from tasks.requirements import Row
-from tasks.sql_text import report_sql
 from tasks.wording import score_words
 
 OVERALL = "Overall"
 MOST_BOXES = 48  # in one picture
 NUMBERS = ("Mean", "5%", "25%", "Median", "75%", "95%", "Outputs")
+_SPREADS = """
+select {category} as category, model, checkpoint, n, mean, [p05, p25, p50, p75, p95] as spread
+from {mart} where run_id = ? and p50 is not null
+"""
 _HOW_TO_READ = (
     "A box holds the middle half of the outputs, its upright line is the median; the thin line reaches from the score "
     "that 5% stay below to the one that 95% do, and the diamond is the mean."
@@ -26,7 +27,7 @@ _HOW_TO_READ = (
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The boxes of one category, or of the overall scores: a row of sql/report/*_boxes.sql by group."""
+    """The boxes of one category, or of the overall scores. boxes: by group its row of `_SPREADS`."""
 
     name: str
     boxes: Mapping[Group, Row]
@@ -38,14 +39,14 @@ class Block:
         return float(sum(row["mean"] * row["n"] for row in rows) / sum(row["n"] for row in rows))
 
 
-def read_boxes(source: ReportSource, rubric: Rubric | None) -> Figure | None:
+def read_boxes(source: ReportSource) -> Figure | None:
     """The box plots, the overall scores first and then the categories, the weakest first; None without any score.
 
-    rubric: None where it can't be read, so that no category's scores are known.
+    None as well for a run of an earlier gradebook, whose marts don't have them.
     """
-    rows = [{"category": OVERALL, **row} for row in source.rows(report_sql("overall_boxes"), source.run_id)]
+    rows = source.rows(_SPREADS.format(category="?", mart="run_scores"), OVERALL, source.run_id)
     overall = _blocks(source, rows, {})
-    found = () if rubric is None else category_boxes(source, rubric)
+    found = source.rows(_SPREADS.format(category="category", mart="category_scores"), source.run_id)
     has_categories = {row["category"] for row in found} - {NO_CATEGORY}
     categories = _blocks(source, found, category_names(source)) if has_categories else []
     blocks = [*overall, *sorted(categories, key=lambda block: (block.mean, block.name))]

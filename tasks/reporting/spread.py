@@ -35,7 +35,7 @@ class SpreadContents:
 def read_spread(source: ReportSource) -> SpreadContents | None:
     """How the scores spread: by category, by level, and how many outputs meet a threshold."""
     rubric = _read_rubric(source)
-    thresholds, boxes, levels = read_thresholds(source, rubric), read_boxes(source, rubric), read_levels(source)
+    thresholds, boxes, levels = read_thresholds(source, rubric), read_boxes(source), read_levels(source)
     if not thresholds and not boxes and not levels:
         return None
     return SpreadContents(thresholds, boxes, levels, left_out_words(source))

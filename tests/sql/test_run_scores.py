@@ -1,5 +1,6 @@
 """run_scores: a model and checkpoint as a whole."""
 
+import numpy as np
 import pytest
 
 TONE = {"tone": {}}
@@ -102,3 +103,26 @@ def test_an_unknown_price_is_unknown_for_its_own_model_alone(build):
     connection = build(TONE, of_tone(0.1, 0.3), outputs=outputs, judgments=(judgment("o0", None), judgment("o1")))
     found = connection.execute("select checkpoint, cost_usd from run_scores order by all").fetchall()
     assert found == [("s1", None), (None, 0.25)]
+
+
+QUANTILES = "p05, p25, p50, p75, p95"
+
+
+@pytest.mark.parametrize("scores", [(0.5,), (0.0, 1.0), (0.0, 0.5, 1.0, 1.0), (1 / 3, 2 / 3, 2 / 3), (0.1, None, 0.7)])
+def test_quantiles_lie_between_neighbours(build, scores):
+    known = [score for score in scores if score is not None]
+    expected = np.quantile(known, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
+    assert row(build(TONE, of_tone(*scores)), QUANTILES) == pytest.approx(expected, abs=1e-12)
+
+
+def test_quantiles_of_scores_that_share_four_digits_are_these(build):
+    scores = (np.random.default_rng(5).random(3_000) ** 3).tolist()
+    expected = np.quantile(scores, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
+    found = build({"tone": {"category": "voice"}}, of_tone(*scores))
+    assert row(found, QUANTILES) == pytest.approx(expected, abs=5e-5)
+    of_category = found.execute(f"select {QUANTILES} from category_scores where category = 'voice'").fetchone()
+    assert of_category == pytest.approx(expected, abs=5e-5)
+
+
+def test_without_a_score_there_is_no_quantile(build):
+    assert row(build(TONE, of_tone(None)), QUANTILES) == (None,) * 5

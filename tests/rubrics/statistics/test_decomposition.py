@@ -7,20 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrics.statistics.decomposition import Groups, PairedScores, decompose, uniform
+from rubrics.statistics.decomposition import Groups, PairedScores, PairedVerdicts, decompose, uniform
 
 LEVELS = st.sampled_from([0.0, 0.5, 1.0])
 GAPPED = st.one_of(st.none(), LEVELS)
 
 
 def table(weights: list[float], of_a: list[list[float | None]], of_b: list[list[float | None]]) -> PairedScores:
-    """Scores of pairs, (pair, criterion) each, in long form."""
-    pair_count, criterion_count = len(of_a), len(weights)
-    flat = [np.array(side, dtype=np.float64).ravel() for side in (of_a, of_b)]
-    pairs = np.repeat(np.arange(pair_count), criterion_count)
-    criteria = np.tile(np.arange(criterion_count), pair_count)
-    given_weights = np.tile(np.array(weights, dtype=np.float64), pair_count)
-    return PairedScores(pairs, criteria, given_weights, *flat, pair_count, criterion_count)
+    """Scores of pairs, (pair, criterion) each."""
+    pairs = np.arange(len(of_a))
+    sides = [np.array(side, dtype=np.float64).reshape(len(of_a), len(weights)) for side in (of_a, of_b)]
+    criteria = (
+        PairedVerdicts(pairs, np.full(pairs.size, weight), *(side[:, place] for side in sides))
+        for place, weight in enumerate(weights)
+    )
+    return PairedScores(tuple(criteria), pairs.size)
 
 
 def overall(weights: list[float], rows: list[list[float | None]], *, is_skipped: bool) -> np.ndarray:
@@ -59,12 +60,12 @@ def test_what_a_gap_does_is_the_remainder():
 
 # The whole holds a category of weight 2 and the third criterion; the category holds the others and one of its own kind.
 GROUPS = Groups(parents=np.array([0, 0, 1]), weights=np.array([0.0, 2.0, 3.0]))
-PLACES = np.array([1, 1, 0, 2])  # the group of each of four criteria
+PLACES = (1, 1, 0, 2)  # the group of each of four criteria
 
 
 def grouped(weights: list[float], of_a: list[list[float | None]], of_b: list[list[float | None]]) -> PairedScores:
-    scores = table(weights, of_a, of_b)
-    return replace(scores, groups=GROUPS, places=PLACES[scores.criteria])
+    found = zip(table(weights, of_a, of_b).criteria, PLACES, strict=True)
+    return PairedScores(tuple(replace(each, group=group) for each, group in found), len(of_a), GROUPS)
 
 
 def test_a_gap_that_is_skipped_counts_within_its_category():
@@ -113,13 +114,9 @@ def test_parts_add_up_and_nothing_is_left_over_where_all_is_scored(weights, data
 def test_parts_and_remainder_add_up_and_turn_with_the_sides_whatever_is_missing(is_skipped, data):
     weights = [1.0, 2.0, 1.0]
     rows = st.lists(st.tuples(LEVELS, GAPPED, GAPPED).map(list), min_size=3, max_size=3)
-    scores = table(weights, data.draw(rows), data.draw(rows))
-    sides = [side.reshape(3, 3).tolist() for side in (scores.scores_a, scores.scores_b)]
-    known = [[[None if np.isnan(score) else score for score in row] for row in side] for side in sides]
-    change = overall(weights, known[1], is_skipped=is_skipped) - overall(weights, known[0], is_skipped=is_skipped)
-    found = decompose(scores, change, is_skipped=is_skipped)
-    assert found.parts.sum() + found.remainder == pytest.approx(change.mean(), abs=1e-12)
-    turned = decompose(
-        replace(scores, scores_a=scores.scores_b, scores_b=scores.scores_a), -change, is_skipped=is_skipped
-    )
+    sides = data.draw(rows), data.draw(rows)
+    of_a, of_b = (overall(weights, side, is_skipped=is_skipped) for side in sides)
+    found = decompose(table(weights, *sides), of_b - of_a, is_skipped=is_skipped)
+    assert found.parts.sum() + found.remainder == pytest.approx((of_b - of_a).mean(), abs=1e-12)
+    turned = decompose(table(weights, *reversed(sides)), of_a - of_b, is_skipped=is_skipped)
     assert turned.parts == pytest.approx(-found.parts)

@@ -200,6 +200,14 @@ def test_the_cases_that_lost_most_come_with_what_took_it(compared):
     assert "c3" not in [case.case_id for case in cases]
 
 
+@pytest.mark.parametrize("name", ["plain", "points", "skipped", "own", "gaps"])
+def test_a_criterion_at_a_time_gives_the_same_to_the_bit(lake, monkeypatch, name):
+    runs = ("a", "b") if name == "plain" else (f"{name}_a", f"{name}_b")
+    at_once = compare_runs(lake, *runs, Asked(resample_count=50))
+    monkeypatch.setattr("tasks.comparing.pairing.PART_ROWS", 1)
+    assert repr(compare_runs(lake, *runs, Asked(resample_count=50)).as_json()) == repr(at_once.as_json())
+
+
 def test_the_share_at_a_score_is_of_the_pairs(compared):
     ((score, share_a, share_b),) = compared.models[0].explanation.shares_at
     assert score == 0.5

@@ -10,7 +10,6 @@ from scored_marts import add_marts, page_source
 
 from rubrics.model import Rubric
 from tasks.reporting.boxes import read_boxes
-from tasks.reporting.category_outputs import category_boxes
 from tasks.reporting.levels import left_out_words, read_levels
 from tasks.reporting.source import ReportSource
 from tasks.reporting.spread import read_spread
@@ -83,18 +82,8 @@ def thresholds_of(sources: Mapping[str, ReportSource], run_id: str) -> Threshold
     return found
 
 
-@pytest.mark.parametrize("run_id", ["worked", "tree", "points", "flat"])
-def test_category_means_are_those_of_the_mart_to_the_bit(run_id: str, sources: Mapping[str, ReportSource]):
-    source = sources[run_id]
-    built = {
-        (row["category"], row["model"]): (row["mean"], row["n"]) for row in category_boxes(source, RUBRICS[run_id])
-    }
-    marts = source.rows("from category_scores where run_id = ? and n > 0", run_id)
-    assert built == {(row["category"], row["model"]): (row["mean"], row["n"]) for row in marts}
-
-
 def test_a_box_has_the_quartiles_of_the_outputs(sources: Mapping[str, ReportSource]):
-    figure = read_boxes(sources["worked"], RUBRICS["worked"])
+    figure = read_boxes(sources["worked"])
     assert figure is not None
     # A's four scores in y: 0, 0.5, 1, 1. 5% of the way lies 0.15 behind the first, 25% lies 0.75 behind it.
     assert ("y", "A", "0.625", "0.075", "0.375", "0.750", "1.000", "1.000", "4") in figure.table.rows
@@ -102,7 +91,7 @@ def test_a_box_has_the_quartiles_of_the_outputs(sources: Mapping[str, ReportSour
 
 
 def test_boxes_tell_where_outputs_differ_the_most(sources: Mapping[str, ReportSource]):
-    figure = read_boxes(sources["worked"], RUBRICS["worked"])
+    figure = read_boxes(sources["worked"])
     assert figure is not None
     # in y with A; its outputs in x: 0, 0.625, 0.75, 1, 1
     assert figure.reading.startswith(
@@ -111,19 +100,19 @@ def test_boxes_tell_where_outputs_differ_the_most(sources: Mapping[str, ReportSo
 
 
 def test_a_category_within_another_has_both_names(sources: Mapping[str, ReportSource]):
-    figure = read_boxes(sources["tree"], RUBRICS["tree"])
+    figure = read_boxes(sources["tree"])
     assert figure is not None
     assert {"outer", "outer / inner", "side"} < {row[0] for row in figure.table.rows}
 
 
 def test_a_rubric_without_categories_has_one_box_a_model(sources: Mapping[str, ReportSource]):
-    figure = read_boxes(sources["flat"], RUBRICS["flat"])
+    figure = read_boxes(sources["flat"])
     assert figure is not None
     assert [row[:2] for row in figure.table.rows] == [("Overall", "A")]
 
 
 def test_without_overall_scores_all_that_is_drawn_are_categories(sources: Mapping[str, ReportSource]):
-    figure = read_boxes(sources["wide"], RUBRICS["wide"])
+    figure = read_boxes(sources["wide"])
     assert figure is not None
     # 48 boxes of 8 models are 6 categories
     assert " Drawn are the 6 weakest of 7 categories. " in figure.reading
