@@ -41,7 +41,6 @@ SHAPES = (
     "phone near-misses",
     "sorted bullets",
 )
-WORSE_COUNT = 3  # of the worse settings of a check
 OTHERS = ("reference", "context", "prompt")
 
 
@@ -64,7 +63,7 @@ def columns_of(check: Check, text: str, others: Mapping[str, Any]) -> Iterator[t
 def worst_run(check: Check, texts: Mapping[str, str]) -> Timing:
     """The slowest of all runs of a check."""
     example, timings = check.examples[0], []
-    for place, given in enumerate((example.settings, *WORSE.get(check.name, [])[:WORSE_COUNT])):
+    for place, given in enumerate((example.settings, *WORSE.get(check.name, []))):
         settings = read_settings(check, given)
         for shape, text in texts.items():
             for where, others in columns_of(check, text, example.others):

@@ -22,6 +22,7 @@ Split = Callable[[pa.Array], Sequences]
 Compare = Callable[[SequencePairs], Values]
 MOST_SYMBOLS = 0x110000  # of both sides together: as many as there are code points to stand for them
 MOST_STEPS = 3_000_000_000  # both lengths multiplied, where that is the time it takes: a part of a second
+MOST_ROW_SYMBOLS = 2 * MOST_SYMBOLS  # of a row: its output counts again with each of the accepted answers
 
 
 class OverlapSettings(MeasureSettings, AcceptedSettings):
@@ -64,10 +65,12 @@ def judge_overlap(
     both = split(pa.chunked_array([outputs, accepted.texts.cast(outputs.type)]).combine_chunks())
     lefts, rights = accepted.rows, accepted.places + len(outputs)
     is_long = _is_too_long(SequencePairs(both, lefts, rights), is_quadratic)
+    is_much = _is_too_much(SequencePairs(both, lefts, rights), accepted.row_count, is_quadratic)
+    is_left_out = is_long | is_much[lefts]
     values = np.full(len(lefts), np.nan)
-    values[~is_long] = compare(SequencePairs(both, lefts[~is_long], rights[~is_long]))
+    values[~is_left_out] = compare(SequencePairs(both, lefts[~is_left_out], rights[~is_left_out]))
     best = pa.array(accepted.best(values), from_pandas=True)
-    return judge_measures(best, settings, name, _reasons(both.lengths, accepted, is_long))
+    return judge_measures(best, settings, name, _reasons(both.lengths, accepted, is_long, is_much))
 
 
 def _without_long(outputs: pa.Array, accepted: Accepted, most: int) -> tuple[pa.Array, Accepted]:
@@ -102,15 +105,30 @@ def _is_too_long(pairs: SequencePairs, is_quadratic: bool) -> Mask:
     return is_long | (left * right > MOST_STEPS) if is_quadratic else is_long
 
 
-def _reasons(lengths: NDArray[np.int64], accepted: Accepted, is_long: Mask) -> pa.StringArray:
-    """Why a row can't be told: (row,). lengths: (text,), the outputs' first. is_long: (pair,)."""
-    if not is_long.any():
+def _is_too_much(pairs: SequencePairs, row_count: int, is_quadratic: bool) -> Mask:
+    """(row,): whose pairs take too long together, though each may be short enough. lefts are rows."""
+    left, right = pairs.lengths
+    is_much: Mask = np.bincount(pairs.lefts, left + right, row_count) > MOST_ROW_SYMBOLS
+    return is_much | (np.bincount(pairs.lefts, left * right, row_count) > MOST_STEPS) if is_quadratic else is_much
+
+
+def _reasons(lengths: NDArray[np.int64], accepted: Accepted, is_long: Mask, is_much: Mask) -> pa.StringArray:
+    """Why a row can't be told: (row,). lengths: (text,), the outputs' first. is_long: (pair,). is_much: (row,)."""
+    if not (is_long.any() or is_much.any()):
         return accepted.reasons
+    answer_counts = np.bincount(accepted.rows, minlength=accepted.row_count)
+    words = {
+        row: f"too long to compare: found {lengths[row]} words or characters and {answer_counts[row]} accepted answers"
+        for row in np.flatnonzero(is_much).tolist()
+    }
     sizes = dict(zip(accepted.rows[is_long].tolist(), accepted.places[is_long].tolist(), strict=True))
-    found = [_length_words(int(lengths[row]), int(lengths[accepted.row_count + place])) for row, place in sizes.items()]
-    is_row_long = np.zeros(accepted.row_count, np.bool_)
-    is_row_long[list(sizes)] = True
-    return pc.coalesce(evidence_where(pa.array(is_row_long), pa.array(found)), accepted.reasons)
+    words |= {
+        row: _length_words(int(lengths[row]), int(lengths[accepted.row_count + place])) for row, place in sizes.items()
+    }
+    told: list[str | None] = [None] * accepted.row_count
+    for row, said in words.items():
+        told[row] = said
+    return pc.coalesce(pa.array(told, pa.string()), accepted.reasons)
 
 
 def _length_words(left: int, right: int) -> str:

@@ -64,7 +64,8 @@ def token_f1(shard: pa.Table, settings: OverlapSettings) -> CheckVerdicts:
     Both are normalised as by `exact_match` (Rajpurkar et al. 2016, arXiv 1606.05250) and split at whitespace; then
     F1 = 2 x shared words / all words of both sides, a word as often as it stands in both. Two blank texts have 1, one
     blank text has 0. Unlike in the original, each letter of Chinese, Japanese, Thai, Lao, Khmer and
-    Burmese is a word of its own, since no spaces set their words apart.
+    Burmese is a word of its own, since no spaces set their words apart. Above 1,114,112 words together, or twice as
+    many where the output is counted with each of several accepted answers, the row stays unscored.
     """
     return judge_overlap(shard, settings, "token F1", _split_squad, _unigram_f1)
 
@@ -85,7 +86,8 @@ def rouge_n(shard: pa.Table, settings: RougeNSettings) -> CheckVerdicts:
     F = 2 x shared runs / all runs of both sides (Lin 2004, section 2, with beta 1). A word is a run of letters, marks
     and numbers, and each letter of Chinese, Japanese, Thai, Lao, Khmer and Burmese is one; no stemming, no stop words.
     A text without a word, such as an emoji, is split at whitespace. Where both sides are shorter than `n` words, the
-    longest runs that there are count. Two blank texts have 1, one blank text has 0.
+    longest runs that there are count. Two blank texts have 1, one blank text has 0. Above 1,114,112 words together, or
+    twice as many where the output is counted with each of several accepted answers, the row stays unscored.
     """
     return judge_overlap(shard, settings, f"ROUGE-{settings.n}", _words(settings), _gram_f1(settings.n))
 
@@ -106,7 +108,8 @@ def rouge_l(shard: pa.Table, settings: RougeSettings) -> CheckVerdicts:
 
     F = 2 x its length / the words of both sides (Lin 2004, section 3.1, with beta 1); the whole text is one sequence.
     Words are those of `rouge_n`. Two blank texts have 1, one blank text has 0. Where the word counts of both sides
-    multiply to more than 3,000,000,000, or add up to more than 1,114,112, the row stays unscored.
+    multiply to more than 3,000,000,000, or add up to more than 1,114,112, the row stays unscored; so it does where
+    that is over 3,000,000,000 or 2,228,224 with all of several accepted answers.
     """
     return judge_overlap(shard, settings, "ROUGE-L", _words(settings), _subsequence_f1, is_quadratic=True)
 
@@ -128,7 +131,8 @@ def edit_similarity(shard: pa.Table, settings: EditSettings) -> CheckVerdicts:
     The distance is the least number of characters (code points) to put in, take out or replace, or of words, which are
     what whitespace sets apart and each letter of Chinese, Japanese, Thai, Lao, Khmer and Burmese. Two empty texts have
     1, one empty text has 0. Where both lengths multiply to more than 3,000,000,000, or add up to more than 1,114,112,
-    the row stays unscored.
+    the row stays unscored; so it does where that is over 3,000,000,000 or 2,228,224 with all of several accepted
+    answers.
     """
     split = split_characters if settings.unit == "characters" else split_bare_words
 

@@ -61,7 +61,8 @@ def bleu(shard: pa.Table, settings: BleuSettings) -> CheckVerdicts:
     It is sacrebleu's sentence BLEU (Papineni et al. 2002; Post 2018, arXiv 1804.08771) divided by 100, its signature
     `nrefs:1|case:mixed|eff:yes|tok:13a|smooth:exp`. Several accepted answers are not merged: the best one counts. Two
     texts without a token have 1, one such text has 0. A measure of a whole corpus: on one short sentence it is coarse.
-    Above 600,000 bytes together the row stays unscored.
+    Above 600,000 bytes together, or 2,228,224 words where the output is counted with each of several accepted answers,
+    the row stays unscored.
     """
     splits = {"13a": _split_13a, "zh": _split_zh, "char": _split_solid}
     split = _cased(splits[settings.tokenizer], settings)
@@ -83,7 +84,8 @@ def chrf(shard: pa.Table, settings: ChrfSettings) -> CheckVerdicts:
 
     It is sacrebleu's sentence chrF (Popović 2015) divided by 100: runs of 1 to 6 characters without whitespace, recall
     weighed twice, its signature `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no`. It needs no words, so it serves every
-    script. Two blank texts have 1, one blank text has 0. Above 1,114,112 characters together the row stays unscored.
+    script. Two blank texts have 1, one blank text has 0. Above 1,114,112 characters together, or twice as many where
+    the output is counted with each of several accepted answers, the row stays unscored.
     """
     return judge_overlap(shard, settings, "chrF", _cased(_split_solid, settings), _chrf_values)
 

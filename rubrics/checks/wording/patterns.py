@@ -32,7 +32,8 @@ def matches_regex(shard: pa.Table, settings: RegexSettings) -> CheckVerdicts:
     """The pattern matches somewhere in the output, or with `is_negated` nowhere. The evidence is the first match.
 
     RE2's syntax and semantics: time is linear in the text, `.` stops at a line end without (?s), `^` and `$` are the
-    text's own start and end without (?m), `\\d`, `\\w`, `\\s` and `\\b` are ASCII. The empty match counts.
+    text's own start and end without (?m), `\\d`, `\\w`, `\\s` and `\\b` are ASCII. The empty match counts. A pattern of
+    hundreds of counted repetitions, as `(.{1,30}){1,30}`, takes up to 30 s a megabyte; others a hundredth of one.
     """
     texts = text_column(shard, "output")
     is_match = pc.match_substring_regex(texts, settings.pattern)

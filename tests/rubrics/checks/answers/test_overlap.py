@@ -182,6 +182,19 @@ def test_a_text_beyond_the_bound_is_named_by_its_length():
 
 
 @pytest.mark.parametrize("name", MEASURES)
+def test_a_long_output_is_not_held_against_very_many_answers(name):
+    # 100,000 words or characters, and 23 times as many: more than 2,228,224
+    output, answers = "ab " * 50_000, ["a b c d", *(str(place) for place in range(22))]
+    output = output if name in {"chrf", "edit_similarity"} else "a " * 100_000
+    few = judge(name, [output], [None], expected=answers[:2])
+    many = judge(name, [output, "a b c d"], [None, None], expected=answers)
+    assert few.is_passed.to_pylist() == [True]
+    assert many.is_passed.to_pylist() == [None, True]
+    assert many.reasons is not None
+    assert "words or characters and 23 accepted answers" in many.reasons[0].as_py()
+
+
+@pytest.mark.parametrize("name", MEASURES)
 @pytest.mark.parametrize("piece", ["a ", "(", "\n", "中"])
 def test_a_megabyte_is_measured(name, piece):
     found = judge(name, [piece * (1_000_000 // len(piece.encode()))], ["no such text"])
