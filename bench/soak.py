@@ -1,11 +1,12 @@
 """Months in minutes: small evaluations, two at a time, into one SQLite lake, by processes that live on.
 
-    python bench/soak.py [--runs 300] [--outputs 20]
+    python bench/soak.py [--runs 300] [--outputs 20] [--never-compacted]
 
-Each evaluation is a run of its own with a judged and a checked criterion; the judge is on loopback. It stops where a
-run is lost, a verdict is missing or a judgment is paid twice. It prints, for each tenth of the runs, how long one took,
-the resident memory of both processes and what a question to the lake takes, the least of five; the last line is how
-much the memory and the question of the last tenth are of those of the second: the first one warms up.
+Each evaluation is a run of its own with a judged and a checked criterion; the judge is on loopback. A tenth of the runs
+is a night: at its end the lake is compacted, while both go on. It stops where a run is lost, a verdict is missing or a
+judgment is paid twice. It prints, for each tenth, how long a run took, the resident memory of both processes and what a
+question to the lake takes, the least of five; the last line is how much all three of the last tenth are of those of the
+second: the first one warms up.
 """
 
 import argparse
@@ -52,7 +53,7 @@ def work(first: int, step: int, run_count: int) -> None:
         sys.stdout.flush()
 
 
-def soak(folder: Path, run_count: int, output_count: int) -> None:
+def soak(folder: Path, run_count: int, output_count: int, *, is_compacted: bool) -> None:
     """Start the two, ask the lake while they work, and hold its books at the end."""
     from tasks.lake import find_lake
     from tasks.query import run_query
@@ -64,7 +65,7 @@ def soak(folder: Path, run_count: int, output_count: int) -> None:
         Path("judge.yaml").write_text(f"model: gpt-4o-mini\nbase_url: {judge.base_url}\n", encoding="utf-8")
         for number in range(run_count):
             write_outputs(Path(f"outputs-{number}.jsonl"), output_count, models=(f"model {number}",))
-        figures, ends = _watch(run_count)
+        figures, ends = _watch(run_count, is_compacted)
         answered = judge.answered_count
     begun = time.perf_counter()
     (books,) = run_query(find_lake(LAKE), RECONCILED).to_pylist()
@@ -73,12 +74,15 @@ def soak(folder: Path, run_count: int, output_count: int) -> None:
     expected = {"published": run_count, "runs": run_count, "verdicts": 2 * judged, "judgments": judged, "keys": judged}
     if books != expected or answered != judged or any(ends):
         raise SystemExit(f"expected {expected} and {judged:,} replies")
-    second, last = figures[1], figures[-1]
-    print(f"last tenth against the second: memory {last[1] / second[1]:.2f} x, question {last[2] / second[2]:.2f} x")
+    ratios = [last / second for last, second in zip(figures[-1], figures[1], strict=True)]
+    print("last tenth against the second: a run {:.2f} x, memory {:.2f} x, a question {:.2f} x".format(*ratios))
 
 
-def _watch(run_count: int) -> tuple[list[tuple[float, float, float]], list[int]]:
-    """A row for each tenth of the runs: seconds a run, resident MB of both, seconds a question."""
+def _watch(run_count: int, is_compacted: bool) -> tuple[list[tuple[float, float, float]], list[int]]:
+    """A row for each tenth of the runs: seconds a run, resident MB of both, seconds a question; and how both ended."""
+    from tasks.lake import find_lake
+    from tasks.upkeep import compact_lake
+
     command = [sys.executable, str(ROOT / "bench" / "soak.py"), "--runs", str(run_count), "--work"]
     with Path("said.jsonl").open("wb") as said, Path("log.txt").open("wb") as log:
         both = [subprocess.Popen([*command, str(first)], stdout=said, stderr=log) for first in (0, 1)]
@@ -89,10 +93,12 @@ def _watch(run_count: int) -> tuple[list[tuple[float, float, float]], list[int]]
             is_over = all(process.poll() is not None for process in both)
             if len(rows) >= run_count * (len(figures) + 1) // 10:
                 tenth = rows[run_count * len(figures) // 10 : run_count * (len(figures) + 1) // 10]
+                night = f"; {compact_lake(find_lake(LAKE)).sentence}" if is_compacted else ""
                 asked_s = min(_timed_question() for _ in range(5))
                 memory = [[row["resident_mb"] for row in rows if row["number"] % 2 == which][-1:] for which in (0, 1)]
                 figures.append((sum(row["took_s"] for row in tenth) / len(tenth), sum(map(sum, memory)), asked_s))
-                print("{:.2f} s a run, {:.0f} MB resident, a question {:.3f} s".format(*figures[-1]), flush=True)
+                told = "{:.2f} s a run, {:.0f} MB resident, a question {:.3f} s".format(*figures[-1])
+                print(told + night, flush=True)
             elif is_over:
                 raise SystemExit(f"ended early:\n{Path('log.txt').read_text(encoding='utf-8')[-3_000:]}")
         return figures, [process.wait() for process in both]
@@ -111,6 +117,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Small evaluations, two at a time, into one SQLite lake.")
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--outputs", type=int, default=20)
+    parser.add_argument("--never-compacted", action="store_true", help="no night ends, and nobody compacts the lake")
     parser.add_argument("--work", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work is not None:
@@ -123,4 +130,4 @@ if __name__ == "__main__":
             server.introduce()
             server.wait()
         with tempfile.TemporaryDirectory(prefix="gradebook-soak-") as place:
-            soak(Path(place), given.runs, given.outputs)
+            soak(Path(place), given.runs, given.outputs, is_compacted=not given.never_compacted)

@@ -113,7 +113,7 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) 
     """Build every model over the sources, which exist as views or tables; returns the marts' names in the order built.
 
     Staging and intermediate models become views (tables, where costly), marts tables; an earlier build is replaced.
-    only: build this mart, and what it reads.
+    They are there as long as the connection. only: build this mart, and what it reads.
     """
     for macro in _read_layer("macros"):
         connection.execute(macro.sql)
@@ -127,9 +127,9 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) 
 
 def _relation(model: Model) -> str:
     """What becomes of a model: one that is temporary is neither packed nor written to the file, which takes longer."""
-    if model.layer == "marts" or model.name in PACKED:
+    if model.name in PACKED:
         return "table"
-    return "temp table" if model.name in KEPT else "temp view"
+    return "temp table" if model.layer == "marts" or model.name in KEPT else "temp view"
 
 
 def _models_behind(parser: duckdb.DuckDBPyConnection, name: str) -> tuple[Model, ...]:

@@ -22,12 +22,6 @@ gaps as (
     group by output_id
 ),
 
-slices as (
-    select unnest(example_ids) as output_id, -gain as rank
-    from weak_spots
-    where run_id = $1
-),
-
 kinds as (
     select 'fell' as kind, output_id, '' as turn_of, change as rank from example_pairs where is_b and change < -1e-9
     union all
@@ -39,7 +33,9 @@ kinds as (
     union all
     select 'disputed', output_id, criterion_id, -spread from example_disputes
     union all
-    select 'slice', output_id, '', min(rank) from slices group by output_id
+    select 'slice', output_id, '', min(-gain)
+    from (select unnest(example_ids) as output_id, gain from weak_spots where run_id = $1)
+    group by output_id
     union all
     select 'unscored', scored.output_id, gaps.reason, -scored.unscored_count
     from scored

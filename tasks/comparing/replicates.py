@@ -202,4 +202,4 @@ def _add_scores(memory: duckdb.DuckDBPyConnection, rubric: Rubric, replicate_cou
         build_marts(memory, only="output_scores")
         memory.execute("create table if not exists scores_by_replicate as from output_scores limit 0")
         memory.execute("insert into scores_by_replicate from output_scores")
-    memory.execute("create or replace table output_scores as from scores_by_replicate")
+    memory.execute("create or replace temp table output_scores as from scores_by_replicate")

@@ -133,16 +133,6 @@ def test_a_mart_that_reads_a_mart_is_built_after_it(connection):
     assert build_marts(connection, only="run_scores") == ("output_scores", "run_scores")
 
 
-def test_marts_are_tables_that_stay_in_the_file(connection, tmp_path):
-    path = tmp_path / "marts.duckdb"
-    with connect_marts(path) as file:
-        file.execute(SOURCES)
-        file.register("source_run_comparisons", RUN_COMPARISON_SCHEMA.empty_table())
-        build_marts(file)
-    with duckdb.connect(path, read_only=True) as again:
-        assert again.execute("select mean from run_scores").fetchall() == [(0.5,)]
-
-
 def test_the_file_s_connection_keeps_to_its_memory_limit(tmp_path):
     with connect_marts(tmp_path / "marts.duckdb", "200MiB") as file:
         assert file.execute("select current_setting('memory_limit')").fetchall() == [("200.0 MiB",)]
