@@ -141,7 +141,7 @@ def connect(
         make_folders(lake)
     # DuckDB hashes 70 MB to check the extensions' signatures: 90 ms, once a process and not at each of a dozen turns.
     extensions = ("ducklake", EXTENSIONS[lake.catalog], *(("httpfs",) if lake.bucket else ()))
-    with _TURN, losses_told(lake), faults_told(lake.bucket):
+    with _TURN, losses_told(lake, read_only=read_only), faults_told(lake.bucket):
         connection = duckdb.connect(
             config={"allow_unsigned_extensions": _verified.issuperset(extensions), "threads": 1}
         )

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 COMMIT_DEADLINE_S = timedelta(minutes=3).total_seconds()
 BACK_SOON_S = 5.0  # how long a reader waits for a server that restarts
+BUSY_S = 5.0  # how long a statement waits for whoever writes a SQLite catalog (DuckDB 1.5.5)
+LOCKED_WORDS = "database is locked"
 CONNECTION_FAILURE = "connection to server "  # libpq's words where it knew whom to ask
 REFUSAL = "failed: fatal:"  # PostgreSQL's own word beside them, of a server that is there
 CONFLICT_WORDS = (
-    "database is locked",
+    LOCKED_WORDS,
     "maximum retry count",
     "Failed to commit DuckLake transaction",
     "conflict",
@@ -62,21 +64,29 @@ def server_fault(lake: "Lake", error: Exception) -> LakeUnavailable | None:
     return LakeUnavailable(f"{lake.name}: its server does not answer{reason}; run the same command again once it does")
 
 
-def locked_fault(lake: "Lake") -> LakeUnavailable:
+def locked_fault(lake: "Lake", waited_s: float = COMMIT_DEADLINE_S) -> LakeUnavailable:
     """What is raised where others hold the catalog for longer than anybody waits."""
     return LakeUnavailable(
-        f"{lake.name}: the catalog stayed locked for {COMMIT_DEADLINE_S:.0f} s; run the same command again once "
-        "whoever writes into it is done"
+        f"{lake.name}: the catalog stayed locked for {waited_s:.0f} s; run the same command again once whoever writes "
+        "into it is done"
     )
 
 
+def reader_fault(lake: "Lake", error: Exception) -> LakeUnavailable | None:
+    """What keeps a statement that reads from its answer for a while; None where its error is of another kind."""
+    return locked_fault(lake, BUSY_S) if LOCKED_WORDS in str(error) else server_fault(lake, error)
+
+
 @contextmanager
-def losses_told(lake: "Lake") -> Iterator[None]:
-    """Raise `LakeUnavailable` where the catalog's server goes away while the block asks it."""
+def losses_told(lake: "Lake", *, read_only: bool) -> Iterator[None]:
+    """Raise `LakeUnavailable` where the catalog's server goes away while the block asks it.
+
+    read_only: where somebody holds the catalog, too; a transaction that writes is run again.
+    """
     try:
         yield
     except duckdb.Error as error:
-        fault = server_fault(lake, error)
+        fault = reader_fault(lake, error) if read_only else server_fault(lake, error)
         if fault is None:
             raise
         raise fault from None  # libpq's text may hold the password

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rubrics.errors import QueryError
 from tasks.lake import Lake, connect
-from tasks.lake_errors import server_fault
+from tasks.lake_errors import reader_fault
 from tasks.object_store import store_fault
 from tasks.sql_text import quoted
 
@@ -64,7 +64,7 @@ def run_query(lake: Lake, query: str) -> pa.Table:
                 "list or a window over fewer rows"
             ) from None
         except duckdb.Error as error:
-            if fault := server_fault(lake, error) or store_fault(lake.bucket, error):
+            if fault := reader_fault(lake, error) or store_fault(lake.bucket, error):
                 raise fault from None
             raise QueryError(f"sql: {error}") from error
 

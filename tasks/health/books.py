@@ -9,6 +9,7 @@ from tasks.health.findings import NOTE, PROBLEM, Finding, or_fine
 from tasks.lake import Lake
 from tasks.ledger_verify import verify_ledger
 from tasks.requirements import read_rows
+from tasks.wording import counted
 
 BATCH_ROWS = 2_000
 SAMPLE_ROWS = 1_000
@@ -63,7 +64,7 @@ def examine_counts(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
     """Whether each run's rows add up: what came in, what was scored or not, what was refused, what was paid."""
     runs = read_rows(connection, _RUNS)
     faults = (f"{run['run_id']}: {fault}" for run in runs for fault in _faults(run))
-    found = f"{len(runs):,} published runs: rows and dollars add up"
+    found = f"{counted(len(runs), 'published run')}: rows and dollars add up"
     yield from or_fine((Finding("counts", PROBLEM, fault, _CHANGED) for fault in faults), "counts", found)
 
 

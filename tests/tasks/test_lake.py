@@ -60,6 +60,20 @@ def test_a_catalog_that_others_hold_for_minutes_is_no_mistake_of_the_command(lak
     assert rows(lake, "from runs") == []
 
 
+def ask_twice(lake: Lake) -> None:
+    """Ask, and again while somebody holds the catalog."""
+    with connect(lake, read_only=True) as connection:
+        assert connection.execute("select count(*) from runs").fetchall() == [(0,)]
+        with written_by_another(lake, "exclusive"):
+            connection.execute("select count(*) from runs").fetchall()
+
+
+@pytest.mark.slow
+def test_a_reader_whose_statement_meets_a_commit_that_takes_long_is_told(lake):
+    with pytest.raises(LakeUnavailable, match="the catalog stayed locked for 5 s"):
+        ask_twice(lake)
+
+
 def refuse_commits(lake: Lake, count: int) -> None:
     """Commit as often beside somebody who holds the catalog."""
     for _ in range(count):
