@@ -116,7 +116,7 @@ def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked 
     """
     asked = asked or Asked()
     rule = None if asked.rule is None else parse_rule(asked.rule, FIGURES)
-    with connect_up_to_date(lake) as connection:
+    with connect_up_to_date(lake, is_pinned=True) as connection:
         a = read_side(connection, lake, run_a)
         b = a if run_b is None else read_side(connection, lake, run_b)
         wanted = find_wanted(connection, run_a, run_b, asked.models)

@@ -15,7 +15,7 @@ import duckdb
 
 from rubrics.errors import LakeError
 from tasks.lake_addresses import connection_string
-from tasks.lake_attaching import CATALOG, attach, detach, make_folders, refuse_other_place, refused_if_missing
+from tasks.lake_attaching import CATALOG, attach, detach, make_folders, pin, refuse_other_place, refused_if_missing
 from tasks.lake_commits import Body, Transaction, roll_back
 from tasks.lake_errors import NoLakeThere, losses_told
 from tasks.lake_extensions import load_extensions
@@ -126,10 +126,12 @@ def _root(folder: Path) -> Path:
 
 @contextmanager
 def connect(
-    lake: Lake, *, read_only: bool = False, at: int | None = None, other_bytes: int = 0
+    lake: Lake, *, read_only: bool = False, at: int | None = None, is_pinned: bool = False, other_bytes: int = 0
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the lake as the default database of a new connection; `at`: as it was at that version, not at `lake.at`.
 
+    is_pinned: all that the block reads is of the version that is the last one now, whatever others commit meanwhile. Of
+    a dozen queries or more each takes half the time: DuckLake looks for no newer version.
     other_bytes: what the block reads beside the lake: queries of a small lake and little else run on one thread.
     Raises `LakeError` where there is no lake, it can't be opened or written, or the version lacks what the block reads,
     and `LakeUnavailable` where its server is gone, or others hold it for minutes.
@@ -152,6 +154,8 @@ def connect(
             if lake.bucket is not None:
                 allow_reading(connection, lake.bucket)
             attach(connection, lake, read_only=read_only, at=at)
+            if is_pinned and at is None:
+                pin(connection, lake)
             refuse_other_place(connection, lake)
             if other_bytes > ONE_THREAD_BYTES or _is_large(connection, lake):
                 connection.execute("reset threads")
@@ -165,17 +169,17 @@ def connect(
 
 
 @contextmanager
-def connect_up_to_date(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
+def connect_up_to_date(lake: Lake, *, is_pinned: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the lake to read; the tables and views of an earlier gradebook are brought up to date first.
 
-    A lake at a version stays as it was. Raises as `connect` does.
+    A lake at a version stays as it was. is_pinned: as for `connect`, which says what is raised.
     """
-    with connect(lake, read_only=True) as connection:
+    with connect(lake, read_only=True, is_pinned=is_pinned) as connection:
         if lake.at is not None or is_up_to_date(connection):
             yield connection
             return
     prepare_lake(lake)
-    with connect(lake, read_only=True) as connection:
+    with connect(lake, read_only=True, is_pinned=is_pinned) as connection:
         yield connection
 
 

@@ -67,6 +67,13 @@ def attach(connection: duckdb.DuckDBPyConnection, lake: "Lake", *, read_only: bo
         raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text holds the password
 
 
+def pin(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
+    """Attach the lake anew, at the version that is the last one now. Raises as `attach` does."""
+    ((version,),) = read_catalog(connection, lake, "select id from ducklake_current_snapshot('lake')")
+    connection.execute("use memory")
+    attach(connection, lake, read_only=True, at=int(version))
+
+
 def read_catalog(connection: duckdb.DuckDBPyConnection, lake: "Lake", statement: str) -> list[tuple[Any, ...]]:
     """The rows of a statement that reads the catalog; wait while somebody else writes it, or its server restarts.
 

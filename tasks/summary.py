@@ -86,7 +86,7 @@ class RunSummary:
 
 def summarise(lake: Lake, run_id: str) -> RunSummary:
     """Read a published run's summary. Raises `InputError` where there is none of that id."""
-    with connect_up_to_date(lake) as connection:
+    with connect_up_to_date(lake, is_pinned=True) as connection:
         run = read_published_run(connection, lake, run_id)
         scores = read_rows(
             connection,

@@ -39,7 +39,7 @@ def write_site(lake: Lake, folder: Path, *, is_anew: bool = False) -> Site:
     A published run never changes, so a report that is there stays; is_anew: write all of them again. Raises
     `InputError` where the folder can't be written.
     """
-    with connect_up_to_date(lake) as connection:
+    with connect_up_to_date(lake, is_pinned=True) as connection:
         home = read_home(connection, lake)
         rubrics = read_rubric_pages(connection)
     try:

@@ -107,7 +107,7 @@ def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -
 
     Raises `InputError` where there is no such run, or nothing to compare.
     """
-    with connect(lake, read_only=True) as connection:
+    with connect(lake, read_only=True, is_pinned=True) as connection:
         comparison, fault = summary.comparison, None
         if against is not None:
             comparison = _compare_with(connection, lake, summary, against)

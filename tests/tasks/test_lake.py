@@ -60,6 +60,15 @@ def test_a_catalog_that_others_hold_for_minutes_is_no_mistake_of_the_command(lak
     assert rows(lake, "from runs") == []
 
 
+def test_a_pinned_connection_reads_one_version_whatever_is_committed_meanwhile(lake):
+    add_run(lake, "a")
+    with connect(lake, read_only=True, is_pinned=True) as connection:
+        with multiprocessing.get_context("spawn").Pool(1) as others:
+            others.apply(add_run, (lake, "b"))
+        assert connection.execute("select run_id from runs").fetchall() == [("a",)]
+    assert rows(lake, "select count(*) from runs") == [(2,)]
+
+
 def ask_twice(lake: Lake) -> None:
     """Ask, and again while somebody holds the catalog."""
     with connect(lake, read_only=True) as connection:
