@@ -5,8 +5,9 @@
 
 marts: the verdicts of a run as `gradebook evaluate` leaves them, a Parquet file a shard. The plain query beside it is
 the shortest that gives one mean a model and criterion; both run in processes of their own, one after the other, and the
-last line is how many times as long the marts take. lake: runs published one by one, then asked from the shell; the
-last line is the time of `gradebook sql "select * from run_scores"`.
+last line is how many times as long the marts take. lake: runs published one by one, then asked from the shell; then
+asked again when the lake is compacted, as each night leaves it. The last line of each is the time of
+`gradebook sql "select * from run_scores"`.
 """
 
 import argparse
@@ -153,6 +154,7 @@ def bench_lake(given: argparse.Namespace) -> None:
     from scored_lake import make_lake
 
     from tasks.lake import commit
+    from tasks.upkeep import compact_lake
 
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         lake = make_lake(Path(name))
@@ -160,14 +162,20 @@ def bench_lake(given: argparse.Namespace) -> None:
         for number in range(given.runs):
             commit(lake, f"publish run {number}", partial(_publish, number))
         print(f"{given.runs:,} runs published in {time.perf_counter() - begin:.0f} s")
-        for query in (
-            "from latest_runs",
-            "select model, change from score_history order by version desc limit 20",
-            "select criterion_id, mean from criterion_scores where run_id = 'run 500'",
-            "select * from run_scores",
-        ):
-            times_s = [_ask(lake.address, query) for _ in range(3)]
-            print(f"{min(times_s):.2f} s (of {', '.join(f'{each:.2f}' for each in times_s)}): {query}")
+        _ask_all(lake.address)
+        print(f"compacted: {compact_lake(lake).sentence}")
+        _ask_all(lake.address)
+
+
+def _ask_all(catalog: str) -> None:
+    for query in (
+        "from latest_runs",
+        "select model, change from score_history order by version desc limit 20",
+        "select criterion_id, mean from criterion_scores where run_id = 'run 500'",
+        "select * from run_scores",
+    ):
+        times_s = [_ask(catalog, query) for _ in range(3)]
+        print(f"{min(times_s):.2f} s (of {', '.join(f'{each:.2f}' for each in times_s)}): {query}")
 
 
 def _publish(number: int, connection: duckdb.DuckDBPyConnection, version: int) -> None:
