@@ -33,6 +33,7 @@ from tests.loopback_plain import plain_text
 
 STATUSES = {word: int(word) for word in ("500", "503", "408", "400", "404", "403", "413", "429", "401")}
 STATUSES |= {"quota": 429, "context too long": 400}
+HELD_S = 3600.0
 
 
 class LoopbackJudge:
@@ -57,6 +58,7 @@ class LoopbackJudge:
         self.counts: Counter[str] = Counter()  # requests a prompt digest
         self.bodies: list[dict[str, Any]] = []
         self.is_keeping_bodies = True
+        self.held_after: int | None = None  # requests: those after so many wait until who asked is gone
         self.in_flight = self.most_in_flight = 0
         self.prompt_tokens = self.completion_tokens = 0
         self.base_url = ""
@@ -137,7 +139,8 @@ class LoopbackJudge:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
-            await asyncio.sleep(self.latency_s)
+            is_held = self.held_after is not None and self.request_count > self.held_after
+            await asyncio.sleep(HELD_S if is_held else self.latency_s)
             return await self._answer(request, body, prompt)
         finally:
             self.in_flight -= 1

@@ -29,9 +29,11 @@ def folder(tmp_path: Path, server: LoopbackJudge) -> Path:
 
 
 def kill_after(process: Forked, server: LoopbackJudge, count: int) -> None:
+    server.held_after = count
     while process.is_running and server.answered_count < count:
         time.sleep(0.005)
     process.kill()
+    server.held_after = None
 
 
 def journaled_count(folder: Path) -> int:
