@@ -22,36 +22,18 @@ ordered as (
     from counted
 ),
 
--- A quantile stands between two of the outputs in order, the first at 0.
-placed as (
-    select
-        ordered.*,
-        wanted.name,
-        wanted.share * (ordered.total - 1) as place,
-    from ordered
-    cross join (
-        values ('p05', 0.05::double), ('p25', 0.25), ('p50', 0.5), ('p75', 0.75), ('p95', 0.95)
-    ) as wanted (name, share)
-),
-
-found as (
-    select
-        scope, scope_id, model, checkpoint, name,
-        min(score) filter (up_to > floor(place)) as below,
-        below + (min(score) filter (up_to > ceil(place)) - below) * any_value(place - floor(place)) as quantile,
-    from placed
-    group by scope, scope_id, model, checkpoint, name
-),
-
 final as (
     select
-        scope, scope_id, model, checkpoint,
-        max(quantile) filter (name = 'p05') as p05,
-        max(quantile) filter (name = 'p25') as p25,
-        max(quantile) filter (name = 'p50') as p50,
-        max(quantile) filter (name = 'p75') as p75,
-        max(quantile) filter (name = 'p95') as p95,
-    from found
+        scope,
+        scope_id,
+        model,
+        checkpoint,
+        quantile_of(score, up_to, total, 0.05::double) as p05,
+        quantile_of(score, up_to, total, 0.25::double) as p25,
+        quantile_of(score, up_to, total, 0.5::double) as p50,
+        quantile_of(score, up_to, total, 0.75::double) as p75,
+        quantile_of(score, up_to, total, 0.95::double) as p95,
+    from ordered
     group by scope, scope_id, model, checkpoint
 )
 

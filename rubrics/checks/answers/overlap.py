@@ -64,8 +64,9 @@ def judge_overlap(
         outputs, accepted = _without_long(outputs, accepted, most_bytes)
     both = split(pa.chunked_array([outputs, accepted.texts.cast(outputs.type)]).combine_chunks())
     lefts, rights = accepted.rows, accepted.places + len(outputs)
-    is_long = _is_too_long(SequencePairs(both, lefts, rights), is_quadratic)
-    is_much = _is_too_much(SequencePairs(both, lefts, rights), accepted.row_count, is_quadratic)
+    pairs = SequencePairs(both, lefts, rights)
+    is_long = _is_too_long(pairs, is_quadratic)
+    is_much = _is_too_much(pairs, accepted.row_count, is_quadratic)
     is_left_out = is_long | is_much[lefts]
     values = np.full(len(lefts), np.nan)
     values[~is_left_out] = compare(SequencePairs(both, lefts[~is_left_out], rights[~is_left_out]))

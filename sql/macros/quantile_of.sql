@@ -1,0 +1,9 @@
+-- quantile_of(x, up_to, total, share): the x that a share of total outputs do not exceed, interpolated between two of them
+-- in order, the first at 0. up_to: how many have this x or a lower one.
+create or replace macro quantile_of(x, up_to, total, share) as (
+    min(x) filter (up_to > floor(share * (total - 1)))
+    + (
+        min(x) filter (up_to > ceil(share * (total - 1)))
+        - min(x) filter (up_to > floor(share * (total - 1)))
+    ) * any_value(share * (total - 1) - floor(share * (total - 1)))
+);
