@@ -55,6 +55,7 @@ def _choose_log(form: str | None) -> None:
 LogOption = Annotated[
     str | None, typer.Option("--log", callback=_choose_log, help="tell on stderr what happens: json or text")
 ]
+ForceOption = Annotated[bool, typer.Option("--force", help="replace files that are there")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
+from flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, ForceOption, JsonOption, LakeOption, print_json
 from rubrics.errors import InputError
 
 
@@ -15,6 +15,7 @@ def rebuild(
     out: Annotated[
         Path | None, typer.Option("--out", help="write a Parquet file each into this folder; at least one of the two")
     ] = None,
+    is_forced: ForceOption = False,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -37,7 +38,7 @@ def rebuild(
         raise InputError("--out: found no folder's name, expected one for the files of the marts")
     if not check and out is None:
         raise InputError("rebuild: found neither --check nor --out, expected one of them, or both")
-    rebuilt = rebuild_run(find_lake(lake, data), run, out=out, is_checked=check)
+    rebuilt = rebuild_run(find_lake(lake, data), run, out=out, is_forced=is_forced, is_checked=check)
     if as_json:
         print_json(rebuilt.as_json())
     else:

@@ -6,13 +6,22 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, json_text, print_json
+from flows.options import (
+    DEFAULT_LAKE,
+    DONE,
+    NOT_MET,
+    DataOption,
+    ForceOption,
+    JsonOption,
+    LakeOption,
+    json_text,
+    print_json,
+)
 from rubrics.errors import InputError
 
 app = typer.Typer(help="Rubrics: lint, list, show, diff, import, export.", no_args_is_help=True, rich_markup_mode=None)
 
 RubricArgument = Annotated[str, typer.Argument(help="a rubric file, a shipped name, or ID@VERSION of the lake")]
-ForceOption = Annotated[bool, typer.Option("--force", help="replace files that are there")]
 
 
 class RubricFormat(StrEnum):

@@ -1,5 +1,6 @@
 """The marts of a published run, built again from what the lake holds, and held against those that were published."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,12 +85,17 @@ class Rebuilt:
         return head | equal | {"marts": marts, "files": [str(file) for file in self.files]}
 
 
-def rebuild_run(lake: Lake, run_id: str, *, out: Path | None = None, is_checked: bool = False) -> Rebuilt:
+def rebuild_run(
+    lake: Lake, run_id: str, *, out: Path | None = None, is_forced: bool = False, is_checked: bool = False
+) -> Rebuilt:
     """Build a published run's marts again, from the lake alone; no row of the lake is written.
 
-    out: a folder that gets a Parquet file a mart. is_checked: hold each mart against its published rows, to the bit.
-    Raises `InputError` where there is no such run, or the folder can't be written.
+    out: a folder that gets a Parquet file a mart; is_forced: in place of files that are there. is_checked: hold each
+    mart against its published rows, to the bit. Raises `InputError` where there is no such run, or the folder can't be
+    written or has such a file.
     """
+    if out is not None and not is_forced:
+        refuse_taken(out, mart_names())
     with tempfile.TemporaryDirectory(prefix="gradebook-rebuild-") as name:
         folder = RunFolder(Path(name) / run_id)
         with connect_up_to_date(lake) as connection:
@@ -151,8 +157,14 @@ def _built_marts(
         yield connection, build_marts(connection)
 
 
+def refuse_taken(out: Path, marts: tuple[str, ...]) -> None:
+    """Raise `InputError` where a folder has a file of a mart's name already."""
+    if taken := [file.name for file in _mart_files(out, marts) if os.path.exists(file)]:  # noqa: PTH110 - Path raises where a name is too long
+        raise InputError(f"--out: found {', '.join(taken)} already in {out}, expected a folder without (or --force)")
+
+
 def _write_marts(connection: duckdb.DuckDBPyConnection, marts: tuple[str, ...], out: Path) -> tuple[Path, ...]:
-    files = tuple(out / f"{mart}.parquet" for mart in marts)
+    files = _mart_files(out, marts)
     try:
         for mart, file in zip(marts, files, strict=True):
             copy_rows(connection, f"from {mart}", file)
@@ -160,6 +172,10 @@ def _write_marts(connection: duckdb.DuckDBPyConnection, marts: tuple[str, ...], 
         reason = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
         raise InputError(f"--out: can't write {out}: {reason}") from error
     return files
+
+
+def _mart_files(out: Path, marts: tuple[str, ...]) -> tuple[Path, ...]:
+    return tuple(out / f"{mart}.parquet" for mart in marts)
 
 
 def _count_rows(connection: duckdb.DuckDBPyConnection, mart: str) -> int:

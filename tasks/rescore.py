@@ -12,11 +12,11 @@ import duckdb
 import pyarrow as pa
 
 from rubrics.errors import InputError
-from rubrics.model import Criterion, Rubric
+from rubrics.model import Rubric
 from rubrics.outputs import QUARANTINE_SCHEMA
 from rubrics.versions import rubric_digest
 from tasks.case_criteria import CASE_CRITERIA, taken_ids
-from tasks.comparing.sides import is_same_question
+from tasks.comparing.sides import question_changes
 from tasks.files import write_parquet
 from tasks.functions import FunctionSettings
 from tasks.ingest import Ingested
@@ -130,7 +130,7 @@ def refuse_other_questions(source: KeptRun, rubric: Rubric, held: Row) -> None:
     for criterion in rubric.criteria:
         if criterion.id not in olds:
             faults.append(f"{criterion.id}: not in {source.name}")
-        elif changes := _changes(olds[criterion.id], criterion, source.rubric, rubric):
+        elif changes := question_changes(olds[criterion.id], criterion, source.rubric, rubric):
             faults.append(f"{criterion.id}: another {' and '.join(changes)}")
         elif not held.get(criterion.id):
             faults.append(f"{criterion.id}: no verdicts")
@@ -140,18 +140,6 @@ def refuse_other_questions(source: KeptRun, rubric: Rubric, held: Row) -> None:
             f"{'; '.join(faults)}. Expected criteria of {source.name} with their description, levels and method; "
             "`gradebook evaluate` asks what is new, and pays for that alone"
         )
-
-
-def _changes(old: Criterion, new: Criterion, old_rubric: Rubric, new_rubric: Rubric) -> list[str]:
-    """In what a criterion asks or scores otherwise; a schema may refer to those of its rubric."""
-    parts = {
-        "description": old.description == new.description,
-        "method": old.method == new.method,
-        "scale of levels": old.ranked_levels == new.ranked_levels,
-        "set of schemas": new.method.type != "schema" or old_rubric.schemas == new_rubric.schemas,
-    }
-    changes = [name for name, is_same in parts.items() if not is_same]
-    return changes or ([] if is_same_question(old, new) else ["question"])
 
 
 @contextmanager

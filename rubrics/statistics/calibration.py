@@ -129,11 +129,11 @@ def corrected_mean(rated: Rated, levels: Levels | None = None, weight: float | N
     """The PPI++ mean: weight x the judge's mean of what is unrated + the mean of rating - weight x score.
 
     The interval is Student's, with the degrees of Welch and Satterthwaite: normal quantiles are too narrow under some
-    200 ratings. The residuals' variance has n - 2 below it, as the weight is fitted too. Where a case has rated and
-    unrated outputs, what its residuals and its scores share counts as well. levels: the scores of a
-    criterion's two levels; the interval then has one more rating, spread over the four cells of rating and score
-    (Perks 1947): errors too rare to have been seen would make it too narrow. weight: that of `judge_weight`, where it
-    is known already. Where the judge gets no weight it is `rated_mean`.
+    200 ratings. The residuals' variance has n - 2 cases below it, as the weight is fitted too. Where a case has rated
+    and unrated outputs, what its residuals and its scores share counts as well. levels: the scores of a criterion's two
+    levels; the interval then has one more case, spread over the four cells of rating and score (Perks 1947): errors too
+    rare to have been seen would make it too narrow. weight: that of `judge_weight`, where it is known already. Where
+    the judge gets no weight it is `rated_mean`.
     """
     if rated.n < LEAST_RATED:
         return Estimate(None, None, None, f"found {rated.n} rated outputs, expected {LEAST_RATED} or more")
@@ -152,15 +152,18 @@ def _corrected_interval(rated: Rated, levels: Levels | None, weight: float) -> I
     if residuals.unit_count < LEAST_RATED or others.unit_count < 2 or (residuals.is_constant and levels is None):
         return UNKNOWN
     ratings, judged, counts = rated.ratings, rated.judged, np.ones(rated.n)
+    case_count = residuals.unit_count
     if levels is not None:
         ratings = np.append(ratings, np.repeat(levels, 2))
         judged = np.append(judged, np.tile(levels, 2))
-        counts = np.append(counts, np.full(4, 1.0 / 4.0))
+        counts = np.append(counts, np.full(4, rated.n / case_count / 4.0))
         weight = weight if rated.has_clusters else _weight(ratings, judged, counts, rated.unrated)
+        case_count += 1
     n = counts.sum()
     errors = ratings - weight * judged
     centre = float(counts @ errors / n)
-    variance = float(counts @ np.square(errors - centre) / (n - 2.0) / n) * _design_effect(residuals)
+    variance = float(counts @ np.square(errors - centre) / (n - 1.0) / n) * _design_effect(residuals)
+    variance *= (case_count - 1.0) / (case_count - 2.0)  # the weight is fitted as well as the mean
     by_case = _influences(rated, rated.ratings - weight * rated.judged)
     joint = np.square(by_case.own + weight * by_case.others)
     total = variance + (weight * others.standard_error) ** 2 + 2.0 * weight * by_case.covariance

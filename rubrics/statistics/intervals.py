@@ -150,21 +150,30 @@ def wilson(successes: float, n: float, level: float = LEVEL) -> Interval:
 def rate_interval(is_met: ArrayLike, *, clusters: ArrayLike | None = None, level: float = LEVEL) -> Interval:
     """Wilson's interval on the share of what is met; with clusters on the number that they are worth.
 
-    is_met: (n,), truth values. The effective number is n over the design effect, the cluster-robust variance over
-    p (1 - p) / n (Korn and Graubard 1998), with their correction by t for few clusters, and never more than n.
+    is_met: (n,), truth values. NaN where there are no values, or clusters but under two. See `worth_of_rate`.
+    """
+    met = np.asarray(is_met, dtype=np.float64)
+    worth = worth_of_rate(met, clusters=clusters, level=level)
+    return UNKNOWN if isnan(worth) or not met.size else wilson(float(met.mean()) * worth, worth, level)
+
+
+def worth_of_rate(is_met: ArrayLike, *, clusters: ArrayLike | None = None, level: float = LEVEL) -> float:
+    """How many independent values a rate rests on: n, or fewer where the values of a cluster are alike.
+
+    is_met: (n,), truth values. It is n over the design effect, the cluster-robust variance over p (1 - p) / n (Korn and
+    Graubard 1998), with their correction by t for few clusters, and never more than n. NaN under two clusters.
     """
     met = np.asarray(is_met, dtype=np.float64)
     mean = measure_mean(met, clusters)
     if clusters is None or mean.unit_count == mean.n:
-        return wilson(float(met.sum()), met.size, level)
+        return float(met.size)
     if mean.unit_count < 2:
-        return UNKNOWN
+        return nan
     if mean.is_constant:  # equal clusters tell no design effect: each counts as one value
-        return wilson(mean.mean * mean.unit_count, mean.unit_count, level)
+        return float(mean.unit_count)
     from scipy.special import stdtrit
 
     quantile = (1 + level) / 2
     worth = mean.mean * (1 - mean.mean) / mean.standard_error**2
     worth *= float(stdtrit(mean.n - 1.0, quantile) / stdtrit(mean.df, quantile)) ** 2
-    worth = min(worth, float(mean.n))
-    return wilson(mean.mean * worth, worth, level)
+    return min(worth, float(mean.n))

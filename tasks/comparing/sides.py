@@ -137,16 +137,26 @@ def _same_pairs(of_a: Sequence[Row], of_b: Sequence[Row]) -> Iterator[Groups]:
             yield group, next(other for other in lefts[1] if other["model"] == group["model"])
 
 
-def is_same_question(old: Criterion, new: Criterion) -> bool:
-    """Whether two criteria ask and score alike: description, levels and method; weight, gate and threshold aside."""
-    return (old.description, old.method, old.ranked_levels) == (new.description, new.method, new.ranked_levels)
+def question_changes(old: Criterion, new: Criterion, old_rubric: Rubric, new_rubric: Rubric) -> list[str]:
+    """In what a criterion asks or scores otherwise, in words; weight, gate and threshold aside.
+
+    A schema may refer to those of its rubric, so these have to be the same too.
+    """
+    parts = {
+        "description": old.description == new.description,
+        "method": old.method == new.method,
+        "scale of levels": old.ranked_levels == new.ranked_levels,
+        "set of schemas": new.method.type != "schema" or old_rubric.schemas == new_rubric.schemas,
+    }
+    return [name for name, is_same in parts.items() if not is_same]
 
 
 def same_criteria(old: Rubric, new: Rubric) -> tuple[list[str], list[str]]:
     """The ids of the criteria that ask alike, in the order of the newer rubric; and the others, with why."""
     olds, news = ({criterion.id: criterion for criterion in rubric.criteria} for rubric in (old, new))
-    same = [name for name in news if name in olds and is_same_question(olds[name], news[name])]
-    others = [f"{name}: its text differs" for name in news if name in olds and name not in same]
+    changes = {name: question_changes(olds[name], news[name], old, new) for name in news if name in olds}
+    same = [name for name in changes if not changes[name]]
+    others = [f"{name}: another {' and '.join(found)}" for name, found in changes.items() if found]
     others += [f"{name}: only in {new.id} {new.version}" for name in news if name not in olds]
     others += [f"{name}: only in {old.id} {old.version}" for name in olds if name not in news]
     return same, others

@@ -140,6 +140,17 @@ def test_the_tables_are_written_as_files(runs, gradebook, tmp_path):
     assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == sorted(mart_names())
 
 
+def test_files_of_the_tables_names_are_replaced_only_where_that_is_asked_for(runs, gradebook, tmp_path):
+    kept = tmp_path / "run_scores.parquet"
+    kept.write_text("mine")
+    words = ("rebuild", "none", "--out", tmp_path, "--lake", lake_of(runs))
+    finished = gradebook(*words)
+    assert (finished.code, "--out: found run_scores.parquet already in" in finished.err) == (2, True), finished.err
+    assert ([file.name for file in tmp_path.iterdir()], kept.read_text()) == (["run_scores.parquet"], "mine")
+    assert gradebook(*words, "--force").code == 0
+    assert kept.read_bytes()[:4] == b"PAR1"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

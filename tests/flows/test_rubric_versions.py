@@ -95,7 +95,7 @@ def test_a_criterion_whose_text_differs_is_not_compared(gradebook, evaluate, use
     used.write_text(text, encoding="utf-8")
     evaluate(tmp_path / "outputs.jsonl", "--rubric", used, "--run-id", "third")
     found = gradebook("compare", "run-1-1-0", "third", "--json").json
-    assert found["not_compared"] == ["length: its text differs"]
+    assert found["not_compared"] == ["length: another description"]
     assert {row["criterion_id"] for row in found["criteria"]} == {"clarity"}
 
 

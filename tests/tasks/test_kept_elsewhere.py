@@ -16,8 +16,11 @@ from samples import write_outputs
 from tasks.health import files
 from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
 from tasks.lake_log import list_versions
+from tasks.rebuild import rebuild_run
 from tasks.request import EvaluationRequest
+from tasks.rescore import RescoreRequest, rescore_run
 from tasks.runs import opened_run
+from tasks.summary import list_runs
 from tasks.upkeep import compact_lake
 from tasks.workspace import claim_run
 
@@ -100,6 +103,20 @@ def test_every_version_in_a_bucket_reads_the_same_after_upkeep(storage, bucket, 
     assert cleaned.removed_bytes > MERGED * 100
     after = contents(lake)
     assert {version: after[version] for version in before} == before
+
+
+@pytest.mark.parametrize("fixture", ["bucket", "shared"])
+def test_a_run_is_rebuilt_and_rescored_as_it_was_published_wherever_its_files_are(request, tmp_path, fixture):
+    place = request.getfixturevalue(fixture)
+    publish(tmp_path, place, 110)
+    lake = lake_of(place)
+    (row,) = list_runs(lake)
+    heavier = tmp_path / "heavier.yaml"
+    heavier.write_text(RUBRIC.replace("1.0.0", "1.1.0\npass_threshold: 0.5"))
+    rescore_run(RescoreRequest(str(row["run_id"]), str(heavier), place[1], place[3], "heavier"))
+    for run_id in (row["run_id"], "heavier"):
+        rebuilt = rebuild_run(lake, run_id, is_checked=True)
+        assert (rebuilt.is_equal, dict(rebuilt.marts)["output_scores"]) == (True, 220)
 
 
 def put_orphans(storage: Storage, place: Place) -> list[str]:  # noqa: F811

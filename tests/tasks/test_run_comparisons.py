@@ -204,7 +204,7 @@ def test_a_first_run_is_compared_with_none_and_its_rule_fails_nothing(folder):
 
 
 def test_what_stands_beside_nothing_is_a_note(folder):
-    shown = "not compared with b: brief: its text differs; n: only in run A; new: only in run B"
+    shown = "not compared with b: brief: another description and method; n: only in run A; new: only in run B"
     assert summarise(lake_in(folder), "c").run["notes"][-1] == shown
 
 

@@ -97,6 +97,13 @@ def test_outputs_of_one_case_are_not_taken_for_independent():
     assert corrected_mean(clustered).width == pytest.approx(corrected_mean(rated).width, rel=0.05)
 
 
+def test_two_levels_of_outputs_that_go_together_by_case_count_cases():
+    rated = counted(44, 4, 4, 12, 300, 100)
+    parts = tuple(np.repeat(each, 5) for each in (rated.ratings, rated.judged, rated.unrated))
+    clustered = Rated(*parts, np.repeat(np.arange(64), 5), np.repeat(np.arange(64, 464), 5))
+    assert corrected_mean(clustered, LEVELS).width == pytest.approx(corrected_mean(rated, LEVELS).width, rel=0.03)
+
+
 def test_the_judges_weight_is_by_what_cases_say_and_not_by_their_outputs():
     # f: 0, 1, 0, 1 and 6 of 8; y: 0, 1, 0, 0, each twice. By case cov(y, f) / n = 1/24, var(f) / n = 1/12, and of the
     # others 3/112: lambda = 1/24 / (1/12 + 3/112) = 14/37
@@ -203,6 +210,23 @@ def test_raters_who_are_evenly_split_count_nowhere():
     rated = counted(50, 0, 0, 50, 300, 100)
     split = Rated(np.append(rated.ratings, 0.5), np.append(rated.judged, 1.0), rated.unrated)
     assert rogan_gladen_mean(split, LEVELS) == rogan_gladen_mean(rated, LEVELS)
+
+
+def test_an_error_rate_of_outputs_that_go_together_by_case_counts_cases():
+    rated = counted(44, 4, 4, 12, 300, 100)
+    parts = tuple(np.repeat(each, 5) for each in (rated.ratings, rated.judged, rated.unrated))
+    clustered = Rated(*parts, np.repeat(np.arange(64), 5), np.repeat(np.arange(64, 464), 5))
+    copied, found = rogan_gladen_mean(Rated(*parts), LEVELS), rogan_gladen_mean(clustered, LEVELS)
+    assert copied.width < 0.5 * found.width
+    # A rate of 16 cases is worth 15, and fewer still by t where their outputs would have had 80.
+    assert rogan_gladen_mean(rated, LEVELS).width < found.width < 1.2 * rogan_gladen_mean(rated, LEVELS).width
+
+
+def test_an_error_rate_of_one_case_has_no_interval():
+    rated = counted(30, 2, 1, 3, 300, 100)
+    one_bad_case = np.append(np.arange(32), np.full(4, 32))
+    found = rogan_gladen_mean(Rated(rated.ratings, rated.judged, rated.unrated, one_bad_case, np.arange(400)), LEVELS)
+    assert (found.value is None, found.reason) == (False, "too few outputs to tell how sure it is")
 
 
 # -------- how many more, and whom

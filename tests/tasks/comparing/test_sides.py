@@ -4,8 +4,11 @@ import duckdb
 import pytest
 
 from rubrics.errors import InputError
-from tasks.comparing.sides import Wanted, pair_groups
+from rubrics.model import Rubric
+from tasks.comparing.sides import Wanted, pair_groups, same_criteria
 from tasks.requirements import model_name
+
+TONE = {"id": "tone", "description": "Is it kind?", "method": {"type": "check", "check": "length_words"}}
 
 
 def paired(a: list[str], b: list[str], *models: str | None) -> tuple[list[str], list[str]]:
@@ -45,6 +48,23 @@ def test_what_is_left_of_a_model_that_both_trained_on_is_a_pair():
 
 def test_one_model_each_is_a_pair_whatever_their_names():
     assert paired(["old@1"], ["new@9"]) == (["old @ 1 - new @ 9"], [])
+
+
+def test_a_schema_that_another_version_tells_otherwise_is_another_question():
+    method = {"type": "schema", "schema": {"$ref": "order"}}
+    old, same, new = (
+        Rubric.model_validate(
+            {
+                "id": "r",
+                "version": "1.0.0",
+                "schemas": {"order": {"type": kind}},
+                "criteria": [{"id": "shape", "description": "?", "method": method, "weight": weight}, TONE],
+            }
+        )
+        for kind, weight in (("object", 1), ("object", 2), ("array", 1))
+    )
+    assert same_criteria(old, same) == (["shape", "tone"], [])
+    assert same_criteria(old, new) == (["tone"], ["shape: another set of schemas"])
 
 
 def test_models_that_share_no_name_are_refused():
