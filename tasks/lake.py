@@ -14,12 +14,20 @@ from pathlib import Path
 import duckdb
 
 from rubrics.errors import LakeError
+from tasks.kept_lakes import Attached, kept_lakes, let_go
 from tasks.lake_addresses import connection_string
-from tasks.lake_attaching import CATALOG, attach, detach, make_folders, pin, refuse_other_place, refused_if_missing
+from tasks.lake_attaching import (
+    attach,
+    last_version,
+    make_folders,
+    refuse_other_place,
+    refused_if_missing,
+    use_lake,
+)
 from tasks.lake_commits import Body, Transaction, roll_back
 from tasks.lake_errors import NoLakeThere, losses_told
 from tasks.lake_extensions import load_extensions
-from tasks.lake_tables import bring_up_to_date, is_up_to_date
+from tasks.lake_tables import CATALOG, bring_up_to_date, is_up_to_date
 from tasks.object_store import BucketPlace, allow_reading, faults_told, probe_store, read_place
 from tasks.sql_text import NO_PROGRESS_BAR
 
@@ -126,12 +134,19 @@ def _root(folder: Path) -> Path:
 
 @contextmanager
 def connect(
-    lake: Lake, *, read_only: bool = False, at: int | None = None, is_pinned: bool = False, other_bytes: int = 0
+    lake: Lake,
+    *,
+    read_only: bool = False,
+    at: int | None = None,
+    is_pinned: bool = False,
+    is_own: bool = False,
+    other_bytes: int = 0,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the lake as the default database of a new connection; `at`: as it was at that version, not at `lake.at`.
 
     is_pinned: all that the block reads is of the version that is the last one now, whatever others commit meanwhile. Of
     a dozen queries or more each takes half the time: DuckLake looks for no newer version.
+    is_own: the block changes settings, so that nothing else may come of the connection.
     other_bytes: what the block reads beside the lake: queries of a small lake and little else run on one thread.
     Raises `LakeError` where there is no lake, it can't be opened or written, or the version lacks what the block reads,
     and `LakeUnavailable` where its server is gone, or others hold it for minutes.
@@ -141,45 +156,79 @@ def connect(
         raise NoLakeThere(lake.name)
     if not read_only:
         make_folders(lake)
-    # DuckDB hashes 70 MB to check the extensions' signatures: 90 ms, once a process and not at each of a dozen turns.
-    extensions = ("ducklake", EXTENSIONS[lake.catalog], *(("httpfs",) if lake.bucket else ()))
     with _TURN, losses_told(lake, read_only=read_only), faults_told(lake.bucket):
-        connection = duckdb.connect(
-            config={"allow_unsigned_extensions": _verified.issuperset(extensions), "threads": 1}
-        )
-        try:
-            connection.execute(NO_PROGRESS_BAR)
-            load_extensions(connection, *extensions)
-            _verified.update(extensions)
-            if lake.bucket is not None:
-                allow_reading(connection, lake.bucket)
-            attach(connection, lake, read_only=read_only, at=at)
-            if is_pinned and at is None:
-                pin(connection, lake)
-            refuse_other_place(connection, lake)
-            if other_bytes > ONE_THREAD_BYTES or _is_large(connection, lake):
-                connection.execute("reset threads")
-            with refused_if_missing(connection, lake, at):
-                yield connection
-        finally:
-            roll_back(connection)  # DuckDB aborts the process where a close has to, and the catalog's server is gone
-            if not read_only:
-                detach(connection)
-            connection.close()
+        if is_pinned and at is None:
+            with _attached(lake, read_only=True, at=None, is_own=is_own) as connection:
+                at = last_version(connection, lake)
+        with (
+            _attached(lake, read_only=read_only, at=at, is_own=is_own, other_bytes=other_bytes) as connection,
+            refused_if_missing(connection, lake, at),
+        ):
+            yield connection
 
 
 @contextmanager
-def connect_up_to_date(lake: Lake, *, is_pinned: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+def _attached(
+    lake: Lake, *, read_only: bool, at: int | None, is_own: bool, other_bytes: int = 0
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to the lake: one that was kept since an earlier block, or a new one."""
+    attached = Attached(lake, read_only, at)
+    is_kept = attached.is_kept and not is_own
+    root = (kept_lakes.take(attached) if is_kept else None) or _open(attached)
+    connection = root.cursor()  # whose temporary tables are gone with it
+    try:
+        connection.execute(NO_PROGRESS_BAR)
+        use_lake(connection, lake)
+        if other_bytes > ONE_THREAD_BYTES or _is_large(connection, lake):
+            connection.execute("reset threads")
+            is_kept = False  # it holds the files' bytes as well
+        yield connection
+    except BaseException:
+        is_kept = False
+        raise
+    finally:
+        roll_back(connection)  # DuckDB aborts the process where a close has to, and the catalog's server is gone
+        connection.close()
+        if is_kept:
+            kept_lakes.keep(attached, root)
+        else:
+            let_go(root)
+
+
+def _open(attached: Attached) -> duckdb.DuckDBPyConnection:
+    """A new connection with the lake attached."""
+    lake = attached.lake
+    # DuckDB hashes 70 MB to check the extensions' signatures: 90 ms, once a process and not at each of a dozen turns.
+    extensions = ("ducklake", EXTENSIONS[lake.catalog], *(("httpfs",) if lake.bucket else ()))
+    connection = duckdb.connect(config={"allow_unsigned_extensions": _verified.issuperset(extensions), "threads": 1})
+    try:
+        connection.execute(NO_PROGRESS_BAR)
+        load_extensions(connection, *extensions)
+        _verified.update(extensions)
+        if lake.bucket is not None:
+            allow_reading(connection, lake.bucket)
+        attach(connection, lake, read_only=attached.read_only, at=attached.at)
+        refuse_other_place(connection, lake)
+    except BaseException:
+        let_go(connection)
+        raise
+    return connection
+
+
+@contextmanager
+def connect_up_to_date(
+    lake: Lake, *, is_pinned: bool = False, is_own: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the lake to read; the tables and views of an earlier gradebook are brought up to date first.
 
-    A lake at a version stays as it was. is_pinned: as for `connect`, which says what is raised.
+    A lake at a version stays as it was. is_pinned, is_own: as for `connect`, which says what is raised.
     """
-    with connect(lake, read_only=True, is_pinned=is_pinned) as connection:
+    with connect(lake, read_only=True, is_pinned=is_pinned, is_own=is_own) as connection:
         if lake.at is not None or is_up_to_date(connection):
             yield connection
             return
     prepare_lake(lake)
-    with connect(lake, read_only=True, is_pinned=is_pinned) as connection:
+    with connect(lake, read_only=True, is_pinned=is_pinned, is_own=is_own) as connection:
         yield connection
 
 

@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from tasks.lake_errors import (
     opening_fault,
     server_fault,
 )
-from tasks.lake_tables import missing_parts
+from tasks.lake_tables import CATALOG, missing_parts
 from tasks.sql_text import quoted
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 INLINED_ROW_LIMIT = 200
 MOST_SHOWN = 5  # of what an earlier version lacks
 
-CATALOG = "__ducklake_metadata_lake"  # DuckLake's name for the database of the catalog
 _MADE_WITH = f"select value from {CATALOG}.ducklake_metadata where key = 'data_path'"
 
 
@@ -46,7 +45,7 @@ def make_folders(lake: "Lake") -> None:
 
 
 def attach(connection: duckdb.DuckDBPyConnection, lake: "Lake", *, read_only: bool, at: int | None) -> None:
-    """Attach the lake and make it the default database; wait while somebody else writes, or its server restarts.
+    """Attach the lake, and read its tables; wait while somebody else writes, or its server restarts.
 
     Raises `LakeError` where it can't be opened, `LakeUnavailable` where it may be later.
     """
@@ -60,18 +59,22 @@ def attach(connection: duckdb.DuckDBPyConnection, lake: "Lake", *, read_only: bo
     try:
         # An attach whose answer is lost leaves a lake without tables.
         read_catalog(connection, lake, f"detach database if exists lake; {statement_of_lake}")
-        read_catalog(connection, lake, "use lake")
+        use_lake(connection, lake)
     except duckdb.Error as error:
         if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
             raise NoLakeThere(lake.name) from None
         raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text holds the password
 
 
-def pin(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
-    """Attach the lake anew, at the version that is the last one now. Raises as `attach` does."""
+def use_lake(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
+    """Make the lake that is attached the default database. Raises as `read_catalog` does."""
+    read_catalog(connection, lake, "use lake")
+
+
+def last_version(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> int:
+    """The version that is the last one now. Raises as `read_catalog` does."""
     ((version,),) = read_catalog(connection, lake, "select id from ducklake_current_snapshot('lake')")
-    connection.execute("use memory")
-    attach(connection, lake, read_only=True, at=int(version))
+    return int(version)
 
 
 def read_catalog(connection: duckdb.DuckDBPyConnection, lake: "Lake", statement: str) -> list[tuple[Any, ...]]:
@@ -91,12 +94,6 @@ def read_catalog(connection: duckdb.DuckDBPyConnection, lake: "Lake", statement:
             if time.monotonic() - began_s > longest_s:
                 raise fault from None
         time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - jitter, no secret
-
-
-def detach(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let go of the lake before a close, which after a commit that failed leaves 4 MB behind (DuckDB 1.5.5)."""
-    with suppress(duckdb.Error):  # it is not attached, or its server is gone
-        connection.execute("use memory; detach database if exists lake")
 
 
 def refuse_other_place(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:

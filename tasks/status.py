@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.lake import Lake, connect
-from tasks.lake_attaching import CATALOG
+from tasks.lake_tables import CATALOG
 from tasks.requirements import Row, read_rows, unmet_requirements
 from tasks.unpublished_runs import UnpublishedRun, unpublished_runs
 

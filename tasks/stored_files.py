@@ -11,7 +11,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, LocalFileSystem
 
 from tasks.held_folders import is_at_work
 from tasks.lake import Lake
-from tasks.lake_attaching import CATALOG
+from tasks.lake_tables import CATALOG
 from tasks.object_store import faults_told, open_store
 from tasks.workspace import RunFolder
 

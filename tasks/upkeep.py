@@ -14,9 +14,9 @@ import duckdb
 from pyarrow.fs import FileInfo
 
 from rubrics.errors import LakeError
-from tasks.lake import Lake, connect
-from tasks.lake_attaching import CATALOG
+from tasks.lake import Lake, commit, connect
 from tasks.lake_errors import NoLakeThere, is_conflict
+from tasks.lake_tables import CATALOG, begin_statistics, tables_without_statistics
 from tasks.sql_text import quoted
 from tasks.stored_files import address_of, file_system, orphans, remove_orphans, stored_files
 from tasks.wording import counted
@@ -93,6 +93,7 @@ def compact_lake(
         raise NoLakeThere(lake.name)
     now = now or datetime.now(UTC)
     count_before, bytes_before = _files(lake)
+    _begin_statistics(lake)
     left: list[str] = []
     flushed = _each(lake, _crowded(lake, flushed_from), "flush", _FLUSH, left)
     merged = _each(lake, _scattered(lake, merged_from), "merge", _MERGE, left)
@@ -111,6 +112,14 @@ def small_file_count(connection: duckdb.DuckDBPyConnection) -> int:
 
 _FLUSH = "call ducklake_flush_inlined_data('lake', table_name => '{table}')"
 _MERGE = f"call ducklake_merge_adjacent_files('lake', '{{table}}', max_file_size => {SMALL_BYTES})"
+
+
+def _begin_statistics(lake: Lake) -> None:
+    """Of tables that an earlier gradebook made without: see `begin_statistics`."""
+    with connect(lake, read_only=True) as connection:
+        wanted = tables_without_statistics(connection)
+    if wanted:
+        commit(lake, "begin statistics", lambda connection, _version: begin_statistics(connection))
 
 
 def _files(lake: Lake) -> tuple[int, int]:
