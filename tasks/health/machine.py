@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from tasks.health.findings import NOTE, OK, PROBLEM, Finding, or_fine
 from tasks.lake import Lake
-from tasks.lake_attaching import CATALOG
+from tasks.lake_tables import CATALOG
 
 SERVER_TIMEOUT_S = 5.0
 LEAST_FREE_BYTES = 2**30

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rubric_strategies import json_values, mappings
 
@@ -85,7 +85,6 @@ def test_what_is_let_pass_at_its_deepest_has_a_row():
     assert case_criteria_table(["x"], [json.dumps(values)]).num_rows == 1
 
 
-@settings(deadline=None)  # the first one loads the checks
 @given(st.lists(json_values | mappings({}, dict.fromkeys(KEYS, json_values)).map(BRIEF.__or__), max_size=3))
 def test_any_criteria_of_a_row_end_in_words_or_in_the_table(values: list[Any]):
     text = json.dumps(values)

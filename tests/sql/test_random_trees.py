@@ -78,7 +78,7 @@ def near(expected: float | None) -> Any:
 
 
 @pytest.mark.parametrize("missing", ["null", "skip", "zero"])
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees())
 def test_scores_agree_with_the_recursive_mean(build, missing, tree):
     outputs = {name: {"model": name} for name in tree.scores}

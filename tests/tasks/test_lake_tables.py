@@ -12,8 +12,9 @@ from rubrics.library import read_rubric
 from rubrics.model import Rubric
 from tasks.criteria import LEVELS_SCHEMA
 from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from tasks.lake_tables import VIEWS, is_up_to_date, narrow_to_outputs
+from tasks.lake_tables import VIEWS, is_up_to_date, narrow_to_outputs, tables_without_statistics
 from tasks.rubric_versions import delete_pointer, keep_rubric
+from tasks.upkeep import compact_lake
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 GENERAL = read_rubric("general_answer")
@@ -43,6 +44,27 @@ def test_what_tables_views_and_columns_mean_stands_beside_them(lake: Lake):
             comments = [comment for (comment,) in connection.execute(found).fetchall() if comment]
             assert comments, name
             assert set(comments) <= MEANINGS
+
+
+def test_a_table_of_a_new_lake_has_statistics_and_no_row(lake: Lake):
+    with connect(lake, read_only=True) as connection:
+        assert tables_without_statistics(connection) == []
+        tables = connection.execute("select table_name from duckdb_tables() where database_name = 'lake'").fetchall()
+        assert len(tables) > 20
+        assert all(connection.execute(f"from {table}").fetchall() == [] for (table,) in tables)
+
+
+def test_compaction_begins_the_statistics_of_a_table_that_never_had_a_row(lake: Lake):
+    commit(lake, "earlier", lambda connection, _: connection.execute("create table earlier (name varchar, n integer)"))
+    with connect(lake, read_only=True) as connection:
+        assert tables_without_statistics(connection) == ["earlier"]
+    for _ in range(2):
+        compact_lake(lake)
+    with connect(lake, read_only=True) as connection:
+        assert tables_without_statistics(connection) == []
+        assert connection.execute("select count(*), max(n) from earlier").fetchall() == [(0, None)]
+        messages = connection.execute("select commit_message from ducklake_snapshots('lake')").fetchall()
+    assert messages.count(("begin statistics",)) == 1
 
 
 def test_preparing_a_lake_that_is_up_to_date_commits_nothing(lake: Lake):

@@ -117,7 +117,6 @@ VALUES = st.recursive(
 
 
 @given(st.lists(VALUES, max_size=5))
-@hypothesis_settings(deadline=None)
 def test_unique_items_agree_with_jsonschema(values):
     schema = {"uniqueItems": True}
     assert judge(json.dumps(values), schema)[0] is Draft202012Validator(schema).is_valid(values)
@@ -287,7 +286,7 @@ SUBSCHEMAS = st.sampled_from(
 
 
 @given(st.lists(SUBSCHEMAS, max_size=3), st.sampled_from(["allOf", "anyOf", "oneOf"]), SUBSCHEMAS, st.data())
-@hypothesis_settings(deadline=None, max_examples=60)
+@hypothesis_settings(max_examples=60)
 def test_unevaluated_keywords_agree_with_jsonschema(branches, keyword, condition, data):
     # jsonschema counts a key of `additionalProperties` only where it is valid; the whole then fails there too
     schema = {
@@ -309,7 +308,7 @@ def test_unevaluated_items_of_2019_follow_a_list_of_items():
 
 
 @given(VALUES, VALUES)
-@hypothesis_settings(deadline=None, max_examples=60)
+@hypothesis_settings(max_examples=60)
 def test_equality_agrees_with_jsonschema(one, other):
     schema = {"anyOf": [{"const": one}, {"enum": [[one], other]}]}
     assert judge(json.dumps(other), {"const": one})[0] is Draft202012Validator({"const": one}).is_valid(other)

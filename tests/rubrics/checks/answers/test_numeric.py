@@ -70,7 +70,7 @@ def test_a_comma_may_stand_before_the_decimals(text, values):
 
 
 @given(st.integers(-(10**30), 10**30), st.integers(0, 12))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_a_number_with_grouped_digits_is_read_back(number, places):
     value = Fraction(number, 10**places)
     whole, decimals = divmod(abs(number), 10**places)

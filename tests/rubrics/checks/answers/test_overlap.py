@@ -132,7 +132,7 @@ def plain_words(text: str) -> list[str]:
 
 
 @given(TEXTS, st.integers(1, 4))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_rouge_n_agrees_with_counters(texts, n):
     found = judge("rouge_n", texts[1:], texts[:-1], n=n).evidence.to_pylist()
     expected = [plain_rouge(output, reference, n) for output, reference in zip(texts[1:], texts[:-1], strict=True)]
@@ -148,7 +148,7 @@ def plain_rouge(output: str, reference: str, n: int) -> float:
 
 
 @given(TEXTS)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_rouge_l_agrees_with_the_table_of_subsequences(texts):
     found = judge("rouge_l", texts[1:], texts[:-1]).evidence.to_pylist()
     expected = [plain_rouge_l(*map(plain_words, pair)) for pair in zip(texts[1:], texts[:-1], strict=True)]

@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -190,7 +190,6 @@ def test_a_sine_that_just_reaches_full_scale_is_not_clipped(measured):
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=8), min_size=1, max_size=5))
-@settings(deadline=None)
 def test_runs_of_blocks_are_those_of_the_whole(blocks):
     lengths, carried = [], 0
     for block in blocks:

@@ -164,7 +164,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@hypothesis_settings(deadline=None, max_examples=60)
+@hypothesis_settings(max_examples=60)
 def test_no_metadata_crashes(value):
     is_passed, evidence = judge(BOOKED, {"tool_calls": value})
     assert is_passed is (evidence == CALLED)

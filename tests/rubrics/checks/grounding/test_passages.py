@@ -234,14 +234,13 @@ def test_settings_that_cannot_hold_are_refused(name, settings):
 
 
 @given(st.decimals(0, 10**9, places=2, allow_nan=False))
-@hypothesis_settings(deadline=None)
 def test_a_number_is_held_however_it_is_written(value):
     for written in (f"{value:f}", f"{value:,}", f"{value:,}".translate(str.maketrans(",.", ".,"))):
         assert judge("numbers_in_context", f"x {written} y", [f"{value:f}"])[0] is True
 
 
 @given(st.lists(st.text(alphabet='abc "', min_size=1, max_size=6), min_size=1), st.integers(0, 3))
-@hypothesis_settings(deadline=None, max_examples=50)
+@hypothesis_settings(max_examples=50)
 def test_rows_together_are_judged_as_alone(outputs, index):
     rows = outputs * 5
     columns = {"output": rows, "context": [["a b c"]] * len(rows), "prompt": rows, "reference": rows}

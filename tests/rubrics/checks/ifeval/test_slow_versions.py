@@ -3,7 +3,7 @@
 import re
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrics.checks import find_check, read_settings
@@ -32,7 +32,6 @@ def is_followed(name, given, text):
     return check.function(pa.table({"output": [text]}), read_settings(check, given)).is_passed[0].as_py()
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_counts_equal_those_of_the_plain_patterns(text):
     for name, (key, count) in SLOW.items():
@@ -41,14 +40,12 @@ def test_counts_equal_those_of_the_plain_patterns(text):
         assert not is_followed(name, {key: count(text) + 1, **more}, text), name
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_a_title_is_found_where_the_plain_pattern_finds_one(text):
     titles = re.findall(r"<<[^\n]+>>", text)
     assert is_followed("detectable_format:title", {}, text) == any(t.lstrip("<").rstrip(">").strip() for t in titles)
 
 
-@settings(deadline=None)
 @given(TEXTS, st.text(alphabet="aB1é_", min_size=1, max_size=2))
 def test_a_forbidden_word_is_found_where_the_plain_pattern_finds_it(text, word):
     is_found = re.search(rf"\b{word}\b", text, re.IGNORECASE) is not None
@@ -56,7 +53,6 @@ def test_a_forbidden_word_is_found_where_the_plain_pattern_finds_it(text, word):
         assert is_followed("keywords:forbidden_words", {"forbidden_words": [written]}, text) is not is_found
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_paragraphs_are_divided_as_the_plain_pattern_does(text):
     parts = [bool(part.strip()) for part in re.split(r"\s?\*\*\*\s?", text)]
@@ -65,7 +61,6 @@ def test_paragraphs_are_divided_as_the_plain_pattern_does(text):
     assert found is expected
 
 
-@settings(deadline=None)
 @given(TEXTS, st.text(alphabet="aB1-", min_size=1, max_size=2))
 def test_sections_are_those_that_the_plain_pattern_divides(text, word):
     count = len(re.split(rf"\s?{word}\s?\d+\s?", text)) - 1

@@ -3,7 +3,6 @@ import unicodedata
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -87,7 +86,6 @@ def test_the_share_of_letters_in_a_script_decides(output, scripts, is_passed, ev
 
 
 @given(st.text(alphabet="aZé1 жЯγ中ーµ\u0301", max_size=20), st.sampled_from([0.0, 0.5, 1.0]))
-@hypothesis_settings(deadline=None)
 def test_a_script_is_counted_as_the_names_of_letters_say(output, min_rate):
     letters = [unicodedata.name(letter) for letter in output if letter.isalpha() and letter not in "ーµ"]
     latin = sum(name.startswith("LATIN") for name in letters)

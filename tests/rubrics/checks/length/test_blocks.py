@@ -1,7 +1,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrics.checks.length import blocks
@@ -15,7 +15,6 @@ ALPHABET = ["a", "1", "_", " ", "\0", "\x80", "²", "Ⅷ", "\u0301", "ก", "й"
 
 
 @given(st.lists(st.booleans(), max_size=200), st.data())
-@settings(deadline=None)
 def test_marks_before_each_place_are_counted(marks, data):
     places = data.draw(st.lists(st.integers(0, len(marks)), min_size=1, max_size=5))
     found = count_before(np.array(marks, np.bool_), np.array(places))
@@ -23,7 +22,6 @@ def test_marks_before_each_place_are_counted(marks, data):
 
 
 @given(st.lists(st.text(alphabet=[*ALPHABET, *ENDS], max_size=20), max_size=8), st.booleans())
-@settings(deadline=None)
 def test_sentences_in_a_slice_agree_with_a_plain_reading(texts, is_large):
     column = pa.array(["é one.", *texts], pa.large_string() if is_large else pa.string()).slice(1)
     assert tally_sentences(column).to_pylist() == [plain_sentences(text) for text in texts]

@@ -3,7 +3,6 @@ import io
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -77,7 +76,6 @@ def test_lines_end_with_lf_or_with_the_output(output, count):
 
 
 @given(st.text(alphabet="a\n\r", max_size=12))
-@hypothesis_settings(deadline=None)
 def test_lines_agree_with_a_plain_reading(text):
     count = len(io.StringIO(text, newline="\n").readlines())
     assert judge("length_lines", text, min=count, max=count).is_passed.to_pylist() == [True]

@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 from checked import has_count
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 ENDS = ".!?…。\uff01\uff1f"
@@ -64,7 +64,6 @@ def test_bullets_are_lines_with_a_mark_and_a_space(output, count):
 
 
 @given(st.text(alphabet=["a", "é", "中", "1", " ", "\n", "\u2028", "\x85", *ENDS], max_size=40))
-@settings(deadline=None)
 def test_sentences_agree_with_a_plain_reading(text):
     for end in ENDS:
         text = text.replace(end, ".")
@@ -72,7 +71,6 @@ def test_sentences_agree_with_a_plain_reading(text):
 
 
 @given(st.text(alphabet=["a", " ", "\t", "\n", "\r", "\u3000", "\x85", "-"], max_size=40))
-@settings(deadline=None)
 def test_paragraphs_agree_with_a_plain_reading(text):
     has_text = [False, *(bool(line.strip()) for line in text.split("\n"))]
     starts = sum(here and not before for before, here in pairwise(has_text))
@@ -80,7 +78,6 @@ def test_paragraphs_agree_with_a_plain_reading(text):
 
 
 @given(st.lists(st.sampled_from(["- a", "* - b", "1. ", " 2) c", "-d", "", "e - f", "\r", "+ - - g"]), max_size=9))
-@settings(deadline=None)
 def test_bullets_agree_with_a_plain_reading(lines):
     count = sum(line.strip(" ")[:1] in ("-", "*", "1", "2", "+") and line != "-d" for line in lines)
     assert has_count("count_bullets", "\n".join(lines), count)

@@ -18,13 +18,12 @@ TEXTS = st.lists(
 
 
 @given(TEXTS)
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_words_are_counted_as_python_splits_them(texts):
     assert count_words(pa.array(texts, pa.string())).to_pylist() == [len(text.split()) for text in texts]
 
 
 @given(TEXTS, st.integers(0, 5), st.integers(0, 5))
-@settings(deadline=None)
 def test_a_slice_counts_its_own_rows(texts, start, length):
     sliced = pa.array(texts, pa.large_string()).slice(min(start, len(texts)), length)
     assert count_words(sliced).to_pylist() == [len(text.split()) for text in sliced.to_pylist()]

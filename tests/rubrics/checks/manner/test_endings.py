@@ -1,7 +1,6 @@
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rubrics.checks import find_check, read_settings
@@ -151,7 +150,6 @@ PIECES = [
 
 
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), min_size=1, max_size=6))
-@hypothesis_settings(deadline=None)
 def test_many_rows_have_the_verdicts_of_each_alone(outputs):
     many = (outputs * LEAST_ROWS_TO_TELL)[: LEAST_ROWS_TO_TELL + len(outputs)]
     assert judge(many)[0][: len(outputs)] == [judge([output])[0][0] for output in outputs]

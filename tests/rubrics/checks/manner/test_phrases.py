@@ -1,7 +1,6 @@
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from rubrics.checks.manner.phrases import LEAST_ROWS_TO_PREFILTER, PhraseBook, find_phrases, phrase_key, read_phrases
@@ -62,7 +61,6 @@ TEXT = st.text(alphabet="aAbi_ '’.中" + ODD_CASES, max_size=12)
 
 
 @given(st.lists(TEXT, min_size=1, max_size=4))
-@hypothesis_settings(deadline=None)
 def test_many_rows_find_what_each_finds_alone(texts):
     book = PhraseBook(["ai", "a b", "bi", "kb i"], ["a bi"])
     many = pa.array(texts * LEAST_ROWS_TO_PREFILTER)

@@ -4,7 +4,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -130,7 +129,6 @@ def test_a_hostile_text_gets_a_verdict(text):
 
 
 @given(st.lists(st.text(alphabet="ab. E\n1é中!", max_size=30), max_size=5))
-@hypothesis_settings(deadline=None)
 def test_words_are_those_that_split_gives_with_a_letter_or_a_digit(texts):
     expected = [sum(any(map(str.isalnum, word)) for word in text.split()) for text in texts]
     found = _count_all(pa.array(texts, pa.string()))

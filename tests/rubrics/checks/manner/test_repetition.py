@@ -1,7 +1,6 @@
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -112,14 +111,12 @@ texts = st.lists(st.text(alphabet="ab. B\n", max_size=24), max_size=4)
 
 
 @given(texts, st.integers(1, 7), st.sampled_from([0, 0.25, 0.5]))
-@hypothesis_settings(deadline=None)
 def test_the_rate_equals_a_plain_count(outputs, n, max_rate):
     expected = [slow_rate(text, n) <= max_rate for text in outputs]
     assert judge(outputs, n=n, max_rate=max_rate, max_run=None)[0] == expected
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "C."]), max_size=14).map(" ".join), max_size=4), st.integers(1, 4))
-@hypothesis_settings(deadline=None)
 def test_the_run_equals_a_plain_search(outputs, max_run):
     expected = [slow_run(text) <= max_run for text in outputs]
     assert judge(outputs, n=3, max_rate=None, max_run=max_run)[0] == expected

@@ -1,6 +1,6 @@
 import pytest
 from checked import has_count, judge
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -63,7 +63,6 @@ def plain_pairs(lines: list[str]) -> int:
 
 
 @given(st.lists(st.sampled_from(["```", "````", "~~~", "~~~~", ""]), max_size=12))
-@settings(deadline=None)
 def test_blocks_agree_with_a_plain_reading(lines):
     assert has_count("count_code_blocks", "\n".join(lines), plain_pairs(lines))
 

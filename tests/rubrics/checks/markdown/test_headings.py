@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 from checked import has_count, judge
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -109,7 +109,6 @@ def test_the_level_and_the_case_can_be_asked_for():
 
 
 @given(st.lists(st.sampled_from(["# a", "## b", "text", "", "#c", "####### d", "   ### e", "    # f"]), max_size=9))
-@settings(deadline=None)
 def test_headings_agree_with_a_plain_reading(lines):
     count = sum(line in {"# a", "## b", "   ### e"} for line in lines)
     assert has_count("count_headings", "\n".join(lines), count)

@@ -1,6 +1,6 @@
 import pytest
 from checked import has_count, judge
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 
@@ -77,13 +77,11 @@ def test_a_miss_names_the_kind():
 
 
 @given(st.lists(st.sampled_from(["**a**", "`**b**`", "c", "*d*", "__e__", "\\*"]), max_size=8))
-@settings(deadline=None)
 def test_bold_agrees_with_a_plain_reading(words):
     assert has_count("count_bold", " ".join(words), sum(word in {"**a**", "__e__"} for word in words))
 
 
 @given(st.lists(st.sampled_from(["[a](b)", "![a](b)", "https://c.d", "`[e](f)`", "g", "[h]"]), max_size=8))
-@settings(deadline=None)
 def test_links_agree_with_a_plain_reading(words):
     assert has_count("count_links", " ".join(words), sum(word in {"[a](b)", "https://c.d"} for word in words))
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -140,7 +140,6 @@ def test_each_output_is_sorted_for_itself():
 @given(
     st.lists(st.integers(-50, 50), min_size=1, max_size=8), st.sampled_from(["ascending", "descending"]), st.booleans()
 )
-@settings(deadline=None)
 def test_numbers_agree_with_a_plain_comparison(numbers, order, is_strict):
     turned = numbers if order == "ascending" else numbers[::-1]
     expected = all(low < high or (low == high and not is_strict) for low, high in pairwise(turned))
@@ -149,7 +148,6 @@ def test_numbers_agree_with_a_plain_comparison(numbers, order, is_strict):
 
 
 @given(st.lists(st.text(alphabet="abé中", min_size=1, max_size=3), min_size=1, max_size=6))
-@settings(deadline=None)
 def test_sorted_texts_are_sorted(texts):
     assert judge("\n".join(sorted(texts)), source="lines", case_sensitive=True)[0] is True
 

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 from checked import judge
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -83,7 +83,6 @@ def test_each_output_has_its_own_tables():
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "", "b c", "\\|", "`x`"]), min_size=2, max_size=2), max_size=5))
-@settings(deadline=None)
 def test_rows_of_a_table_as_written_are_counted(rows):
     output = "\n".join(["| x | y |", "|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
     assert judge("has_table", output, min_rows=len(rows), max_rows=len(rows), max_columns=2)[0]

@@ -3,7 +3,6 @@ import json
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -111,7 +110,6 @@ CONTAINERS = st.lists(VALUES, max_size=3) | st.dictionaries(st.text(max_size=3),
 
 
 @given(st.lists(CONTAINERS, max_size=4), st.sampled_from(["", " and ", "\n```\n", "中"]))
-@hypothesis_settings(deadline=None)
 def test_what_was_written_among_prose_is_found_again(values, between):
     found = find_json(between.join(json.dumps(value) for value in values))
     assert found.objects == [value for value in values if isinstance(value, dict)]
@@ -164,14 +162,12 @@ def test_json_is_compared_with_what_was_expected(output, reference, settings, ex
 
 
 @given(VALUES, VALUES)
-@hypothesis_settings(deadline=None)
 def test_equality_is_that_of_json_in_order(one, other):
     is_same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
     assert judge("json_equals", json.dumps(one), json.dumps(other))[0] is is_same
 
 
 @given(st.lists(VALUES, max_size=5).flatmap(lambda values: st.tuples(st.just(values), st.permutations(values))))
-@hypothesis_settings(deadline=None)
 def test_the_order_of_lists_can_be_left_out(pair):
     one, other = (json.dumps({"a": values}) for values in pair)
     assert judge("json_equals", one, other, ignore_order=True) == (True, None)

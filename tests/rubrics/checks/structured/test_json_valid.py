@@ -4,7 +4,6 @@ from functools import partial
 import checked
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -104,13 +103,11 @@ def test_other_settings_are_refused(settings):
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
-@hypothesis_settings(deadline=None)
 def test_what_python_writes_reads_back(value):
     assert parse_json(json.dumps(value)) == value
 
 
 @given(st.text(alphabet='{}[]",:\\1-eNaIinfty tru\n', max_size=30))
-@hypothesis_settings(deadline=None)
 def test_any_text_is_json_or_not_and_never_a_crash(text):
     try:
         parse_json(text)

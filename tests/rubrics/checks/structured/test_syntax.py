@@ -210,7 +210,7 @@ PIECES = st.sampled_from(["'", '"', "'''", '"""', *"\\#\na1 =()brfé", "or"])
 
 
 @given(st.lists(PIECES, max_size=12).map("".join))
-@hypothesis_settings(deadline=None, max_examples=300)
+@hypothesis_settings(max_examples=300)
 def test_python_is_what_the_parser_takes(text):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -64,7 +64,6 @@ def test_case_is_folded_in_every_script_unless_asked(output, word):
 
 
 @given(st.text(max_size=12), st.text(min_size=1, max_size=3))
-@hypothesis_settings(deadline=None)
 def test_a_word_is_looked_for_as_it_stands(output, word):
     assert judge("contains", output, any=[word], case_sensitive=True)[0] is (word in output)
 
@@ -72,7 +71,6 @@ def test_a_word_is_looked_for_as_it_stands(output, word):
 @given(
     st.text(max_size=6), st.text(max_size=6), st.text(alphabet=".*+?()[]{}|^$\\/-#& \n\x00é", min_size=1, max_size=5)
 )
-@hypothesis_settings(deadline=None)
 def test_a_word_of_pattern_signs_is_found_in_its_place(before, after, word):
     assert judge("contains", before + word + after, all=[word])[0]
 
@@ -139,7 +137,6 @@ def test_a_whole_word_is_one_after_folding():
 
 
 @given(st.text(max_size=12))
-@hypothesis_settings(deadline=None)
 def test_a_text_contains_itself_however_it_is_composed(text):
     word = unicodedata.normalize("NFD", text) or "x"
     assert judge("contains", text or "x", any=[word], fold="compatibility")[0]
@@ -173,7 +170,7 @@ OUTPUT = st.text(alphabet=["a", "b", ".", "é", "中", " ", "_", "\u212a", "s", 
 @pytest.mark.parametrize("case_sensitive", [False, True])
 @pytest.mark.parametrize("whole_word", [False, True])
 @given(st.lists(OUTPUT, max_size=5))
-@hypothesis_settings(deadline=None, max_examples=30)
+@hypothesis_settings(max_examples=30)
 def test_a_long_list_finds_what_each_of_its_words_does(case_sensitive, whole_word, outputs):
     check, shard = find_check("not_contains"), pa.table({"output": pa.array(outputs, pa.string())})
     given_settings = {"case_sensitive": case_sensitive, "whole_word": whole_word}
@@ -226,7 +223,7 @@ GAPS = st.sampled_from([" ", "-", "\n", "", "\u3002", "\u0301"])
 MANY = ["cat", "Cat", "k", "S", "\u017f", "\u0131", "I", "\u00df", "a_b", "\u4e2d", "ca", "dog", "cat k"]
 
 
-@hypothesis_settings(deadline=None, max_examples=50)  # fifteen runs of the check each
+@hypothesis_settings(max_examples=50)  # fifteen runs of the check each
 @given(
     st.lists(st.lists(st.tuples(PARTS, GAPS).map("".join), max_size=6).map("".join), min_size=1, max_size=6),
     st.booleans(),

@@ -4,7 +4,6 @@ import checked
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -64,7 +63,6 @@ def test_a_long_match_is_cut():
 
 
 @given(st.lists(st.text(alphabet="abé中😀\n", max_size=8), max_size=6), st.integers(0, 2), st.booleans())
-@hypothesis_settings(deadline=None)
 def test_first_matches_of_a_slice_are_those_of_its_rows(texts, start, is_large):
     texts = [text + "bb" for text in texts]
     column = pa.array(texts, pa.large_string() if is_large else pa.string()).slice(min(start, len(texts)))
