@@ -15,7 +15,6 @@ from rubrics.yaml_lines import read_yaml
 EDITOR = Draft202012Validator(editor_schema())
 any_rubric = settings(
     max_examples=100,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
