@@ -175,10 +175,12 @@ def _attached(
     attached = Attached(lake, read_only, at)
     is_kept = attached.is_kept and not is_own
     root = (kept_lakes.take(attached) if is_kept else None) or _open(attached)
-    connection = root.cursor()  # whose temporary tables are gone with it
+    connection = root
     try:
-        connection.execute(NO_PROGRESS_BAR)
-        use_lake(connection, lake)
+        if is_kept:
+            connection = root.cursor()  # whose temporary tables are gone with it
+            connection.execute(NO_PROGRESS_BAR)
+            use_lake(connection, lake)
         if other_bytes > ONE_THREAD_BYTES or _is_large(connection, lake):
             connection.execute("reset threads")
             is_kept = False  # it holds the files' bytes as well
@@ -188,7 +190,8 @@ def _attached(
         raise
     finally:
         roll_back(connection)  # DuckDB aborts the process where a close has to, and the catalog's server is gone
-        connection.close()
+        if connection is not root:
+            connection.close()
         if is_kept:
             kept_lakes.keep(attached, root)
         else:

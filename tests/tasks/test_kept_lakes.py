@@ -1,6 +1,7 @@
 """What the blocks of one process share of a lake that stays attached between them, and what they do not."""
 
 import multiprocessing
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,17 +164,17 @@ def test_a_large_lake_is_not_kept(lake, monkeypatch):
 def test_a_forked_process_leaves_them_to_its_parent(lake):
     add_run(lake, "a")
     assert run_ids(lake) == ["a"]
-    context = multiprocessing.get_context("fork")
-    answers = context.SimpleQueue()
-    process = context.Process(target=_read_as_child, args=(lake, answers))
-    process.start()
-    assert answers.get() == (0, ["a"])
-    process.join(60)
-    assert (process.exitcode, run_ids(lake)) == (0, ["a"])
-
-
-def _read_as_child(lake: Lake, answers: "multiprocessing.SimpleQueue[tuple[int, list[str]]]") -> None:
-    answers.put((len(kept_lakes.connections), run_ids(lake)))
+    read, write = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.write(write, str((len(kept_lakes.connections), run_ids(lake))).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as answer:
+        assert answer.read() == b"(0, ['a'])"
+    os.waitpid(child, 0)
+    assert run_ids(lake) == ["a"]
 
 
 def test_a_kept_connection_holds_no_lock(lake):
