@@ -27,45 +27,70 @@ class Attached:
     at: int | None
 
     @property
-    def is_kept(self) -> bool:
-        """Whether it can be kept: a server may go away meanwhile, and a version that a person names is asked once."""
+    def can_be_kept(self) -> bool:
+        """Not where a server may go away meanwhile, nor at a version that a person names: it is asked once."""
         return self.lake.catalog == "sqlite" and self.lake.bucket is None and self.lake.at is None
+
+    @property
+    def place(self) -> tuple[bool, bool]:
+        """What it shares with those of which one alone is kept: to write, to read, to read a version."""
+        return self.read_only, self.at is None
 
 
 @dataclass(slots=True)
 class KeptLakes:
-    """The connections of one lake that nobody uses now: one to write, one to read, one to read a version."""
+    """The connections of one lake that nobody uses now, at most one of each place.
+
+    What DuckLake knows of a lake is taken for true while the catalog's file is as the last block left it. A block that
+    read leaves it as it was found; of one that wrote it is enough that the file is still the same: a backup that is
+    copied over it in that moment is not noticed.
+    """
 
     lake: "Lake | None" = None
-    state: FileState | None = None  # of the catalog's file, when the last block ended
-    connections: dict[Attached, duckdb.DuckDBPyConnection] = field(default_factory=dict)
+    state: FileState | None = None  # of the catalog's file
+    connections: dict[tuple[bool, bool], tuple[Attached, duckdb.DuckDBPyConnection]] = field(default_factory=dict)
     inherited: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
     def take(self, attached: Attached) -> duckdb.DuckDBPyConnection | None:
         """A connection with the lake attached in this way; None where there is none, or somebody else wrote."""
-        if attached.lake != self.lake or self.state is None or _file_state(attached.lake) != self.state:
+        state = _file_state(attached.lake)
+        if attached.lake != self.lake or state != self.state:
             self.close()
-        return self.connections.pop(attached, None)
+            self.lake, self.state = attached.lake, state
+        kept, connection = self.connections.get(attached.place, (None, None))
+        if kept != attached:
+            return None
+        del self.connections[attached.place]
+        return connection
 
     def keep(self, attached: Attached, connection: duckdb.DuckDBPyConnection) -> None:
-        """Keep a connection for the next block; its transactions have ended."""
-        if attached.lake != self.lake:
-            self.close()
-        self.lake, self.state = attached.lake, _file_state(attached.lake)
-        for other in [each for each in self.connections if _is_one_place(each, attached)]:
-            let_go(self.connections.pop(other))
-        self.connections[attached] = connection
+        """Keep a connection that was taken, or made then, for the next block; its transactions have ended."""
+        state = _file_state(attached.lake)
+        if attached.lake != self.lake or not _is_still(self.state, state, is_written=not attached.read_only):
+            let_go(connection)
+            return
+        self.state = state
+        if attached.place in self.connections:
+            let_go(self.connections.pop(attached.place)[1])
+        self.connections[attached.place] = attached, connection
 
     def close(self) -> None:
         """Let go of all."""
         while self.connections:
-            let_go(self.connections.popitem()[1])
+            let_go(self.connections.popitem()[1][1])
         self.lake = self.state = None
 
     def forget(self) -> None:
-        """Leave all to the process that this one was forked from: a close would wait for threads that only it has."""
-        self.inherited.extend(self.connections.values())
+        """Leave all to the process that this one was forked from: what it opened in SQLite it alone may close."""
+        self.inherited.extend(connection for _, connection in self.connections.values())
         self.connections.clear()
+
+
+def _is_still(before: FileState | None, now: FileState | None, *, is_written: bool) -> bool:
+    """Whether a file is the one that it was, changed by its writer alone; a new lake's was not there before."""
+    if is_written:
+        return now is not None and (before is None or before[0] == now[0])
+    return now == before
 
 
 def let_go(connection: duckdb.DuckDBPyConnection) -> None:
@@ -73,10 +98,6 @@ def let_go(connection: duckdb.DuckDBPyConnection) -> None:
     with suppress(duckdb.Error):  # it is not attached, or its server is gone
         connection.execute("use memory; detach database if exists lake")
     connection.close()
-
-
-def _is_one_place(one: Attached, other: Attached) -> bool:
-    return (one.read_only, one.at is None) == (other.read_only, other.at is None)
 
 
 def _file_state(lake: "Lake") -> FileState | None:

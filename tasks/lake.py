@@ -14,35 +14,17 @@ from pathlib import Path
 import duckdb
 
 from rubrics.errors import LakeError
-from tasks.kept_lakes import Attached, kept_lakes, let_go
+from tasks.kept_lakes import Attached
 from tasks.lake_addresses import connection_string
-from tasks.lake_attaching import (
-    attach,
-    last_version,
-    make_folders,
-    refuse_other_place,
-    refused_if_missing,
-    use_lake,
-)
-from tasks.lake_commits import Body, Transaction, roll_back
+from tasks.lake_attaching import make_folders, refused_if_missing
+from tasks.lake_commits import Body, Transaction
+from tasks.lake_connections import EXTENSIONS, attached_lake
 from tasks.lake_errors import NoLakeThere, losses_told
-from tasks.lake_extensions import load_extensions
-from tasks.lake_tables import CATALOG, bring_up_to_date, is_up_to_date
-from tasks.object_store import BucketPlace, allow_reading, faults_told, probe_store, read_place
-from tasks.sql_text import NO_PROGRESS_BAR
+from tasks.lake_tables import bring_up_to_date, is_up_to_date
+from tasks.object_store import BucketPlace, faults_told, probe_store, read_place
 
 PARTITION = re.compile(r"[^=]+=[^=]*")  # how a partitioned table's folders are named
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
-EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
-# A second thread adds half to what a query of a few rows costs; a query of these many bytes is fast with one.
-ONE_THREAD_BYTES = 64 * 2**20
-# Of files in object storage: threads wait for them side by side, which for a few does not make up for that.
-ONE_THREAD_FILES = 100
-
-_DATA_SIZE = f"select coalesce(sum(file_size_bytes), 0), count(*) from {CATALOG}.ducklake_data_file"
-
-_verified: set[str] = set()  # the extensions that this process has loaded with their signatures checked
-
 # Two threads of one process that use one SQLite catalog at once wait for each other for ever (DuckDB 1.5.5): a thread
 # at a time. Processes do not: they meet as conflicts.
 _TURN = threading.RLock()
@@ -139,14 +121,14 @@ def connect(
     read_only: bool = False,
     at: int | None = None,
     is_pinned: bool = False,
-    is_own: bool = False,
+    is_unshared: bool = False,
     other_bytes: int = 0,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the lake as the default database of a new connection; `at`: as it was at that version, not at `lake.at`.
+    """A connection with the lake as its default database; `at`: as it was at that version, not at `lake.at`.
 
     is_pinned: all that the block reads is of the version that is the last one now, whatever others commit meanwhile. Of
     a dozen queries or more each takes half the time: DuckLake looks for no newer version.
-    is_own: the block changes settings, so that nothing else may come of the connection.
+    is_unshared: the block changes settings or the database `memory`, which another one would meet.
     other_bytes: what the block reads beside the lake: queries of a small lake and little else run on one thread.
     Raises `LakeError` where there is no lake, it can't be opened or written, or the version lacks what the block reads,
     and `LakeUnavailable` where its server is gone, or others hold it for minutes.
@@ -157,81 +139,28 @@ def connect(
     if not read_only:
         make_folders(lake)
     with _TURN, losses_told(lake, read_only=read_only), faults_told(lake.bucket):
-        if is_pinned and at is None:
-            with _attached(lake, read_only=True, at=None, is_own=is_own) as connection:
-                at = last_version(connection, lake)
+        attached = Attached(lake, read_only, at)
         with (
-            _attached(lake, read_only=read_only, at=at, is_own=is_own, other_bytes=other_bytes) as connection,
+            attached_lake(attached, other_bytes, is_pinned=is_pinned, is_unshared=is_unshared) as connection,
             refused_if_missing(connection, lake, at),
         ):
             yield connection
 
 
 @contextmanager
-def _attached(
-    lake: Lake, *, read_only: bool, at: int | None, is_own: bool, other_bytes: int = 0
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to the lake: one that was kept since an earlier block, or a new one."""
-    attached = Attached(lake, read_only, at)
-    is_kept = attached.is_kept and not is_own
-    root = (kept_lakes.take(attached) if is_kept else None) or _open(attached)
-    connection = root
-    try:
-        if is_kept:
-            connection = root.cursor()  # whose temporary tables are gone with it
-            connection.execute(NO_PROGRESS_BAR)
-            use_lake(connection, lake)
-        if other_bytes > ONE_THREAD_BYTES or _is_large(connection, lake):
-            connection.execute("reset threads")
-            is_kept = False  # it holds the files' bytes as well
-        yield connection
-    except BaseException:
-        is_kept = False
-        raise
-    finally:
-        roll_back(connection)  # DuckDB aborts the process where a close has to, and the catalog's server is gone
-        if connection is not root:
-            connection.close()
-        if is_kept:
-            kept_lakes.keep(attached, root)
-        else:
-            let_go(root)
-
-
-def _open(attached: Attached) -> duckdb.DuckDBPyConnection:
-    """A new connection with the lake attached."""
-    lake = attached.lake
-    # DuckDB hashes 70 MB to check the extensions' signatures: 90 ms, once a process and not at each of a dozen turns.
-    extensions = ("ducklake", EXTENSIONS[lake.catalog], *(("httpfs",) if lake.bucket else ()))
-    connection = duckdb.connect(config={"allow_unsigned_extensions": _verified.issuperset(extensions), "threads": 1})
-    try:
-        connection.execute(NO_PROGRESS_BAR)
-        load_extensions(connection, *extensions)
-        _verified.update(extensions)
-        if lake.bucket is not None:
-            allow_reading(connection, lake.bucket)
-        attach(connection, lake, read_only=attached.read_only, at=attached.at)
-        refuse_other_place(connection, lake)
-    except BaseException:
-        let_go(connection)
-        raise
-    return connection
-
-
-@contextmanager
 def connect_up_to_date(
-    lake: Lake, *, is_pinned: bool = False, is_own: bool = False
+    lake: Lake, *, is_pinned: bool = False, is_unshared: bool = False
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the lake to read; the tables and views of an earlier gradebook are brought up to date first.
 
-    A lake at a version stays as it was. is_pinned, is_own: as for `connect`, which says what is raised.
+    A lake at a version stays as it was. is_pinned, is_unshared: as for `connect`, which says what is raised.
     """
-    with connect(lake, read_only=True, is_pinned=is_pinned, is_own=is_own) as connection:
+    with connect(lake, read_only=True, is_pinned=is_pinned, is_unshared=is_unshared) as connection:
         if lake.at is not None or is_up_to_date(connection):
             yield connection
             return
     prepare_lake(lake)
-    with connect(lake, read_only=True, is_pinned=is_pinned, is_own=is_own) as connection:
+    with connect(lake, read_only=True, is_pinned=is_pinned, is_unshared=is_unshared) as connection:
         yield connection
 
 
@@ -279,12 +208,3 @@ def _is_taken(lake: Lake) -> bool:
     if lake.catalog != "sqlite" or not os.path.exists(lake.address):  # noqa: PTH110 - Path raises on too long a name
         return False
     return os.path.getsize(lake.address) > 0  # noqa: PTH202
-
-
-def _is_large(connection: duckdb.DuckDBPyConnection, lake: Lake) -> bool:
-    with suppress(duckdb.Error):  # somebody commits at this moment
-        # one row taken would leave the query open, and the catalog read
-        ((size_bytes, file_count),) = connection.execute(_DATA_SIZE).fetchall()
-        is_scattered = lake.bucket is not None and file_count > ONE_THREAD_FILES
-        return is_scattered or bool(size_bytes > ONE_THREAD_BYTES)
-    return True

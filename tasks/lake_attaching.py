@@ -71,6 +71,13 @@ def use_lake(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
     read_catalog(connection, lake, "use lake")
 
 
+def pin(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
+    """Attach the lake anew, at the version that is the last one now. Raises as `attach` does."""
+    version = last_version(connection, lake)
+    connection.execute("use memory")
+    attach(connection, lake, read_only=True, at=version)
+
+
 def last_version(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> int:
     """The version that is the last one now. Raises as `read_catalog` does."""
     ((version,),) = read_catalog(connection, lake, "select id from ducklake_current_snapshot('lake')")

@@ -46,7 +46,7 @@ class Transaction:
         self._attempt = 0
 
     def run(self, opened: Opened) -> int:
-        """Commit once and return the version; opened: a new connection to the lake, as often as one is lost.
+        """Commit once and return the version; opened: a connection to the lake, another one where one is lost.
 
         Raises `LakeError` where the catalog can't be written, `LakeUnavailable` where it stays locked or its server
         away, `CommitUnknown` where the commit may have gone through nevertheless.

@@ -38,15 +38,11 @@ select table_name, column_name, data_type from duckdb_columns()
 where database_name = '{database}' and schema_name = 'main' and not internal order by table_name, column_index
 """
 _VIEWS = "select view_name, sql from duckdb_views() where database_name = '{database}' and not internal"
-_WITHOUT_STATISTICS = f"""
-select table_name from duckdb_tables()
-where database_name = 'lake' and schema_name = 'main' and not internal and table_name not in (
-    select tables.table_name
-    from {CATALOG}.ducklake_table as tables
-    semi join {CATALOG}.ducklake_table_stats as statistics on tables.table_id = statistics.table_id
-    where tables.end_snapshot is null
-)
-order by table_name
+_WITH_STATISTICS = f"""
+select tables.table_name
+from {CATALOG}.ducklake_table as tables
+semi join {CATALOG}.ducklake_table_stats as statistics on tables.table_id = statistics.table_id
+where tables.end_snapshot is null
 """
 _POINTERS = """
 insert into rubric_pointers by name
@@ -138,8 +134,10 @@ def begin_statistics(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def tables_without_statistics(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """The lake's tables that never had a row, sorted."""
-    return [table for (table,) in connection.execute(_WITHOUT_STATISTICS).fetchall()]
+    """Of the tables that gradebook makes, those that are there and never had a row, sorted."""
+    made = {table for table, _ in _wanted()[0]}.difference(VIEWS)
+    begun = {table for (table,) in connection.execute(_WITH_STATISTICS).fetchall()}
+    return sorted(made.intersection(table for table, _ in _columns(connection, "lake")) - begun)
 
 
 def make_views(connection: duckdb.DuckDBPyConnection) -> None:

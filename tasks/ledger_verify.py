@@ -126,7 +126,10 @@ def verify_ledger(
 @contextmanager
 def _opened(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
     """The lake, with a limit of memory and a place for what does not fit into it."""
-    with connect_up_to_date(lake, is_own=True) as connection, TemporaryDirectory(prefix="gradebook-verify-") as folder:
+    with (
+        connect_up_to_date(lake, is_unshared=True) as connection,
+        TemporaryDirectory(prefix="gradebook-verify-") as folder,
+    ):
         connection.execute(f"set memory_limit = '{MEMORY_LIMIT}'")
         connection.execute(f"set temp_directory = '{quoted(folder)}'")
         yield connection

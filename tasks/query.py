@@ -51,7 +51,7 @@ def run_query(lake: Lake, query: str) -> pa.Table:
     """
     with (
         tempfile.TemporaryDirectory(prefix="gradebook-sql-") as folder,
-        connect(lake, read_only=True, is_own=True) as connection,
+        connect(lake, read_only=True, is_unshared=True) as connection,
     ):
         _lock(connection, lake, folder)
         statement = _only_statement(connection, query)

@@ -1,4 +1,6 @@
-"""Upkeep of a lake: small files become large ones, and files that nothing refers to go. No version is ever given up.
+"""Upkeep of a lake: small files become large ones, files that nothing refers to go, and each table has statistics.
+
+No version is ever given up.
 
 Each step is a transaction of its own: DuckLake takes a flush and a merge of one table in one for a conflict.
 """
@@ -13,7 +15,7 @@ from typing import Any
 import duckdb
 from pyarrow.fs import FileInfo
 
-from rubrics.errors import LakeError
+from rubrics.errors import LakeError, LakeUnavailable
 from tasks.lake import Lake, commit, connect
 from tasks.lake_errors import NoLakeThere, is_conflict
 from tasks.lake_tables import CATALOG, begin_statistics, tables_without_statistics
@@ -85,16 +87,17 @@ class Upkeep:
 def compact_lake(
     lake: Lake, now: datetime | None = None, *, flushed_from: int = FLUSHED_FROM, merged_from: int = MERGED_FROM
 ) -> Upkeep:
-    """Flush, merge and clean up a lake, beside whoever works with it. now: from which `KEPT_FOR` counts.
+    """Begin statistics, flush, merge and clean up a lake, beside whoever works with it.
 
-    Every version reads as before. Raises `LakeError` where there is no lake, or it can't be written.
+    now: from which `KEPT_FOR` counts. Every version reads as before. Raises `LakeError` where there is no lake, or it
+    can't be written.
     """
     if not lake.exists:
         raise NoLakeThere(lake.name)
     now = now or datetime.now(UTC)
     count_before, bytes_before = _files(lake)
-    _begin_statistics(lake)
     left: list[str] = []
+    _begin_statistics(lake, left)
     flushed = _each(lake, _crowded(lake, flushed_from), "flush", _FLUSH, left)
     merged = _each(lake, _scattered(lake, merged_from), "merge", _MERGE, left)
     removed = [*_remove_merged(lake, now - KEPT_FOR, left), *_remove_orphans(lake, now - KEPT_FOR, left)]
@@ -114,12 +117,15 @@ _FLUSH = "call ducklake_flush_inlined_data('lake', table_name => '{table}')"
 _MERGE = f"call ducklake_merge_adjacent_files('lake', '{{table}}', max_file_size => {SMALL_BYTES})"
 
 
-def _begin_statistics(lake: Lake) -> None:
-    """Of tables that an earlier gradebook made without: see `begin_statistics`."""
+def _begin_statistics(lake: Lake, left: list[str]) -> None:
+    """Of tables that an earlier gradebook made without them."""
     with connect(lake, read_only=True) as connection:
         wanted = tables_without_statistics(connection)
-    if wanted:
-        commit(lake, "begin statistics", lambda connection, _version: begin_statistics(connection))
+    try:
+        if wanted:
+            commit(lake, "begin statistics", lambda connection, _version: begin_statistics(connection))
+    except LakeUnavailable:
+        left.append("begin statistics")
 
 
 def _files(lake: Lake) -> tuple[int, int]:

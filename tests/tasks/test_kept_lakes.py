@@ -11,7 +11,7 @@ import pytest
 from other_writer import written_by_another
 
 from rubrics.errors import LakeError
-from tasks import lake as opening
+from tasks import lake_connections
 from tasks.kept_lakes import Attached, kept_lakes
 from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
 from tasks.query import run_query
@@ -30,8 +30,8 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Attached]:
     """How lakes were attached, in order."""
     found: list[Attached] = []
-    attach = opening._open
-    monkeypatch.setattr(opening, "_open", lambda attached: found.append(attached) or attach(attached))
+    attach = lake_connections._open
+    monkeypatch.setattr(lake_connections, "_open", lambda attached: found.append(attached) or attach(attached))
     return found
 
 
@@ -103,13 +103,24 @@ def test_a_lake_that_is_restored_from_a_backup_is_read_anew(lake, tmp_path):
         ]
 
 
+def test_a_lake_that_is_replaced_while_a_block_reads_it_is_read_anew(lake, opened, tmp_path):
+    add_run(lake, "a")
+    shutil.copytree(tmp_path / "lake", tmp_path / "backup")
+    add_run(lake, "b")
+    with connect(lake, read_only=True) as connection:
+        assert connection.execute("select count(*) from runs").fetchall() == [(2,)]
+        shutil.copytree(tmp_path / "backup", tmp_path / "lake", dirs_exist_ok=True)
+    assert (len(opened), run_ids(lake)) == (2, ["a"])
+    assert len(opened) == 3
+
+
 def test_two_lakes_in_turn_are_not_mixed_up(lake, tmp_path):
     other = find_lake(f"sqlite:{tmp_path}/other/catalog.sqlite")
     prepare_lake(other)
     add_run(lake, "a")
     add_run(other, "b")
     assert [run_ids(each) for each in (lake, other, lake)] == [["a"], ["b"], ["a"]]
-    assert {attached.lake for attached in kept_lakes.connections} == {lake}
+    assert (kept_lakes.lake, len(kept_lakes.connections)) == (lake, 1)
 
 
 def test_temporary_tables_and_registered_ones_end_with_their_block(lake):
@@ -155,8 +166,15 @@ def test_a_block_within_a_block_has_a_connection_of_its_own(lake):
     assert len(kept_lakes.connections) == 1
 
 
+def test_a_pinned_lake_of_an_earlier_gradebook_is_named_as_such(lake):
+    commit(lake, "earlier", lambda connection, _: connection.execute("drop view score_history"))
+    message = "found a lake of an earlier gradebook, without score_history"
+    with pytest.raises(LakeError, match=message), connect(lake, read_only=True, is_pinned=True) as connection:
+        connection.execute("from score_history")
+
+
 def test_a_large_lake_is_not_kept(lake, monkeypatch):
-    monkeypatch.setattr(opening, "ONE_THREAD_BYTES", -1)
+    monkeypatch.setattr(lake_connections, "ONE_THREAD_BYTES", -1)
     assert run_ids(lake) == []
     assert kept_lakes.connections == {}
 

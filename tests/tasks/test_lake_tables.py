@@ -14,6 +14,7 @@ from tasks.criteria import LEVELS_SCHEMA
 from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
 from tasks.lake_tables import VIEWS, is_up_to_date, narrow_to_outputs, tables_without_statistics
 from tasks.rubric_versions import delete_pointer, keep_rubric
+from tasks.sql_text import read_sql
 from tasks.upkeep import compact_lake
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -55,14 +56,16 @@ def test_a_table_of_a_new_lake_has_statistics_and_no_row(lake: Lake):
 
 
 def test_compaction_begins_the_statistics_of_a_table_that_never_had_a_row(lake: Lake):
-    commit(lake, "earlier", lambda connection, _: connection.execute("create table earlier (name varchar, n integer)"))
+    made_by_others = "create table others (name varchar not null, n integer)"
+    earlier = f"drop table ratings; {read_sql('tables.sql')}; {made_by_others}"
+    commit(lake, "earlier", lambda connection, _: connection.execute(earlier))
     with connect(lake, read_only=True) as connection:
-        assert tables_without_statistics(connection) == ["earlier"]
+        assert tables_without_statistics(connection) == ["ratings"]
     for _ in range(2):
         compact_lake(lake)
     with connect(lake, read_only=True) as connection:
         assert tables_without_statistics(connection) == []
-        assert connection.execute("select count(*), max(n) from earlier").fetchall() == [(0, None)]
+        assert connection.execute("select count(*), max(rater) from ratings").fetchall() == [(0, None)]
         messages = connection.execute("select commit_message from ducklake_snapshots('lake')").fetchall()
     assert messages.count(("begin statistics",)) == 1
 
