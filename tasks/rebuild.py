@@ -95,7 +95,7 @@ def rebuild_run(
     written or has such a file.
     """
     if out is not None and not is_forced:
-        refuse_taken(out, mart_names())
+        _refuse_taken(out, mart_names())
     with tempfile.TemporaryDirectory(prefix="gradebook-rebuild-") as name:
         folder = RunFolder(Path(name) / run_id)
         with connect_up_to_date(lake) as connection:
@@ -157,9 +157,10 @@ def _built_marts(
         yield connection, build_marts(connection)
 
 
-def refuse_taken(out: Path, marts: tuple[str, ...]) -> None:
+def _refuse_taken(out: Path, marts: tuple[str, ...]) -> None:
     """Raise `InputError` where a folder has a file of a mart's name already."""
-    if taken := [file.name for file in _mart_files(out, marts) if os.path.exists(file)]:  # noqa: PTH110 - Path raises where a name is too long
+    # Path raises where a name is too long.
+    if taken := [file.name for file in _mart_files(out, marts) if os.path.exists(file)]:  # noqa: PTH110
         raise InputError(f"--out: found {', '.join(taken)} already in {out}, expected a folder without (or --force)")
 
 
