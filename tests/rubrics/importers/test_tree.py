@@ -3,10 +3,10 @@
 import json
 import re
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import pytest
+from bounded import bounded_work
 from hypothesis import HealthCheck, given, settings
 from rubric_strategies import rubrics
 
@@ -128,12 +128,11 @@ def test_a_tree_of_forty_groups_is_read():
     assert len(Rubric.model_validate(read_tree(nested(40), "x.json").rubric).categories) == 39
 
 
-def test_three_thousand_leaves_are_a_rubric_within_two_seconds():
+def test_three_thousand_leaves_are_a_rubric():
     groups = [task(f"g{g}", 1, *(task(f"{g * 10 + n}", n) for n in range(10))) for g in range(300)]
     text = json.dumps(task("root", 1, *groups))
-    start = process_time()
-    rubric = Rubric.model_validate(read_tree(text, "x.json").rubric)
-    assert process_time() - start < 2 and len(rubric.criteria) == 3000
+    with bounded_work():
+        assert len(Rubric.model_validate(read_tree(text, "x.json").rubric).criteria) == 3000
 
 
 def test_more_than_ten_thousand_tasks_are_refused():

@@ -1,8 +1,8 @@
 import json
-import time
 
 import pyarrow as pa
 import pytest
+from bounded import bounded_work
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -77,16 +77,14 @@ def test_an_error_is_cut_to_two_hundred_characters():
 def test_a_pattern_made_to_backtrack_takes_linear_time(dialect):
     # through a $ref to the top too: there jsonschema looks at $schema again
     schema = {**dialect, "type": ["object", "string"], "pattern": "^(a+)+$", "properties": {"x": {"$ref": "#"}}}
-    started = time.perf_counter()
-    assert not judge(json.dumps({"x": "a" * 100_000 + "!"}), schema)[0]
-    assert time.perf_counter() - started < 3
+    with bounded_work():
+        assert not judge(json.dumps({"x": "a" * 100_000 + "!"}), schema)[0]
 
 
 @pytest.mark.parametrize("keyword", [{"patternProperties": {"^(a+)+$": {}}}, {"patternProperties": {"^(a+)+$": False}}])
 def test_a_key_made_to_backtrack_takes_linear_time(keyword):
-    started = time.perf_counter()
-    assert not judge(json.dumps({"a" * 100_000 + "!": 1}), {**keyword, "additionalProperties": False})[0]
-    assert time.perf_counter() - started < 3
+    with bounded_work():
+        assert not judge(json.dumps({"a" * 100_000 + "!": 1}), {**keyword, "additionalProperties": False})[0]
 
 
 @pytest.mark.parametrize(
@@ -123,9 +121,8 @@ def test_unique_items_agree_with_jsonschema(values):
 
 
 def test_unique_items_take_linear_time():
-    started = time.perf_counter()
-    assert judge(json.dumps([{"n": number} for number in range(50_000)]), {"uniqueItems": True})[0]
-    assert time.perf_counter() - started < 5
+    with bounded_work():
+        assert judge(json.dumps([{"n": number} for number in range(50_000)]), {"uniqueItems": True})[0]
 
 
 @pytest.mark.parametrize("output", ["1e999", "9" * 5000])

@@ -1,7 +1,6 @@
-import time
-
 import pyarrow as pa
 import pytest
+from bounded import bounded_work
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,7 +73,6 @@ def test_no_rows_have_no_counts():
     assert count_words(pa.array([], pa.string())).to_pylist() == []
 
 
-def test_a_million_characters_are_counted_within_a_second():
-    started = time.perf_counter()
-    assert count_words(pa.array(["中 " * 500_000])).to_pylist() == [500_000]
-    assert time.perf_counter() - started < 1
+def test_a_million_characters_are_counted_in_linear_time():
+    with bounded_work():
+        assert count_words(pa.array(["中 " * 500_000])).to_pylist() == [500_000]
