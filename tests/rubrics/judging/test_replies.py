@@ -1,11 +1,12 @@
 """The ladder of reading a reply, as a truth table."""
 
 import json
-import time
 
 import pytest
 
+from rubrics.judging import replies
 from rubrics.judging.replies import MOST_REPLY_LENGTH, find_unquoted, read_reply
+from rubrics.judging.shown import fold_text
 
 LABELS: dict[str, str | None] = {"BCDF": "bad", "GHJK": "good", "LMNP": None}
 OUTPUT = "The dyke  holds.\nIt said \u201cyes\u201d: ﬁne."
@@ -150,15 +151,18 @@ def test_hundreds_of_quotes_are_no_evidence():
     assert read_reply(text, "stop", None, LABELS, OUTPUT).status == "evidence_unverified"
 
 
-def test_twenty_quotes_of_a_megabyte_take_under_50_ms():
+def test_an_output_of_a_megabyte_is_folded_once_for_twenty_quotes(monkeypatch: pytest.MonkeyPatch):
     output = "The dyke holds, and the water stands\nbelow it. " * 21_000
     text = json.dumps({"evidence": [f"{output[place : place + 200]} " for place in range(1, 20_001, 1_000)]} | REST)
-    spent = []
-    for _ in range(3):
-        started = time.process_time()
-        assert read_reply(text, "stop", None, LABELS, output).status == "scored"
-        spent.append(time.process_time() - started)
-    assert min(spent) < 0.05
+    folded = []
+
+    def fold(text: str) -> str:
+        folded.append(len(text))
+        return fold_text(text)
+
+    monkeypatch.setattr(replies, "fold_text", fold)
+    assert read_reply(text, "stop", None, LABELS, output).status == "scored"
+    assert folded.count(len(output)) == 1
 
 
 # -------- what a judge that is asked again has to be told

@@ -1,11 +1,11 @@
 """Lint on texts that nobody meant to be rubrics, and on very large ones."""
 
-import time
 from json import dumps
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bounded import bounded_work
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rubric_strategies import json_values, mappings
@@ -31,12 +31,6 @@ entries = mappings({}, dict.fromkeys(ENTRY_KEYS, hostile)) | hostile
 def rubric_of(descriptions: list[str], method: str) -> str:
     entries = (f"- {{id: c{n}, description: {text}, threshold: 1, {method}}}" for n, text in enumerate(descriptions))
     return HEAD + "\n".join(entries)
-
-
-def seconds_for(text: str) -> float:
-    started = time.perf_counter()
-    lint_text(text, "a.yaml")
-    return time.perf_counter() - started
 
 
 @pytest.mark.parametrize(
@@ -117,11 +111,12 @@ def test_words_of_other_scripts_raise_no_alarm(words: str):
 
 
 @pytest.mark.slow
-def test_ten_thousand_criteria_of_few_words_take_seconds():
+def test_ten_thousand_criteria_of_few_words_are_not_compared_each_with_each():
     # every pair shares words; compared each with each, they were 50 million pairs
     words = [f"word{n}" for n in range(40)]
     texts = [" ".join(words[n % 11 :: 1 + n % 3]) + f" x{n}" for n in range(10_000)]
-    assert seconds_for(rubric_of(texts, "method: {type: claims}")) < 30
+    with bounded_work():
+        lint_text(rubric_of(texts, "method: {type: claims}"), "a.yaml")
 
 
 def test_a_near_repetition_is_found_among_hundreds():
@@ -135,4 +130,5 @@ def test_a_near_repetition_is_found_among_hundreds():
 @pytest.mark.parametrize("part", ["is clear and ", "name ", "at most 3 ", '"', "a.", "{{", "is ", "x" * 50, "format y"])
 def test_a_description_of_half_a_million_characters_is_no_trap(part: str):
     text = "'" + part * (500_000 // len(part)) + "'"
-    assert seconds_for(rubric_of([text], f"method: {{type: judge}}, {LEVELS}")) < 10
+    with bounded_work():
+        lint_text(rubric_of([text], f"method: {{type: judge}}, {LEVELS}"), "a.yaml")
