@@ -106,7 +106,8 @@ def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[
     Returns the pairs, and in words those that stand beside nothing, where none is asked for by name. Raises
     `InputError` where nothing can be paired.
     """
-    of_a, of_b = read_rows(connection, _GROUPS, wanted.run_a), read_rows(connection, _GROUPS, wanted.run_b)
+    of_a = read_rows(connection, _GROUPS, wanted.run_a)
+    of_b = of_a if wanted.is_one_run else read_rows(connection, _GROUPS, wanted.run_b)
     of_a = _named(of_a, wanted.model_a, wanted.run_a, "--model-a")
     of_b = _named(of_b, wanted.model_b, wanted.run_b, "--model-b")
     if len(of_a) == len(of_b) == 1:

@@ -65,9 +65,7 @@ def read_boxes(source: ReportSource) -> Figure | None:
 
 def category_names(source: ReportSource) -> dict[str, str]:
     """What people read for each category of the run: one within another has the outer one's name before it."""
-    rows = source.rows("select distinct category, parent from category_scores where run_id = ?", source.run_id)
-    parents = {row["category"]: row["parent"] for row in rows}
-    return {category: " / ".join(_way_down(category, parents)) for category in parents}
+    return {category: " / ".join(_way_down(category, source.parents)) for category in source.parents}
 
 
 def _way_down(category: str, parents: Mapping[str, str | None]) -> Sequence[str]:

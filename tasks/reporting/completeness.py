@@ -14,7 +14,6 @@ MOST_ROWS = 10  # refused, in the table
 MOST_REASONS = 5  # named in a sentence
 MOST_GAPS = 100  # in the table
 
-_READ = "select row_count from stage_costs where run_id = ? and stage = 'ingest' and criterion_id is null"
 _REFUSED_REASONS = """
 select reason, count(*) as row_count from quarantine where run_id = ? group by reason order by row_count desc, reason
 """
@@ -42,10 +41,10 @@ def _rows_in(source: ReportSource, refused_count: int) -> Finding:
     parts = f"{counted(scored_count, 'output')} with a score, {output_count - scored_count:,} without one"
     if source.criteria and all(row["is_gate"] for row in source.criteria) and not scored_count:
         parts += " (the rubric has gates alone)"
-    read = [row["row_count"] for row in source.rows(_READ, source.run_id) if row["row_count"] is not None]
-    if not read or not read[0]:
+    of_ingest = (row for row in source.summary.costs if row["stage"] == "ingest" and row["criterion_id"] is None)
+    row_count = next((row["row_count"] for row in of_ingest), None)
+    if not row_count:
         return Finding(Sign.FINE, "Rows", f"{parts}; how many rows were read is not recorded.")
-    row_count = read[0]
     repeated_count = row_count - output_count - refused_count
     words = f"{counted(row_count, 'row')} came in: {parts}, {refused_count:,} refused"
     if repeated_count < 0:
@@ -106,8 +105,7 @@ def _unmet_table(unmet: Sequence[Row]) -> Table:
 
 def _coverage(source: ReportSource) -> Finding:
     """What share of the verdicts has a score, where it is less than all, and why."""
-    (counts,) = source.rows(report_sql("verdict_counts"), source.run_id)
-    verdict_count, scored_count = counts["verdict_count"], counts["scored_count"]
+    verdict_count, scored_count = source.verdict_counts["verdict_count"], source.verdict_counts["scored_count"]
     if not verdict_count:
         return Finding(Sign.BAD, "Coverage", "The run has no verdicts.")
     if scored_count == verdict_count:

@@ -7,8 +7,6 @@ from rubrics.weights import NO_CATEGORY
 from tasks.reporting.source import Group, ReportSource
 from tasks.requirements import Row
 
-_PARENTS = "select distinct category, parent from category_scores where run_id = ?"
-
 Path = tuple[str, ...]  # categories, the outermost first
 GroupKey = tuple[str, str | None]
 
@@ -57,11 +55,10 @@ def measured_criteria(source: ReportSource) -> tuple[MeasuredCriterion, ...]:
     rows: dict[str, dict[GroupKey, Row]] = {}
     for row in source.summary.criteria:
         rows.setdefault(row["criterion_id"], {})[row["model"], row["checkpoint"]] = row
-    parents = {row["category"]: row["parent"] for row in source.rows(_PARENTS, source.run_id)}
     of_rubric = [
         MeasuredCriterion(
             row["criterion_id"],
-            _path(row["category"], parents),
+            _path(row["category"], source.parents),
             False,
             bool(row["is_gate"]),
             next(iter(rows[row["criterion_id"]].values()))["weight"],

@@ -30,9 +30,8 @@ def reply_findings(source: ReportSource) -> Iterator[Finding]:
         named = [row for row in replies if row["model_returned"] is not None]
         if named:
             yield _models(named)
-    (counts,) = source.rows(report_sql("verdict_counts"), source.run_id)
-    if counts["replayed_count"]:
-        yield _replayed(counts)
+    if source.verdict_counts["replayed_count"]:
+        yield _replayed(source.verdict_counts)
 
 
 def _usefulness(replies: Sequence[Row]) -> Finding:

@@ -1,5 +1,6 @@
 """What a report is written from: a published run, its comparison and its rubric, opened once and read by every part."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from tasks.lake import Lake, connect
 from tasks.reporting.charts import Colour, told_apart
 from tasks.requirements import Row, model_name, read_rows
 from tasks.run_comparisons import RunComparison, comparison_of
+from tasks.sql_text import report_sql
 from tasks.summary import RunSummary
 
 Kept = TypeVar("Kept")
@@ -26,11 +28,12 @@ from criteria inner join runs
     on criteria.rubric_id = runs.rubric_id and criteria.rubric_version = runs.rubric_version
 where runs.run_id = ? order by criteria.position, criteria.criterion_id
 """
-_NAME = """
-select rubrics.body::json ->> 'name' as name
+_BODY = """
+select rubrics.body
 from rubrics inner join runs on rubrics.rubric_id = runs.rubric_id and rubrics.rubric_version = runs.rubric_version
 where runs.run_id = ?
 """
+_PARENTS = "select distinct category, parent from category_scores where run_id = ?"
 _LEVELS = """
 select levels.criterion_id, levels.level_id, levels.position, levels.score, levels.label, levels.description
 from levels inner join runs on levels.rubric_id = runs.rubric_id and levels.rubric_version = runs.rubric_version
@@ -84,8 +87,25 @@ class ReportSource:
     @property
     def rubric_name(self) -> str | None:
         """The rubric's name for people; None where it has none."""
-        found = self.rows(_NAME, self.run_id)
-        return found[0]["name"] if found else None
+        name = None if self.rubric_body is None else json.loads(self.rubric_body).get("name")
+        return None if name is None else str(name)
+
+    @property
+    def rubric_body(self) -> str | None:
+        """The run's rubric as the lake keeps it; None where it does not."""
+        found = self.once("rubric", lambda source: source.rows(_BODY, source.run_id))
+        return found[0]["body"] if found else None
+
+    @property
+    def parents(self) -> dict[str, str | None]:
+        """Each category of the run, and the one around it."""
+        return self.once("parents", _read_parents)
+
+    @property
+    def verdict_counts(self) -> Row:
+        """The row of sql/report/verdict_counts.sql."""
+        (counts,) = self.once("verdict_counts", lambda source: source.rows(report_sql("verdict_counts"), source.run_id))
+        return counts
 
     @property
     def drawn_groups(self) -> tuple[Group, ...]:
@@ -135,6 +155,10 @@ def _compare_with(
     except InputError as error:  # said in the words of `compare`, which takes models by name
         words = str(error).removeprefix("compare: ").partition("; --model-a")[0]
         raise InputError(words if words.startswith("--against") else f"--against: {words}") from None
+
+
+def _read_parents(source: ReportSource) -> dict[str, str | None]:
+    return {row["category"]: row["parent"] for row in source.rows(_PARENTS, source.run_id)}
 
 
 def _groups_by_key(source: ReportSource) -> dict[tuple[str, str | None], Group]:

@@ -12,12 +12,6 @@ from tasks.reporting.levels import CategoryLevels, left_out_words, read_levels
 from tasks.reporting.source import ReportSource
 from tasks.reporting.thresholds import Thresholds, read_thresholds
 
-_BODY = """
-select rubrics.body
-from runs inner join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
-where runs.run_id = ?
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class SpreadContents:
@@ -43,7 +37,6 @@ def read_spread(source: ReportSource) -> SpreadContents | None:
 
 def _read_rubric(source: ReportSource) -> Rubric | None:
     """The run's rubric; None where the lake has none of it that this gradebook can read."""
-    for row in source.rows(_BODY, source.run_id):
-        with suppress(RubricError):
-            return rubric_from_body(row["body"])
+    with suppress(RubricError):
+        return None if source.rubric_body is None else rubric_from_body(source.rubric_body)
     return None
