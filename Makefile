@@ -14,7 +14,7 @@ RUN := $(VENV)/bin/python -m
 
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help demo test test-browser test-server lint format bench lock clean
+.PHONY: help demo test test-quick test-browser test-server lint format bench lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ demo: $(STAMP)  ## score the shipped example, no key needed
 
 test: $(STAMP)  ## run all tests, as many at once as there are cores (ARGS="-k words" for some of them)
 	@$(RUN) pytest -n auto --dist worksteal $(ARGS)
+
+test-quick: $(STAMP)  ## those of a few seconds each, without servers and chromium: while you work (ARGS as above)
+	@$(RUN) pytest -n auto --dist worksteal -m "not (slow or server or postgres or browser)" $(ARGS)
 
 test-browser: $(STAMP)  ## open the pages in chromium, with the network off; a part of `make test` where chromium is
 	@$(RUN) pytest tests/browser $(ARGS)

@@ -41,6 +41,7 @@ def test_what_a_batch_leaves_is_asked_online(evaluate, gradebook, judge, words):
     assert judge.request_count == COUNT // 2
 
 
+@pytest.mark.slow
 def test_a_published_run_leaves_of_its_batches_the_record_and_a_second_one_asks_nothing(evaluate, judge, words):
     folder = Path("lake/runs") / evaluate(*words).json["run_id"]
     assert [path.name for path in (folder / "batches").iterdir()] == ["record.jsonl"]

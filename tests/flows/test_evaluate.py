@@ -132,6 +132,7 @@ def test_an_unscored_verdict_bounds_the_score_instead_of_lowering_it(unjudged, g
     assert rows == [{"score": None, "score_low": 0.5, "score_high": 1.0}]
 
 
+@pytest.mark.slow
 def test_a_failed_call_is_an_unscored_verdict_that_the_next_run_asks_again(evaluate, gradebook, judge, outputs, rubric):
     judge.faults = ["400"]
     finished = evaluate(outputs, "--rubric", rubric, "--judge", "gpt-4o-mini")
@@ -226,6 +227,7 @@ def test_an_old_version_reads_as_it_was(unjudged, evaluate, gradebook, outputs, 
     assert len(query(gradebook, "select distinct run_id from output_scores", "--at", str(first))) == 1
 
 
+@pytest.mark.slow
 def test_outputs_are_stored_once_for_all_runs(unjudged, evaluate, gradebook, outputs, rubric):
     evaluate(outputs, "--rubric", rubric)
     assert query(gradebook, "select count(*) n, count(distinct output_id) d from outputs") == [{"n": 12, "d": 12}]

@@ -93,6 +93,7 @@ def test_the_guide_leads_from_five_disliked_outputs_to_a_frozen_rubric(gradebook
     assert list(differences("rubrics.md", gradebook)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["rubric-format.md", "library.md", "importing.md"])
 def test_the_examples_of_a_page_come_out_as_it_says(page, gradebook):
     assert list(differences(page, gradebook)) == []

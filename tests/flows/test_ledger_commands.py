@@ -133,6 +133,7 @@ def test_feedback_texts_are_counted_apart(reviewed):
     assert reviewed("ledger", "verify", "--json").json["not_recomputed"] == {"feedback texts": 2}  # output and model
 
 
+@pytest.mark.slow
 def test_useless_replies_agree_too(reviewed, judge, tmp_path):
     (tmp_path / "reply.txt").write_text("Sydney.", encoding="utf-8")
     judge.faults = ["liar", "liar"]

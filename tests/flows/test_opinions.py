@@ -69,6 +69,7 @@ def count(gradebook, sql):
 
 
 # -------- replicates
+@pytest.mark.slow
 def test_three_replicates_are_asked_kept_and_combined(evaluated, gradebook, tmp_path):
     write_judge(tmp_path, "model: m\nreplicates: 3")
     assert evaluated("thrice") == (3 * COUNT, 0)
@@ -90,6 +91,7 @@ def test_a_judge_that_flips_is_told_so(evaluated, gradebook, tmp_path):
     assert any(row["flip_rate"] > 0 and row["judge_variance"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_a_second_run_with_replicates_asks_nothing(evaluated, evaluate, judge, words, tmp_path):
     write_judge(tmp_path, "model: m\nreplicates: 3")
     evaluated("thrice")
@@ -98,6 +100,7 @@ def test_a_second_run_with_replicates_asks_nothing(evaluated, evaluate, judge, w
     assert (again.code, again.json["cost_usd"], judge.request_count) == (0, 0, asked)
 
 
+@pytest.mark.slow
 def test_more_replicates_ask_for_those_that_are_new_alone(evaluated, evaluate, judge, words, tmp_path):
     write_judge(tmp_path, "model: m")
     assert evaluated("once") == (COUNT, 0)
@@ -123,6 +126,7 @@ def test_a_run_with_one_opinion_a_verdict_has_no_opinions(evaluated, gradebook, 
 
 
 # -------- panels
+@pytest.mark.slow
 def test_a_panel_asks_each_of_its_judges(evaluate, gradebook, judge, other, words, tmp_path):
     write_judge(tmp_path, "panel: [a.yaml, b.yaml]", a=("", judge), b=("", other))
     finished = evaluate(*words)
@@ -132,6 +136,7 @@ def test_a_panel_asks_each_of_its_judges(evaluate, gradebook, judge, other, word
     assert count(gradebook, "judge_noise where agreement_rate is not null") == 2
 
 
+@pytest.mark.slow
 def test_a_panel_is_set_against_itself_by_the_replicates_of_its_judges(
     evaluate, gradebook, judge, other, words, tmp_path
 ):
@@ -146,6 +151,7 @@ def test_a_panel_is_set_against_itself_by_the_replicates_of_its_judges(
     assert twice["clarity"]["mean_a"] == pytest.approx(row["mean"])
 
 
+@pytest.mark.slow
 def test_when_one_of_a_panel_dies_all_is_kept_and_the_same_command_goes_on(
     evaluate, gradebook, judge, other, words, tmp_path
 ):
@@ -160,6 +166,7 @@ def test_when_one_of_a_panel_dies_all_is_kept_and_the_same_command_goes_on(
     assert (judge.answered_count, other.answered_count) == (COUNT, COUNT)
 
 
+@pytest.mark.slow
 def test_one_budget_is_for_all_judges(evaluate, gradebook, judge, other, words, tmp_path):
     write_judge(tmp_path, "panel: [a.yaml, b.yaml]", a=("", judge), b=("", other))
     stopped = evaluate(*words, "--budget-usd", "0.012")  # a request could cost some 0.008
@@ -171,6 +178,7 @@ def test_one_budget_is_for_all_judges(evaluate, gradebook, judge, other, words, 
     assert judge.answered_count + other.answered_count == 2 * COUNT
 
 
+@pytest.mark.slow
 def test_recorded_replies_can_sit_on_a_panel(evaluate, gradebook, judge, words, tmp_path):
     rows = [
         {"case_id": f"c{case}", "model": model, "criterion_id": "clarity", "level": "clear"}

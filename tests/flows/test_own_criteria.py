@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from samples import query, write_rubric
 
 BRIEF: dict[str, Any] = {
@@ -60,6 +61,7 @@ def test_a_failed_gate_of_a_row_fails_its_output_alone(evaluate, gradebook, tmp_
     assert [row["is_passed"] for row in rows] == [True, True, False]
 
 
+@pytest.mark.slow
 def test_a_judge_is_asked_once_for_each_own_criterion(evaluate, gradebook, judge, tmp_path):
     outputs = write_rows(tmp_path / "o.jsonl", [KIND], [KIND, BRIEF], [BRIEF])
     evaluate(outputs, "--rubric", "none", "--judge", "gpt-4o-mini")

@@ -24,6 +24,7 @@ def words(tmp_path: Path) -> tuple[str, ...]:
     return ("outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "judge.yaml")
 
 
+@pytest.mark.slow
 def test_a_pack_is_asked_once_and_each_of_its_criteria_is_paid_for_once(evaluate, gradebook, judge, words):
     finished = evaluate(*words)
     assert finished.code == 0, finished.err
@@ -34,6 +35,7 @@ def test_a_pack_is_asked_once_and_each_of_its_criteria_is_paid_for_once(evaluate
     assert judge.request_count == 2 * OUTPUTS
 
 
+@pytest.mark.slow
 def test_a_pack_is_asked_whole_where_one_of_its_criteria_is_open(evaluate, gradebook, judge, words):
     judge.faults = ["one liar"] * 2  # the first judgment of one pack is useless, twice
     Path("judge.yaml").write_text("model: m\npacking: 2\nmax_in_flight: 1\n", encoding="utf-8")

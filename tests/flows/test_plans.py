@@ -84,6 +84,7 @@ def test_requests_of_packs_are_counted_as_they_are_sent(gradebook, tmp_path, pac
     assert [row["open_count"] for row in planned["criteria"]] == [COUNT] * 5
 
 
+@pytest.mark.slow
 def test_a_dry_run_of_packs_is_what_the_run_asks_and_costs(evaluate, gradebook, judge, packed, tmp_path):
     turn_outputs(tmp_path)
     planned = dry_run(gradebook, *packed)
@@ -117,6 +118,7 @@ def write_cascade(folder: Path, first: LoopbackJudge, then: LoopbackJudge) -> tu
     return ("outputs.jsonl", "--rubric", "rubric.yaml", "--judge")
 
 
+@pytest.mark.slow
 def test_once_the_first_judge_has_spoken_the_plan_of_a_cascade_is_exact(evaluate, gradebook, other, first_asked):
     (row, _) = dry_run(gradebook, *first_asked, "judge.yaml")["criteria"]
     assert evaluate(*first_asked, "judge.yaml").code == 0
@@ -127,6 +129,7 @@ def test_once_the_first_judge_has_spoken_the_plan_of_a_cascade_is_exact(evaluate
     assert after["replayed_count"] == 2 * COUNT + other.request_count
 
 
+@pytest.mark.slow
 def test_what_the_second_judge_said_before_counts_only_where_the_first_is_unsure(evaluate, gradebook, first_asked):
     assert evaluate(*first_asked, "dear.yaml").code == 0  # the ledger has all of its opinions
     planned = dry_run(gradebook, *first_asked, "judge.yaml")

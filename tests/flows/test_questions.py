@@ -6,6 +6,8 @@ import shutil
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
+
 EXAMPLE = Path(str(files("examples"))) / "support_replies"
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 QUESTIONS = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -20,6 +22,7 @@ def worsen(file: Path) -> None:
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_ten_questions_are_answered(evaluate, gradebook, tmp_path):
     outputs = Path(shutil.copy(EXAMPLE / "outputs.jsonl", tmp_path))
     ratings = tmp_path / "ratings.csv"

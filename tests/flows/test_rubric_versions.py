@@ -118,6 +118,7 @@ def test_a_review_approves_what_meets_every_rubric(gradebook, tmp_path):
     assert (finished.code, finished.json["status"]) == (0, "approved")
 
 
+@pytest.mark.slow
 def test_a_review_says_what_needs_revision_and_what_to_aim_for(gradebook, tmp_path):
     artifact = tmp_path / "record.json"
     artifact.write_text(json.dumps({"id": "1"}), encoding="utf-8")

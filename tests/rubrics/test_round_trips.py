@@ -1,5 +1,6 @@
 """Whatever a rubric holds, it is the same version after it was written and read again."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
 from rubric_strategies import rubrics
@@ -39,6 +40,7 @@ def test_a_rubric_needs_no_step_from_itself(original: Rubric):
     assert required_step(original, original).step == "none"
 
 
+@pytest.mark.slow
 @any_rubric
 @given(rubrics(), rubrics())
 def test_a_step_is_none_only_where_nothing_but_the_version_differs(old: Rubric, new: Rubric):
@@ -46,6 +48,7 @@ def test_a_step_is_none_only_where_nothing_but_the_version_differs(old: Rubric, 
     assert (required_step(old, new).step == "none") == (describe_difference(old, same_version) == [])
 
 
+@pytest.mark.slow
 @any_rubric
 @given(rubrics())
 def test_the_editor_schema_accepts_the_yaml_of_any_rubric(original: Rubric):

@@ -105,6 +105,7 @@ def test_every_version_in_a_bucket_reads_the_same_after_upkeep(storage, bucket, 
     assert {version: after[version] for version in before} == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fixture", ["bucket", "shared"])
 def test_a_run_is_rebuilt_and_rescored_as_it_was_published_wherever_its_files_are(request, tmp_path, fixture):
     place = request.getfixturevalue(fixture)

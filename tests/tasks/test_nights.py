@@ -83,12 +83,14 @@ def night_of(folder: Path, suite: str, day: int, case: str) -> str | None:
     return found
 
 
+@pytest.mark.slow
 def test_a_suite_stands_beside_its_own_earlier_night_and_not_beside_another_suite_s(tmp_path):
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
     asked = [("a", 20, "c"), ("b", 20, "d"), ("a", 21, "c"), ("b", 21, "d")]
     assert [night_of(tmp_path, *each) for each in asked] == [None, None, "a-20-0", "b-20-1"]
 
 
+@pytest.mark.slow
 def test_the_same_night_again_stands_beside_the_night_before_as_it_did(tmp_path):
     (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
     assert [night_of(tmp_path, "a", day, "c") for day in (20, 21, 21, 20, 22)] == [

@@ -55,6 +55,7 @@ def test_a_recording_gives_the_very_same_verdicts(judge, faults):
     assert "unscored" in {row[1] for row in told} or not faults
 
 
+@pytest.mark.slow
 def test_a_recording_of_what_the_ledger_held_is_the_same(judge):
     verdicts("first", record="kept.jsonl")
     asked_count = judge.request_count
@@ -79,6 +80,7 @@ def test_an_unfinished_run_keeps_what_it_was_told(judge):
     assert [reply.level is not None for _, reply in read_replies(Path("kept.jsonl")).values()] == [True]
 
 
+@pytest.mark.slow
 def test_a_recording_is_replaced_by_the_next(judge):
     verdicts("first", record="kept.jsonl")
     before = Path("kept.jsonl").read_bytes()

@@ -200,6 +200,7 @@ def test_the_cases_that_lost_most_come_with_what_took_it(compared):
     assert "c3" not in [case.case_id for case in cases]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "points", "skipped", "own", "gaps"])
 def test_a_criterion_at_a_time_gives_the_same_to_the_bit(lake, monkeypatch, name):
     runs = ("a", "b") if name == "plain" else (f"{name}_a", f"{name}_b")
