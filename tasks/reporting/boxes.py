@@ -65,7 +65,7 @@ def read_boxes(source: ReportSource) -> Figure | None:
 
 def category_names(source: ReportSource) -> dict[str, str]:
     """What people read for each category of the run: one within another has the outer one's name before it."""
-    return {category: " / ".join(_way_down(category, source.parents)) for category in source.parents}
+    return {category: " / ".join(_way_down(category, source.category_parents)) for category in source.category_parents}
 
 
 def _way_down(category: str, parents: Mapping[str, str | None]) -> Sequence[str]:

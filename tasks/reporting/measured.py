@@ -58,7 +58,7 @@ def measured_criteria(source: ReportSource) -> tuple[MeasuredCriterion, ...]:
     of_rubric = [
         MeasuredCriterion(
             row["criterion_id"],
-            _path(row["category"], source.parents),
+            _path(row["category"], source.category_parents),
             False,
             bool(row["is_gate"]),
             next(iter(rows[row["criterion_id"]].values()))["weight"],

@@ -87,25 +87,23 @@ class ReportSource:
     @property
     def rubric_name(self) -> str | None:
         """The rubric's name for people; None where it has none."""
-        name = None if self.rubric_body is None else json.loads(self.rubric_body).get("name")
-        return None if name is None else str(name)
+        name: str | None = json.loads(self.rubric_body or "{}").get("name")
+        return name
 
     @property
     def rubric_body(self) -> str | None:
         """The run's rubric as the lake keeps it; None where it does not."""
-        found = self.once("rubric", lambda source: source.rows(_BODY, source.run_id))
-        return found[0]["body"] if found else None
+        return self.once("rubric", _read_body)
 
     @property
-    def parents(self) -> dict[str, str | None]:
+    def category_parents(self) -> dict[str, str | None]:
         """Each category of the run, and the one around it."""
-        return self.once("parents", _read_parents)
+        return self.once("category_parents", _read_parents)
 
     @property
     def verdict_counts(self) -> Row:
         """The row of sql/report/verdict_counts.sql."""
-        (counts,) = self.once("verdict_counts", lambda source: source.rows(report_sql("verdict_counts"), source.run_id))
-        return counts
+        return self.once("verdict_counts", _read_counts)
 
     @property
     def drawn_groups(self) -> tuple[Group, ...]:
@@ -155,6 +153,16 @@ def _compare_with(
     except InputError as error:  # said in the words of `compare`, which takes models by name
         words = str(error).removeprefix("compare: ").partition("; --model-a")[0]
         raise InputError(words if words.startswith("--against") else f"--against: {words}") from None
+
+
+def _read_body(source: ReportSource) -> str | None:
+    found = source.rows(_BODY, source.run_id)
+    return found[0]["body"] if found else None
+
+
+def _read_counts(source: ReportSource) -> Row:
+    (counts,) = source.rows(report_sql("verdict_counts"), source.run_id)
+    return counts
 
 
 def _read_parents(source: ReportSource) -> dict[str, str | None]:

@@ -116,7 +116,8 @@ def test_ten_thousand_criteria_of_few_words_are_not_compared_each_with_each():
     words = [f"word{n}" for n in range(40)]
     texts = [" ".join(words[n % 11 :: 1 + n % 3]) + f" x{n}" for n in range(10_000)]
     with bounded_work():
-        lint_text(rubric_of(texts, "method: {type: claims}"), "a.yaml")
+        findings = lint_text(rubric_of(texts, "method: {type: claims}"), "a.yaml")
+    assert sum(finding.rule == "similar-descriptions" for finding in findings) == 9_988
 
 
 def test_a_near_repetition_is_found_among_hundreds():
@@ -131,4 +132,5 @@ def test_a_near_repetition_is_found_among_hundreds():
 def test_a_description_of_half_a_million_characters_is_no_trap(part: str):
     text = "'" + part * (500_000 // len(part)) + "'"
     with bounded_work():
-        lint_text(rubric_of([text], f"method: {{type: judge}}, {LEVELS}"), "a.yaml")
+        findings = lint_text(rubric_of([text], f"method: {{type: judge}}, {LEVELS}"), "a.yaml")
+    assert {finding.rule for finding in findings} <= {"description-repeats-name"}
