@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from pyarrow.fs import FileSelector, FileType, LocalFileSystem, S3FileSystem, copy_files
 
 CANARY = "secret-canary-0123456789"
@@ -86,10 +85,3 @@ def _wait_until_open(port: int) -> None:
         except OSError:
             time.sleep(0.05)
     raise TimeoutError(f"no S3 server on port {port}")
-
-
-@pytest.fixture(scope="session")
-def storage() -> Iterator[Storage]:
-    """The server of all tests that only need one."""
-    with running_storage() as running:
-        yield running

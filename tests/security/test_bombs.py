@@ -5,6 +5,7 @@ import json
 import resource
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -124,10 +125,9 @@ def test_a_bomb_ends_in_bounded_memory(tmp_path):
         "import sys; from pathlib import Path; from tasks.formats import *; p = Path(sys.argv[1]);"
         "list(read_format(p, encoding_of(p), lambda *a: ()))"
     )
-    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (LEAST_MEMORY, LEAST_MEMORY))  # noqa: E731
     ended = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "rows.jsonl.gz"],
-        preexec_fn=limit,
+        preexec_fn=partial(resource.setrlimit, resource.RLIMIT_AS, (LEAST_MEMORY, LEAST_MEMORY)),
         capture_output=True,
         text=True,
         check=False,

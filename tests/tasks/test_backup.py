@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from published_runs import NOW, score_and_publish
-from s3 import BUCKET, Storage, storage  # noqa: F401 - a fixture
+from s3 import BUCKET, Storage
 from samples import write_outputs
 
 from tasks.lake import Lake, connect, find_lake
@@ -90,7 +90,7 @@ def test_a_folder_copied_while_runs_work_is_read_elsewhere(tmp_path):
 
 @pytest.mark.slow
 def test_a_bucket_copied_while_runs_work_is_read_from_a_folder_and_a_bucket(
-    storage: Storage,  # noqa: F811
+    storage: Storage,
     tmp_path,
     monkeypatch,
 ):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from postgres import PostgresServer
 from published_runs import NOW, score_and_publish
-from s3 import BUCKET, CANARY, Storage, running_storage, storage  # noqa: F401 - a fixture
+from s3 import BUCKET, CANARY, Storage, running_storage
 from samples import write_outputs
 
 from tasks.health import files
@@ -40,7 +40,7 @@ names = (f"kept-{number}" for number in itertools.count())
 
 
 @pytest.fixture
-def bucket(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:  # noqa: F811
+def bucket(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """The options that name a new lake in the bucket, whose key is in the environment."""
     for name, text in storage.environment.items():
         monkeypatch.setenv(name, text)
@@ -90,7 +90,7 @@ def problems(gradebook: Callable[..., Any], place: Place, *words: str) -> tuple[
 
 
 @pytest.mark.slow
-def test_every_version_in_a_bucket_reads_the_same_after_upkeep(storage, bucket, tmp_path):  # noqa: F811
+def test_every_version_in_a_bucket_reads_the_same_after_upkeep(storage, bucket, tmp_path):
     publish(tmp_path, bucket, 110, 120, 130)
     lake, prefix = lake_of(bucket), bucket[3].removeprefix(f"s3://{BUCKET}/")
     before = contents(lake)
@@ -120,7 +120,7 @@ def test_a_run_is_rebuilt_and_rescored_as_it_was_published_wherever_its_files_ar
         assert (rebuilt.is_equal, dict(rebuilt.marts)["output_scores"]) == (True, 220)
 
 
-def put_orphans(storage: Storage, place: Place) -> list[str]:  # noqa: F811
+def put_orphans(storage: Storage, place: Place) -> list[str]:
     """Put objects that no version reads; their addresses."""
     for name in ORPHANS:
         with storage.files.open_output_stream(f"{place[3].removeprefix('s3://')}/{name}") as stream:
@@ -129,7 +129,7 @@ def put_orphans(storage: Storage, place: Place) -> list[str]:  # noqa: F811
 
 
 def test_orphans_in_a_bucket_are_listed_and_removed_after_a_day_and_not_before(
-    storage,  # noqa: F811
+    storage,
     bucket,
     tmp_path,
     gradebook,
@@ -150,7 +150,7 @@ def test_orphans_in_a_bucket_are_listed_and_removed_after_a_day_and_not_before(
     assert storage.names(bucket[3].removeprefix(f"s3://{BUCKET}/")) == kept
 
 
-def test_upkeep_removes_orphans_of_a_bucket_that_are_older_than_a_day(storage, bucket, tmp_path):  # noqa: F811
+def test_upkeep_removes_orphans_of_a_bucket_that_are_older_than_a_day(storage, bucket, tmp_path):
     publish(tmp_path, bucket, 110)
     put_orphans(storage, bucket)
     assert compact_lake(lake_of(bucket)).removed_count == 0
@@ -159,7 +159,7 @@ def test_upkeep_removes_orphans_of_a_bucket_that_are_older_than_a_day(storage, b
     assert compact_lake(lake_of(bucket), datetime.now(UTC) + timedelta(days=2)).removed_count == 0
 
 
-def test_an_object_that_is_gone_or_harmed_is_named(storage, bucket, tmp_path, gradebook, monkeypatch):  # noqa: F811
+def test_an_object_that_is_gone_or_harmed_is_named(storage, bucket, tmp_path, gradebook, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL")
     publish(tmp_path, bucket, 110, 120)
     prefix = bucket[3].removeprefix("s3://")
@@ -217,7 +217,7 @@ def test_a_key_that_storage_refuses_is_a_finding(bucket, tmp_path, gradebook, mo
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_a_night_ends_with_upkeep_of_the_bucket(storage, bucket, tmp_path, gradebook, prefect_server, monkeypatch):  # noqa: F811
+def test_a_night_ends_with_upkeep_of_the_bucket(storage, bucket, tmp_path, gradebook, prefect_server, monkeypatch):
     monkeypatch.setattr("tasks.upkeep.KEPT_FOR", timedelta(seconds=-5))  # as if a day had passed
     publish(tmp_path, bucket, 110)
     put_orphans(storage, bucket)

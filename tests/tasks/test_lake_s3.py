@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from published_runs import NOW, score_and_publish
-from s3 import BUCKET, CANARY, Storage, running_storage, storage  # noqa: F401 - a fixture
+from s3 import BUCKET, CANARY, Storage, running_storage
 from samples import write_outputs
 
 from rubrics.errors import InputError, LakeError, QueryError, StorageUnavailable
@@ -39,7 +39,7 @@ names = (f"lake-{number}" for number in itertools.count())
 
 
 @pytest.fixture
-def place(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, str, str]:  # noqa: F811
+def place(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, str, str]:
     """The options that name a new lake, whose key is in the environment."""
     for name, text in storage.environment.items():
         monkeypatch.setenv(name, text)
@@ -84,7 +84,7 @@ def counts(lake: Lake) -> tuple[int, int, int]:
     return found
 
 
-def test_a_run_is_published_and_read_from_the_bucket(gradebook, storage, place, tmp_path):  # noqa: F811
+def test_a_run_is_published_and_read_from_the_bucket(gradebook, storage, place, tmp_path):
     run_id = publish(request_of(tmp_path, place))
     finished = gradebook("sql", "select count(*) n from verdicts", *place, "--format", "json")
     assert json.loads(finished.out) == [{"n": 8}], finished.err
@@ -121,7 +121,7 @@ def test_commands_read_it_as_they_read_a_folder(gradebook, place, tmp_path):
     assert (tmp_path / "r.html").stat().st_size > 10_000
 
 
-def test_outputs_of_an_earlier_run_are_not_uploaded_again(storage, place, tmp_path):  # noqa: F811
+def test_outputs_of_an_earlier_run_are_not_uploaded_again(storage, place, tmp_path):
     publish(request_of(tmp_path, place))
     publish(request_of(tmp_path, place, version="1.1.0"))
     assert len(storage.names(f"{prefix_of(place)}/data/main/outputs")) == 1
@@ -205,7 +205,7 @@ def test_storage_that_goes_before_the_upload_publishes_nothing(place, tmp_path, 
 
 
 @pytest.mark.slow
-def test_killed_after_its_upload_a_run_leaves_the_lake_whole_and_the_rerun_no_orphan(storage, place, tmp_path):  # noqa: F811
+def test_killed_after_its_upload_a_run_leaves_the_lake_whole_and_the_rerun_no_orphan(storage, place, tmp_path):
     publish(request_of(tmp_path, place))
     again, verdicts = request_of(tmp_path, place, count=6), f"{prefix_of(place)}/data/main/verdicts"
     with closing(sqlite3.connect(lake_of(place).address, isolation_level=None)) as catalog:
@@ -224,7 +224,7 @@ def test_killed_after_its_upload_a_run_leaves_the_lake_whole_and_the_rerun_no_or
 
 
 @pytest.mark.slow
-def test_one_run_id_at_work_on_two_machines_is_published_once(storage, place, tmp_path, monkeypatch):  # noqa: F811
+def test_one_run_id_at_work_on_two_machines_is_published_once(storage, place, tmp_path, monkeypatch):
     request = replace(request_of(tmp_path, place), run_id="night")
     with opened_run(request, NOW) as first:
         monkeypatch.setenv("GRADEBOOK_WORK", str(tmp_path / "other"))
