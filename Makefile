@@ -1,18 +1,16 @@
 # Every target that needs Python makes .venv by itself, from requirements.lock, where it is missing or older than the lock.
-# PYTHON=python3.12 names the interpreter; UV= (empty) installs with pip even where uv is there.
+# PYTHON=python3.12 names the interpreter. A pinned pip installs everything; uv is needed for `make lock` alone.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-UV ?= $(shell command -v uv 2>/dev/null)
 PYTHON ?=
 ARGS ?=
 VENV := .venv
 STAMP := $(VENV)/.stamp
 RUN := $(VENV)/bin/python -m
-
-export UV_PYTHON_DOWNLOADS := never
+PIP := $(RUN) pip
 
 .PHONY: help demo test test-quick test-browser test-server lint format bench lock clean
 
@@ -49,25 +47,19 @@ bench: $(STAMP)  ## run every benchmark; each prints its figure last
 	done
 
 lock:  ## resolve pyproject.toml into requirements.lock (needs uv; ARGS=--upgrade for newer ones)
-	@if [ -z "$(UV)" ]; then echo "make lock: found no uv on the path, expected it: https://docs.astral.sh/uv" >&2; exit 1; fi
-	@$(UV) pip compile pyproject.toml --group dev --python-version 3.11 --universal --generate-hashes --no-header -q \
+	@command -v uv >/dev/null || { echo "make lock: found no uv on the path, expected it: https://docs.astral.sh/uv" >&2; exit 1; }
+	@uv pip compile pyproject.toml --group dev --python-version 3.11 --universal --generate-hashes --no-header -q \
 		$(ARGS) -o requirements.lock
 
 clean:  ## remove the environment and the caches; a lake is left alone
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): requirements.lock pyproject.toml
-ifneq ($(strip $(UV)),)
-	@test -x $(VENV)/bin/python || $(UV) venv --quiet --clear --python "$(or $(PYTHON),>=3.11)" $(VENV) \
-		|| { echo "make: found no Python >= 3.11, expected one: name it with PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@$(UV) pip sync --quiet --python $(VENV)/bin/python --require-hashes --compile-bytecode requirements.lock
-	@$(UV) pip install --quiet --python $(VENV)/bin/python --no-deps --no-build-isolation -e .
-else
+$(STAMP): requirements.lock requirements-pip.lock pyproject.toml
 	@"$(or $(PYTHON),python3)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make: $(or $(PYTHON),python3) is no Python >= 3.11, expected one: name it with PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(VENV)/bin/python -m pip --version >/dev/null 2>&1 || "$(or $(PYTHON),python3)" -m venv --clear $(VENV)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-endif
+	@$(PIP) install --quiet --disable-pip-version-check --require-hashes -r requirements-pip.lock
+	@$(PIP) install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(PIP) install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
