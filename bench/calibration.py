@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rubrics.statistics.calibration import (
+from gradebook.rubrics.statistics.calibration import (
     Estimate,
     Rated,
     corrected_mean,
     naive_mean,
     rated_mean,
 )
-from rubrics.statistics.rogan_gladen import rogan_gladen_mean
+from gradebook.rubrics.statistics.rogan_gladen import rogan_gladen_mean
 
 SIZES = (30, 100, 200, 400)
 Floats = NDArray[np.float64]

@@ -23,9 +23,9 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from scored_lake import VERDICT_SCHEMA, make_lake, write_run
 
-from rubrics.case_criteria import CASE_CRITERIA_SCHEMA
-from rubrics.model import Rubric
-from tasks.lake import Lake
+from gradebook.rubrics.case_criteria import CASE_CRITERIA_SCHEMA
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.lake import Lake
 
 ROOT = Path(__file__).parents[1]
 SEED = 20261121
@@ -85,7 +85,7 @@ def main() -> None:
         lake = make_lake(Path(folder))
         for name in "ab":
             write_side(lake, name, make_rubric(given.criteria), given.n, given.samples)
-        command = [sys.executable, "-m", "flows.cli", "compare", "a", "b", "--json"]
+        command = [sys.executable, "-m", "gradebook.flows.cli", "compare", "a", "b", "--json"]
         command += ["--lake", f"sqlite:{lake.address}"]
         times_s = []
         for _ in range(3):

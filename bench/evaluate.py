@@ -142,7 +142,16 @@ def main() -> None:
         write_outputs(folder / "outputs.jsonl", count)
         (folder / "rubric.yaml").write_text(wide_rubric() if given.wide else RUBRIC, encoding="utf-8")
         plain_s = plain_loop(folder / "outputs.jsonl")
-        command = [sys.executable, "-m", "flows.cli", "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml", "--json"]
+        command = [
+            sys.executable,
+            "-m",
+            "gradebook.flows.cli",
+            "evaluate",
+            "outputs.jsonl",
+            "--rubric",
+            "rubric.yaml",
+            "--json",
+        ]
         command += ["--runner", given.runner]
         begin = time.perf_counter()
         finished = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

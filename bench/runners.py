@@ -57,7 +57,7 @@ def prefect_server(folder: Path) -> Iterator[Mapping[str, str]]:
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}/api"
     home = {"PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(ROOT)}
-    import flows  # sets what the server reads  # noqa: F401
+    from gradebook import flows  # sets what the server reads  # noqa: F401
 
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -107,7 +107,7 @@ def evaluate(folder: Path, words: str, environment: Mapping[str, str]) -> Timed:
 
 
 def _gradebook(folder: Path, environment: Mapping[str, str], *words: str) -> str:
-    command = [sys.executable, "-m", "flows.cli", *words]
+    command = [sys.executable, "-m", "gradebook.flows.cli", *words]
     ended = subprocess.run(
         command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, check=False
     )

@@ -25,9 +25,9 @@ import duckdb
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from rubrics.model import Rubric
-from tasks.criteria import add_criteria_sources
-from tasks.sql_text import file_list
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.criteria import add_criteria_sources
+from gradebook.tasks.sql_text import file_list
 
 ROOT = Path(__file__).parents[1]
 SHARD_CASES = 10_000
@@ -99,12 +99,12 @@ def ask_plainly(folder: Path, memory: str) -> None:
 
 def make_marts(folder: Path, memory: str, criterion_count: int) -> None:
     """Build all marts, as the aggregate stage does, and say what each statement took."""
-    from rubrics.opinions import OPINION_SCHEMA
-    from tasks.aggregate import build_marts, connect_marts
-    from tasks.agreement import AGREEMENT_SCHEMA
-    from tasks.comparing.table import RUN_COMPARISON_SCHEMA
-    from tasks.timings import TIMING_SCHEMA
-    from tasks.workspace import RunFolder
+    from gradebook.rubrics.opinions import OPINION_SCHEMA
+    from gradebook.tasks.aggregate import build_marts, connect_marts
+    from gradebook.tasks.agreement import AGREEMENT_SCHEMA
+    from gradebook.tasks.comparing.table import RUN_COMPARISON_SCHEMA
+    from gradebook.tasks.timings import TIMING_SCHEMA
+    from gradebook.tasks.workspace import RunFolder
 
     database = folder / "marts.duckdb"
     with connect_marts(database, memory) as connection:
@@ -153,8 +153,8 @@ def bench_lake(given: argparse.Namespace) -> None:
     """Publish many small runs, then ask from the shell."""
     from scored_lake import make_lake
 
-    from tasks.lake import commit
-    from tasks.upkeep import compact_lake
+    from gradebook.tasks.lake import commit
+    from gradebook.tasks.upkeep import compact_lake
 
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         lake = make_lake(Path(name))
@@ -216,7 +216,17 @@ def _publish(number: int, connection: duckdb.DuckDBPyConnection, version: int) -
 
 
 def _ask(catalog: str, query: str) -> float:
-    command = [sys.executable, "-m", "flows.cli", "sql", query, "--lake", f"sqlite:{catalog}", "--format", "csv"]
+    command = [
+        sys.executable,
+        "-m",
+        "gradebook.flows.cli",
+        "sql",
+        query,
+        "--lake",
+        f"sqlite:{catalog}",
+        "--format",
+        "csv",
+    ]
     begin = time.perf_counter()
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if finished.returncode:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
 
 
 class By(StrEnum):
@@ -39,14 +39,14 @@ def agreement(  # noqa: PLR0913 - each is an option
     gradebook agreement --rubric support_reply --criterion tone --json
     gradebook agreement --at 2026-11-01
     """
-    from tasks.lake_versions import find_lake_at
-    from tasks.run_agreement import measure_run
+    from gradebook.tasks.lake_versions import find_lake_at
+    from gradebook.tasks.run_agreement import measure_run
 
     found = measure_run(find_lake_at(lake, data, at), run, rubric_id=rubric, criterion_id=criterion)
     if as_json:
         print_json(found.as_json())
         return
-    from flows.agreement_display import show_agreement
+    from gradebook.flows.agreement_display import show_agreement
 
     show_agreement(found, None if by is None else by.value, is_full=criterion is not None)
 
@@ -66,13 +66,13 @@ def calibrate(
     gradebook calibrate 20261101-020000-a1b2c3
     gradebook calibrate 20261101-020000-a1b2c3 --criterion tone --rate-next 20
     """
-    from tasks.calibration import calibrate_run
-    from tasks.lake_versions import find_lake_at
+    from gradebook.tasks.calibration import calibrate_run
+    from gradebook.tasks.lake_versions import find_lake_at
 
     found = calibrate_run(find_lake_at(lake, data, at), run, criterion_id=criterion, next_count=rate_next)
     if as_json:
         print_json(found.as_json())
         return
-    from flows.agreement_display import show_calibration
+    from gradebook.flows.agreement_display import show_calibration
 
     show_calibration(found)

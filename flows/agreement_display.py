@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import typer
 
-from flows.display import plain, show_rows
-from rubrics.statistics.agreement import Measure
-from rubrics.statistics.calibration import Estimate
-from tasks.agreement import JUDGES
-from tasks.calibration import Calibration, RunCalibration
-from tasks.requirements import Row
-from tasks.run_agreement import AgreementPart, RunAgreement
-from tasks.wording import counted
+from gradebook.flows.display import plain, show_rows
+from gradebook.rubrics.statistics.agreement import Measure
+from gradebook.rubrics.statistics.calibration import Estimate
+from gradebook.tasks.agreement import JUDGES
+from gradebook.tasks.calibration import Calibration, RunCalibration
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.run_agreement import AgreementPart, RunAgreement
+from gradebook.tasks.wording import counted
 
 TITLES = {
     "raters": "raters among themselves",

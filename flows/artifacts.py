@@ -6,9 +6,9 @@ from pathlib import Path
 from prefect import get_run_logger
 from prefect.artifacts import acreate_link_artifact, acreate_markdown_artifact
 
-from tasks.nights import Night, night_text
-from tasks.reporting.comment import artifact_texts
-from tasks.summary import RunSummary
+from gradebook.tasks.nights import Night, night_text
+from gradebook.tasks.reporting.comment import artifact_texts
+from gradebook.tasks.summary import RunSummary
 
 LONGEST_S = 30.0  # that a server may take
 

@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DONE, NOT_MET, JsonOption, print_json
-from rubrics.errors import InputError
+from gradebook.flows.options import DONE, NOT_MET, JsonOption, print_json
+from gradebook.rubrics.errors import InputError
 
 app = typer.Typer(help="Deterministic checks: list, show, try.", no_args_is_help=True, rich_markup_mode=None)
 
 
 def _check_names(incomplete: str) -> list[str]:
     """For the shell's completion."""
-    from rubrics.checks import check_names
+    from gradebook.rubrics.checks import check_names
 
     return [name for name in check_names() if name.startswith(incomplete)]
 
@@ -33,8 +33,8 @@ def list_checks(
     gradebook checks list
     gradebook checks list json
     """
-    from rubrics.checks import families, find_check
-    from rubrics.checks.describing import describe_check
+    from gradebook.rubrics.checks import families, find_check
+    from gradebook.rubrics.checks.describing import describe_check
 
     listed = [
         {"family": title, **describe_check(find_check(name))}
@@ -45,7 +45,7 @@ def list_checks(
     if as_json:
         print_json({"checks": listed})
         return
-    from flows.check_display import show_checks
+    from gradebook.flows.check_display import show_checks
 
     show_checks(listed)
 
@@ -57,14 +57,14 @@ def show(name: NameArgument, as_json: JsonOption = False) -> None:
     \b
     gradebook checks show length_words
     """
-    from rubrics.checks.describing import describe_check
-    from tasks.trying import known_check
+    from gradebook.rubrics.checks.describing import describe_check
+    from gradebook.tasks.trying import known_check
 
     described = describe_check(known_check(name))
     if as_json:
         print_json(described)
         return
-    from flows.check_display import show_check
+    from gradebook.flows.check_display import show_check
 
     show_check(described)
 
@@ -92,7 +92,7 @@ def try_out(  # noqa: PLR0913 - each is an option
 
     Exit: 0 it passes, 1 it fails or the check can't tell, 2 an unknown check or setting.
     """
-    from tasks.trying import read_metadata, read_setting_words, try_check
+    from gradebook.tasks.trying import read_metadata, read_setting_words, try_check
 
     row = {
         "output": _read_output(text, file),
@@ -107,7 +107,7 @@ def try_out(  # noqa: PLR0913 - each is an option
 
         print_json(asdict(tried))
     else:
-        from flows.check_display import show_tried
+        from gradebook.flows.check_display import show_tried
 
         show_tried(tried)
     raise typer.Exit(DONE if tried.is_passed else NOT_MET)

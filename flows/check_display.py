@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flows.display import plain
-from tasks.trying import Tried
+from gradebook.flows.display import plain
+from gradebook.tasks.trying import Tried
 
 VERDICTS = {True: "pass", False: "fail", None: "unscored"}
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.notify import DEPLOYMENT, MOST_TRIES, Notified, notify_checkpoint
-from flows.options import (
+from gradebook.flows.notify import DEPLOYMENT, MOST_TRIES, Notified, notify_checkpoint
+from gradebook.flows.options import (
     DEFAULT_LAKE,
     NOT_FINISHED,
     DataOption,
@@ -14,10 +14,10 @@ from flows.options import (
     MapOption,
     print_json,
 )
-from rubrics.errors import InputError
+from gradebook.rubrics.errors import InputError
 
 if TYPE_CHECKING:
-    from flows.sweeping import Swept
+    from gradebook.flows.sweeping import Swept
 
 DeploymentOption = Annotated[str, typer.Option("--deployment", help="FLOW/DEPLOYMENT on the Prefect server")]
 ParamOption = Annotated[
@@ -113,8 +113,8 @@ def sweep(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 2 bad input, 3 outputs can't be read, no server answers, or all flow runs for one failed.
     """
-    from flows.sweeping import SweepRequest, sweep_saved
-    from tasks.preview import read_column_map
+    from gradebook.flows.sweeping import SweepRequest, sweep_saved
+    from gradebook.tasks.preview import read_column_map
 
     request = SweepRequest(
         rubric,
@@ -149,10 +149,10 @@ def checkpoints(
     gradebook checkpoints
     gradebook checkpoints --model support --json
     """
-    from flows.display import show_rows
-    from tasks.checkpoints import list_checkpoints
-    from tasks.lake import find_lake
-    from tasks.wording import score_words, signed_words, span_words
+    from gradebook.flows.display import show_rows
+    from gradebook.tasks.checkpoints import list_checkpoints
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.wording import score_words, signed_words, span_words
 
     rows = list_checkpoints(find_lake(lake, data), model)
     if as_json:
@@ -179,7 +179,7 @@ def checkpoints(
 
 
 def _show_sweep(swept: "Swept") -> None:
-    from flows.display import show_rows
+    from gradebook.flows.display import show_rows
 
     if swept.undecided:
         cells = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows import (
+from gradebook.flows import (
     agreement_commands,
     check_commands,
     checkpoint_commands,
@@ -32,7 +32,7 @@ from flows import (
     status_commands,
     version_commands,
 )
-from flows.options import (
+from gradebook.flows.options import (
     DEFAULT_LAKE,
     DONE,
     NOT_FINISHED,
@@ -52,11 +52,11 @@ from flows.options import (
     RunnerOption,
     print_json,
 )
-from rubrics.errors import GradebookError, InputError
+from gradebook.rubrics.errors import GradebookError, InputError
 
 if TYPE_CHECKING:
-    from tasks.request import EvaluationRequest
-    from tasks.summary import RunSummary
+    from gradebook.tasks.request import EvaluationRequest
+    from gradebook.tasks.summary import RunSummary
 
 INTERRUPTED = 130  # what typer makes of Ctrl-C, without a word
 DEMO_LAKE = "sqlite:demo-lake/catalog.sqlite"
@@ -116,7 +116,7 @@ def demo(lake: LakeOption = DEMO_LAKE) -> None:
 
     The judge's replies are recorded; the lake is made in the folder demo-lake.
     """
-    from flows.demo import run_demo
+    from gradebook.flows.demo import run_demo
 
     run_demo(lake)
 
@@ -164,9 +164,9 @@ def evaluate(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 1 a gate or threshold is not met or --fail-if holds, 2 bad input, 3 not finished.
     """
-    from tasks.judging.deadlines import read_deadline
-    from tasks.preview import read_column_map
-    from tasks.request import EvaluationRequest
+    from gradebook.tasks.judging.deadlines import read_deadline
+    from gradebook.tasks.preview import read_column_map
+    from gradebook.tasks.request import EvaluationRequest
 
     mapped = read_column_map(column_map or [])
     request = EvaluationRequest(
@@ -178,7 +178,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
     if dry_run:
         _print_plan(request, as_json=as_json)
         return
-    from flows.local import evaluate_here
+    from gradebook.flows.local import evaluate_here
 
     summary, report = evaluate_here(request, is_verbose=verbose)
     _tell_summary(summary, report, as_json=as_json)
@@ -190,9 +190,9 @@ def runs(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
     """List the runs of a lake, the newest first."""
-    from flows.display import show_rows
-    from tasks.lake_versions import find_lake_at
-    from tasks.summary import list_runs
+    from gradebook.flows.display import show_rows
+    from gradebook.tasks.lake_versions import find_lake_at
+    from gradebook.tasks.summary import list_runs
 
     rows = list_runs(find_lake_at(lake, data, at))
     if as_json:
@@ -220,9 +220,9 @@ def sql(
     gradebook sql "from output_scores" --at 12 --format parquet --out scores.parquet
     gradebook sql "select count(*) from ratings" --at 2026-11-01T09:30
     """
-    from flows.tables import write_rows
-    from tasks.lake_versions import find_lake_at
-    from tasks.query import run_query
+    from gradebook.flows.tables import write_rows
+    from gradebook.tasks.lake_versions import find_lake_at
+    from gradebook.tasks.query import run_query
 
     if form is Format.parquet and out is None:
         raise InputError("--out: found none, expected a file for --format parquet")
@@ -258,7 +258,7 @@ def _tell_summary(summary: "RunSummary", report: Path, *, as_json: bool) -> None
     if as_json:
         print_json(summary.as_json() | {"report": str(report)})
         return
-    from flows.display import show_summary
+    from gradebook.flows.display import show_summary
 
     show_summary(summary, str(report))
 
@@ -266,8 +266,8 @@ def _tell_summary(summary: "RunSummary", report: Path, *, as_json: bool) -> None
 def _print_plan(request: "EvaluationRequest", *, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from flows.display import show_plan, shown_progress
-    from tasks.preview import preview_run
+    from gradebook.flows.display import show_plan, shown_progress
+    from gradebook.tasks.preview import preview_run
 
     with shown_progress():
         ingested, plan = preview_run(request)

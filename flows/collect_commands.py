@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.options import JsonOption, MapOption, print_json
+from gradebook.flows.options import JsonOption, MapOption, print_json
 
 if TYPE_CHECKING:
-    from tasks.collecting import Collected
+    from gradebook.tasks.collecting import Collected
 
 
 def collect(  # noqa: PLR0913 - each is an option
@@ -41,9 +41,9 @@ def collect(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 2 bad input, 3 not finished.
     """
-    from flows.display import shown_progress
-    from tasks.collecting import CollectRequest, collect_outputs
-    from tasks.preview import read_column_map
+    from gradebook.flows.display import shown_progress
+    from gradebook.tasks.collecting import CollectRequest, collect_outputs
+    from gradebook.tasks.preview import read_column_map
 
     mapped = read_column_map(column_map or [])
     request = CollectRequest(
@@ -57,8 +57,8 @@ def collect(  # noqa: PLR0913 - each is an option
 def _tell(collected: "Collected", *, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from flows.display import people, plain
-    from tasks.wording import usd_words
+    from gradebook.flows.display import people, plain
+    from gradebook.tasks.wording import usd_words
 
     if as_json:
         print_json(asdict(collected))

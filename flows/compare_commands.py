@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.options import (
+from gradebook.flows.options import (
     DEFAULT_LAKE,
     NOT_MET,
     AtOption,
@@ -15,7 +15,7 @@ from flows.options import (
     LakeOption,
     print_json,
 )
-from rubrics.errors import InputError
+from gradebook.rubrics.errors import InputError
 
 MOST_RESAMPLES = 1_000_000
 
@@ -50,9 +50,9 @@ def compare(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 1 the rule holds or can't be known, 2 bad input.
     """
-    from flows.comparing_display import show_comparison
-    from tasks.compare import Asked, compare_runs
-    from tasks.lake_versions import find_lake_at
+    from gradebook.flows.comparing_display import show_comparison
+    from gradebook.tasks.compare import Asked, compare_runs
+    from gradebook.tasks.lake_versions import find_lake_at
 
     if not 0 <= resamples <= MOST_RESAMPLES:
         raise InputError(f"--resamples: found {resamples:,}, expected 0 to {MOST_RESAMPLES:,}")

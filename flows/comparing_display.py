@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from rich.markup import escape
 from rich.table import Table
 
-from flows.display import people, plain, table_titled
-from tasks.compare import Comparison, ModelComparison
-from tasks.comparing.explaining import Explanation, LostCase
-from tasks.comparing.gate import GateFinding
-from tasks.comparing.rows import ComparedRow, worst_first
-from tasks.comparing.wording import pair_sentences
-from tasks.run_comparisons import ComparedModels, RunComparison
-from tasks.wording import p_words, rate_words, score_words, signed_words, span_words
+from gradebook.flows.display import people, plain, table_titled
+from gradebook.tasks.compare import Comparison, ModelComparison
+from gradebook.tasks.comparing.explaining import Explanation, LostCase
+from gradebook.tasks.comparing.gate import GateFinding
+from gradebook.tasks.comparing.rows import ComparedRow, worst_first
+from gradebook.tasks.comparing.wording import pair_sentences
+from gradebook.tasks.run_comparisons import ComparedModels, RunComparison
+from gradebook.tasks.wording import p_words, rate_words, score_words, signed_words, span_words
 
 MOST_PARTS = 20
 MOST_LOSSES = 3

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
-from rubrics.errors import InputError
+from gradebook.flows.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
+from gradebook.rubrics.errors import InputError
 
 if TYPE_CHECKING:
-    from tasks.lake import Lake
-    from tasks.spending import Part
+    from gradebook.tasks.lake import Lake
+    from gradebook.tasks.spending import Part
 
 USUAL_DAYS = 30
 MOST_DAYS = 36_500
@@ -49,14 +49,14 @@ def cost(  # noqa: PLR0913 - each is an option
     gradebook cost 20261101-020000-a1b2c3
     gradebook cost 20261101-020000-a1b2c3 --rubric rubric.yaml --judge gpt-4o
     """
-    from tasks.lake import find_lake
+    from gradebook.tasks.lake import find_lake
 
     found = find_lake(lake, data)
     if rubric is not None or judge is not None:
         _show_change(found, run, rubric, judge, by, days, as_json=as_json)
         return
-    from flows.cost_display import show_spending
-    from tasks.spending import read_spending
+    from gradebook.flows.cost_display import show_spending
+    from gradebook.tasks.spending import read_spending
 
     since = None if run else datetime.now(UTC) - timedelta(days=_checked_days(days))
     if run and days is not None:
@@ -85,8 +85,8 @@ def _show_change(
     *,
     as_json: bool,
 ) -> None:
-    from flows.cost_display import show_change
-    from tasks.rubric_costs import preview_change
+    from gradebook.flows.cost_display import show_change
+    from gradebook.tasks.rubric_costs import preview_change
 
     if run is None:
         raise InputError("--rubric, --judge: found no run, expected the id of the one whose outputs are priced")

@@ -2,10 +2,10 @@
 
 import typer
 
-from flows.display import plain, show_plan, show_rows, usd_range_words
-from tasks.rubric_costs import CostChange
-from tasks.spending import CostSum, Spending
-from tasks.wording import counted, usd_words
+from gradebook.flows.display import plain, show_plan, show_rows, usd_range_words
+from gradebook.tasks.rubric_costs import CostChange
+from gradebook.tasks.spending import CostSum, Spending
+from gradebook.tasks.wording import counted, usd_words
 
 HEADINGS = ("billed", "saved", "judgments", "replayed", "tokens in", "cached", "tokens out")
 

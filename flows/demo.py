@@ -5,17 +5,17 @@ from pathlib import Path
 
 import typer
 
-from flows.display import people, show_summary
-from flows.local import evaluate_here
-from flows.tables import write_rows
-from tasks.lake import find_lake
-from tasks.query import run_query
-from tasks.request import EvaluationRequest
+from gradebook.flows.display import people, show_summary
+from gradebook.flows.local import evaluate_here
+from gradebook.flows.tables import write_rows
+from gradebook.tasks.lake import find_lake
+from gradebook.tasks.query import run_query
+from gradebook.tasks.request import EvaluationRequest
 
 
 def run_demo(lake: str) -> None:
     """Evaluate the support replies of two models, print the tables, ask three questions."""
-    example = Path(str(resources.files("examples"))) / "support_replies"
+    example = Path(str(resources.files("gradebook.examples"))) / "support_replies"
     if example.is_relative_to(Path.cwd()):  # from a checkout: the tables need not name where that stands
         example = example.relative_to(Path.cwd())
     request = EvaluationRequest(

@@ -9,7 +9,7 @@ from prefect import State, get_client
 from prefect.client.schemas.objects import StateType
 from prefect.context import FlowRunContext
 
-from rubrics.errors import UnfinishedError
+from gradebook.rubrics.errors import UnfinishedError
 
 MOST_NAME = 48  # characters of a run's id that say what it is of; 80 is the most for all
 MOST_DEATHS = 4  # of the processes of a flow run

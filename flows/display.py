@@ -22,14 +22,14 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from tasks import progress
-from tasks.log_lines import wanted_form
-from tasks.requirements import model_name
-from tasks.summary import RunSummary
-from tasks.wording import rate_words, score_words, sqrt_words, usd_words
+from gradebook.tasks import progress
+from gradebook.tasks.log_lines import wanted_form
+from gradebook.tasks.requirements import model_name
+from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.wording import rate_words, score_words, sqrt_words, usd_words
 
 if TYPE_CHECKING:
-    from tasks.plan import RunPlan
+    from gradebook.tasks.plan import RunPlan
 
 STAGE_WORDS = {
     "collect": "collecting outputs",
@@ -117,7 +117,7 @@ def show_summary(summary: RunSummary, report: str | None) -> None:
     people.print(_score_table(summary))
     people.print(_criterion_table(summary))
     if summary.comparison is not None:
-        from flows.comparing_display import show_run_comparison  # it prints with what stands here
+        from gradebook.flows.comparing_display import show_run_comparison  # it prints with what stands here
 
         show_run_comparison(summary.comparison)
     if summary.noise:

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
 
 if TYPE_CHECKING:
-    from tasks.doctor import Examination
+    from gradebook.tasks.doctor import Examination
 
 
 def doctor(
@@ -31,8 +31,8 @@ def doctor(
 
     Exit: 0 nothing is wrong, 1 problems were found, 2 there is no lake.
     """
-    from tasks.doctor import examine_lake, mend_lake
-    from tasks.lake import find_lake
+    from gradebook.tasks.doctor import examine_lake, mend_lake
+    from gradebook.tasks.lake import find_lake
 
     found = find_lake(lake, data)
     mended = mend_lake(found) if mend else ()

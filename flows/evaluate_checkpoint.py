@@ -11,24 +11,24 @@ from prefect.events import emit_event
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import PositiveInt
 
-from flows.artifacts import LONGEST_S
-from flows.deployed import deployed_run_id
-from flows.evaluating import WORKER_COUNT, publish_evaluation
-from flows.parameters import Dollars, Rate
-from rubrics.collecting import refuse_incomplete
-from tasks import stages
-from tasks.checkpoint_gate import CheckpointDecision, Decider
-from tasks.checkpoints import CheckpointKey, find_decided, key_of, name_checkpoint
-from tasks.collecting import CollectRequest
-from tasks.comparing.baselines import LATEST
-from tasks.fitting import OneCheckpoint
-from tasks.lake import DEFAULT_LAKE, find_lake
-from tasks.quality import warm_up
-from tasks.reading import dataset_files, digest_files
-from tasks.reporting.checkpoints import checkpoint_text
-from tasks.request import EvaluationRequest, check_request
-from tasks.rubric_versions import find_rubric, refuse_changed_rubric
-from tasks.workspace import RunFolder
+from gradebook.flows.artifacts import LONGEST_S
+from gradebook.flows.deployed import deployed_run_id
+from gradebook.flows.evaluating import WORKER_COUNT, publish_evaluation
+from gradebook.flows.parameters import Dollars, Rate
+from gradebook.rubrics.collecting import refuse_incomplete
+from gradebook.tasks import stages
+from gradebook.tasks.checkpoint_gate import CheckpointDecision, Decider
+from gradebook.tasks.checkpoints import CheckpointKey, find_decided, key_of, name_checkpoint
+from gradebook.tasks.collecting import CollectRequest
+from gradebook.tasks.comparing.baselines import LATEST
+from gradebook.tasks.fitting import OneCheckpoint
+from gradebook.tasks.lake import DEFAULT_LAKE, find_lake
+from gradebook.tasks.quality import warm_up
+from gradebook.tasks.reading import dataset_files, digest_files
+from gradebook.tasks.reporting.checkpoints import checkpoint_text
+from gradebook.tasks.request import EvaluationRequest, check_request
+from gradebook.tasks.rubric_versions import find_rubric, refuse_changed_rubric
+from gradebook.tasks.workspace import RunFolder
 
 PASSED, FAILED = "gradebook.gate.passed", "gradebook.gate.failed"
 

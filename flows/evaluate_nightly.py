@@ -10,18 +10,18 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.artifacts import show_night
-from flows.automations import GATES_NOT_MET
-from flows.deployed import deployed_run_id, flow_date
-from flows.evaluating import WORKER_COUNT, publish_evaluation
-from rubrics.errors import GradebookError
-from tasks.lake import DEFAULT_LAKE, find_lake
-from tasks.nights import Night, NightUnfinished, SuiteEnd, budget_left, failed_end, published_end
-from tasks.quality import warm_up
-from tasks.request import EvaluationRequest
-from tasks.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request
-from tasks.upkeep import compact_lake
-from tasks.workspace import RunFolder
+from gradebook.flows.artifacts import show_night
+from gradebook.flows.automations import GATES_NOT_MET
+from gradebook.flows.deployed import deployed_run_id, flow_date
+from gradebook.flows.evaluating import WORKER_COUNT, publish_evaluation
+from gradebook.rubrics.errors import GradebookError
+from gradebook.tasks.lake import DEFAULT_LAKE, find_lake
+from gradebook.tasks.nights import Night, NightUnfinished, SuiteEnd, budget_left, failed_end, published_end
+from gradebook.tasks.quality import warm_up
+from gradebook.tasks.request import EvaluationRequest
+from gradebook.tasks.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request
+from gradebook.tasks.upkeep import compact_lake
+from gradebook.tasks.workspace import RunFolder
 
 
 @flow(

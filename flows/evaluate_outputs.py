@@ -6,14 +6,14 @@ from typing import Any
 from prefect import flow
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.deployed import deployed_run_id
-from flows.evaluating import WORKER_COUNT, publish_evaluation
-from flows.parameters import Dollars, Feedback, Rate, Trigger
-from tasks.judging.deadlines import read_deadline
-from tasks.lake import DEFAULT_LAKE
-from tasks.quality import warm_up
-from tasks.request import EvaluationRequest
-from tasks.summary import RunSummary
+from gradebook.flows.deployed import deployed_run_id
+from gradebook.flows.evaluating import WORKER_COUNT, publish_evaluation
+from gradebook.flows.parameters import Dollars, Feedback, Rate, Trigger
+from gradebook.tasks.judging.deadlines import read_deadline
+from gradebook.tasks.lake import DEFAULT_LAKE
+from gradebook.tasks.quality import warm_up
+from gradebook.tasks.request import EvaluationRequest
+from gradebook.tasks.summary import RunSummary
 
 
 @flow(

@@ -9,18 +9,18 @@ from typing import Any
 from prefect.futures import PrefectFuture, wait
 from prefect.task_runners import TaskRunner
 
-from flows.artifacts import show_artifacts
-from flows.deployed import refuse_endless_tries
-from flows.task_runners import opened_cluster, settle
-from tasks import stages
-from tasks.ingest import Ingested
-from tasks.progress import reporter
-from tasks.request import EvaluationRequest
-from tasks.runs import Run, is_published, opened_run, recorded
-from tasks.scoring.cluster_work import ShardWork, shard_work
-from tasks.scoring.setup import ScoringSetup, opened_setup
-from tasks.summary import RunSummary
-from tasks.telemetry import Piece, piece_told
+from gradebook.flows.artifacts import show_artifacts
+from gradebook.flows.deployed import refuse_endless_tries
+from gradebook.flows.task_runners import opened_cluster, settle
+from gradebook.tasks import stages
+from gradebook.tasks.ingest import Ingested
+from gradebook.tasks.progress import reporter
+from gradebook.tasks.request import EvaluationRequest
+from gradebook.tasks.runs import Run, is_published, opened_run, recorded
+from gradebook.tasks.scoring.cluster_work import ShardWork, shard_work
+from gradebook.tasks.scoring.setup import ScoringSetup, opened_setup
+from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.telemetry import Piece, piece_told
 
 # A task is a criterion and a shard: it computes outside Python's lock, or waits for the judge or another process.
 WORKER_COUNT = 8

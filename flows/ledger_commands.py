@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
 
 if TYPE_CHECKING:
-    from tasks.verification import Verification
+    from gradebook.tasks.verification import Verification
 
 MOST_SHOWN = 20
 
@@ -31,10 +31,10 @@ def verify(
 
     Exit: 0 all agrees, 1 something does not, 2 bad input.
     """
-    from flows.display import shown_progress
-    from tasks.lake import find_lake
-    from tasks.ledger_verify import verify_ledger
-    from tasks.progress import reporter
+    from gradebook.flows.display import shown_progress
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.ledger_verify import verify_ledger
+    from gradebook.tasks.progress import reporter
 
     with shown_progress():
         verification = verify_ledger(
@@ -63,8 +63,8 @@ def show(
     \b
     gradebook ledger show 0f8fad5bd9cb469fa16570867728950e
     """
-    from tasks.lake import find_lake
-    from tasks.ledger import find_judgments
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.ledger import find_judgments
 
     found = find_judgments(find_lake(lake, data), name)
     if as_json:

@@ -12,15 +12,15 @@ from pathlib import Path
 from types import FrameType
 from typing import cast
 
-from flows.lost_server import lost_server_told
-from flows.own_server import begin_own_server
-from tasks.imports import uncollected
-from tasks.lake import Lake, find_lake, prepare_lake
-from tasks.nights import Night, NightUnfinished
-from tasks.quality import warm_up
-from tasks.request import EvaluationRequest, check_request
-from tasks.summary import RunSummary
-from tasks.workspace import RunFolder
+from gradebook.flows.lost_server import lost_server_told
+from gradebook.flows.own_server import begin_own_server
+from gradebook.tasks.imports import uncollected
+from gradebook.tasks.lake import Lake, find_lake, prepare_lake
+from gradebook.tasks.nights import Night, NightUnfinished
+from gradebook.tasks.quality import warm_up
+from gradebook.tasks.request import EvaluationRequest, check_request
+from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.workspace import RunFolder
 
 PREFECT_LOGS = (
     "PREFECT_LOGGING_LEVEL",
@@ -38,7 +38,7 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
     """
     checked = check_request(request)
     with _prefect_at_hand(checked.lake, is_verbose=is_verbose):
-        from flows.evaluate_outputs import evaluate_outputs, parameters_of
+        from gradebook.flows.evaluate_outputs import evaluate_outputs, parameters_of
 
         summary = asyncio.run(evaluate_outputs(**parameters_of(request)))
     return summary, RunFolder(checked.lake.root / "runs" / summary.run_id).report_file
@@ -52,7 +52,7 @@ def evaluate_night_here(
     Raises `InputError` where the lake is wrong. suites: a file that was read and found to be right.
     """
     with _prefect_at_hand(find_lake(lake, data), is_verbose=is_verbose):
-        from flows.evaluate_nightly import evaluate_nightly
+        from gradebook.flows.evaluate_nightly import evaluate_nightly
 
         try:
             # mypy sees the state that the flow returns, callers get what is in it
@@ -65,7 +65,7 @@ def evaluate_night_here(
 @contextmanager
 def _prefect_at_hand(lake: Lake, *, is_verbose: bool) -> Iterator[None]:
     """A lake, Prefect's server and what flows are made of, while the block runs one and people see how far it is."""
-    from flows.display import shown_progress
+    from gradebook.flows.display import shown_progress
 
     prepare_lake(lake)
     for name in PREFECT_LOGS:
@@ -81,7 +81,7 @@ def _prefect_at_hand(lake: Lake, *, is_verbose: bool) -> Iterator[None]:
         with uncollected():
             if server:
                 server.introduce()
-            import flows.evaluating  # noqa: F401 - here, for it takes as long as the server's start
+            import gradebook.flows.evaluating  # noqa: F401 - here, for it takes as long as the server's start
         if server:
             server.wait()
         with lost_server_told():

@@ -4,7 +4,7 @@ import queue
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from rubrics.errors import UnfinishedError
+from gradebook.rubrics.errors import UnfinishedError
 
 UNREACHED = "Failed to reach API"  # Prefect's words where no server was there from the beginning
 
@@ -23,7 +23,7 @@ def lost_server_told() -> Iterator[None]:
             raise
         from prefect.settings import PREFECT_API_URL
 
-        from tasks.health.machine import without_secrets
+        from gradebook.tasks.health.machine import without_secrets
 
         _forget_events()
         address = without_secrets(PREFECT_API_URL.value() or "")

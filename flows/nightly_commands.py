@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.options import (
+from gradebook.flows.options import (
     BAD_INPUT,
     DEFAULT_LAKE,
     DONE,
@@ -18,11 +18,11 @@ from flows.options import (
     LakeOption,
     print_json,
 )
-from rubrics.errors import GradebookError, InputError
+from gradebook.rubrics.errors import GradebookError, InputError
 
 if TYPE_CHECKING:
-    from tasks.nights import Night
-    from tasks.suites import SuitesFile
+    from gradebook.tasks.nights import Night
+    from gradebook.tasks.suites import SuitesFile
 
 HEADINGS = ("suite", "verdict", "model", "mean", "before", "difference", "cost")
 
@@ -49,7 +49,7 @@ def nightly(  # noqa: PLR0913 - each is an option
     Exit: 0 all published, 1 a gate or rule is not met, 2 the suites file is wrong, 3 a suite is not finished. With
     --dry-run: 0 all can begin, 2 one can't.
     """
-    from tasks.suites import chosen_suites, read_suites
+    from gradebook.tasks.suites import chosen_suites, read_suites
 
     file = read_suites(suites)
     chosen = chosen_suites(file, only)
@@ -59,7 +59,7 @@ def nightly(  # noqa: PLR0913 - each is an option
     if dry_run:
         is_right = _print_plans(file, [suite.id for suite in chosen], day, as_json=as_json)
         raise typer.Exit(DONE if is_right else BAD_INPUT)
-    from flows.local import evaluate_night_here
+    from gradebook.flows.local import evaluate_night_here
 
     ended = evaluate_night_here(suites, day, only or [], lake, file.data, is_verbose=verbose)
     if as_json:
@@ -78,9 +78,9 @@ def compact(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: J
     gradebook compact
     gradebook compact --lake sqlite:lake/catalog.sqlite --json
     """
-    from flows.display import people
-    from tasks.lake import find_lake
-    from tasks.upkeep import compact_lake
+    from gradebook.flows.display import people
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.upkeep import compact_lake
 
     done = compact_lake(find_lake(lake, data))
     if as_json:
@@ -99,8 +99,8 @@ def _read_date(text: str) -> date:
 def _show_night(night: "Night") -> None:
     from rich.markup import escape
 
-    from flows.display import people, plain, show_rows
-    from tasks.nights import suite_rows
+    from gradebook.flows.display import people, plain, show_rows
+    from gradebook.tasks.nights import suite_rows
 
     show_rows(HEADINGS, suite_rows(night))
     for end in night.ends:
@@ -119,8 +119,8 @@ def _print_plans(file: "SuitesFile", suite_ids: list[str], night: date | None, *
 
     Returns whether all can.
     """
-    from flows.display import show_rows, shown_progress
-    from tasks.wording import usd_words
+    from gradebook.flows.display import show_rows, shown_progress
+    from gradebook.tasks.wording import usd_words
 
     now = datetime.now(UTC)
     with shown_progress():
@@ -137,8 +137,8 @@ def _print_plans(file: "SuitesFile", suite_ids: list[str], night: date | None, *
 
 
 def _plan_of(file: "SuitesFile", suite_id: str, night: date, now: datetime) -> dict[str, object]:
-    from tasks.preview import preview_run
-    from tasks.suites import suite_request
+    from gradebook.tasks.preview import preview_run
+    from gradebook.tasks.suites import suite_request
 
     row: dict[str, object] = {"suite": suite_id, "output_count": None, "request_count": None, "cost_usd": None}
     request = suite_request(file[suite_id], night, now, lake=file.lake, data=file.data, budget_usd=file.budget_usd)

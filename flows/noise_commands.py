@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
-from rubrics.errors import InputError
+from gradebook.flows.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
+from gradebook.rubrics.errors import InputError
 
 MOST_DRAWS = 100_000
 
@@ -33,8 +33,8 @@ def noise(
 
     Exit: 0 done, whatever fired, 2 bad input.
     """
-    from tasks.judge_noise import measure_noise
-    from tasks.lake import find_lake
+    from gradebook.tasks.judge_noise import measure_noise
+    from gradebook.tasks.lake import find_lake
 
     if not 1 <= draws <= MOST_DRAWS:
         raise InputError(f"--draws: found {draws:,}, expected 1 to {MOST_DRAWS:,}")
@@ -44,6 +44,6 @@ def noise(
     if as_json:
         print_json(found.as_json())
         return
-    from flows.noise_display import show_noise
+    from gradebook.flows.noise_display import show_noise
 
     show_noise(found)

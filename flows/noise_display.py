@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from rich.markup import escape
 from rich.table import Table
 
-from flows.display import people, plain, table_titled
-from rubrics.statistics.drawn_rules import Nominal
-from tasks.judge_noise import Fires, JudgedTwice, JudgeNoise, RuleNoise
-from tasks.requirements import Row, model_name
-from tasks.wording import counted, p_words, rate_words, score_words, signed_words, span_words, sqrt_words
+from gradebook.flows.display import people, plain, table_titled
+from gradebook.rubrics.statistics.drawn_rules import Nominal
+from gradebook.tasks.judge_noise import Fires, JudgedTwice, JudgeNoise, RuleNoise
+from gradebook.tasks.requirements import Row, model_name
+from gradebook.tasks.wording import counted, p_words, rate_words, score_words, signed_words, span_words, sqrt_words
 
 
 def show_noise(found: JudgeNoise) -> None:

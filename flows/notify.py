@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
-from rubrics.errors import InputError, UnfinishedError
+from gradebook.rubrics.errors import InputError, UnfinishedError
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -66,7 +66,7 @@ def notify_checkpoint(  # noqa: PLR0913 - what a training job may know
     Raises `InputError` where the outputs or the deployment are not there, `UnfinishedError` where no server answers:
     none is ever started here.
     """
-    from tasks.reading import dataset_files, digest_files
+    from gradebook.tasks.reading import dataset_files, digest_files
 
     subject: dict[str, Any] = {"model": model, "checkpoint": checkpoint, "step": step, "outputs": _place(outputs)}
     if prompts is None and endpoint is None:
@@ -92,10 +92,10 @@ def _served(subject: Mapping[str, Any], prompts: str | None, endpoint: str | Non
 
     Raises `InputError` for what the flow would refuse, once a worker has it.
     """
-    from rubrics.collecting import refuse_incomplete
-    from tasks.collected_replies import ReplyFolder, refuse_other_format
-    from tasks.judging.judge_files import is_settings_file
-    from tasks.reading import dataset_files, digest_files
+    from gradebook.rubrics.collecting import refuse_incomplete
+    from gradebook.tasks.collected_replies import ReplyFolder, refuse_other_format
+    from gradebook.tasks.judging.judge_files import is_settings_file
+    from gradebook.tasks.reading import dataset_files, digest_files
 
     refuse_incomplete(prompts, endpoint, subject["checkpoint"], subject["step"])
     prompts, endpoint, out = _place(prompts or ""), endpoint or "", Path(subject["outputs"])

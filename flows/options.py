@@ -47,7 +47,7 @@ RunnerOption = Annotated[
 
 
 def _choose_log(form: str | None) -> None:
-    from tasks.log_lines import choose_form
+    from gradebook.tasks.log_lines import choose_form
 
     choose_form(form)
 

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, cast
 
-from rubrics.errors import UnfinishedError
+from gradebook.rubrics.errors import UnfinishedError
 
 API_URL = "PREFECT_API_URL"
 CERTIFICATES = "PREFECT_API_SSL_CERT_FILE"

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from flows.options import JsonOption, print_json
-from rubrics.errors import InputError
+from gradebook.flows.options import JsonOption, print_json
+from gradebook.rubrics.errors import InputError
 
 
 def power(
@@ -27,7 +27,7 @@ def power(
     gradebook power --sd 0.3 --n 200
     gradebook power --sd 0.3 --effect 0.05 --n 200 --unpaired
     """
-    from rubrics.statistics.power import detectable_effect, needed_n, power_of
+    from gradebook.rubrics.statistics.power import detectable_effect, needed_n, power_of
 
     _refuse_bad(sd, effect, n, wanted, alpha)
     row: dict[str, object] = {"sd": sd, "effect": effect, "n": n, "power": wanted, "alpha": alpha}

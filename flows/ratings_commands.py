@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, MapOption, print_json
+from gradebook.flows.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, MapOption, print_json
 
 if TYPE_CHECKING:
-    from tasks.rating_import import RatingImport
+    from gradebook.tasks.rating_import import RatingImport
 
 app = typer.Typer(help="People's ratings: import, list, show.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -65,11 +65,11 @@ def import_file(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 2 bad input or too much that does not fit: nothing was written.
     """
-    from tasks.lake import find_lake
-    from tasks.preview import read_column_map
-    from tasks.rating_import import import_ratings
-    from tasks.rating_sheets import RatingFile
-    from tasks.rubric_versions import find_rubric
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.preview import read_column_map
+    from gradebook.tasks.rating_import import import_ratings
+    from gradebook.tasks.rating_sheets import RatingFile
+    from gradebook.tasks.rubric_versions import find_rubric
 
     asked = RatingFile(
         file,
@@ -94,8 +94,8 @@ def list_ratings(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
     """Count the ratings of each rater on each criterion."""
-    from tasks.lake_versions import find_lake_at
-    from tasks.rating_store import count_ratings
+    from gradebook.tasks.lake_versions import find_lake_at
+    from gradebook.tasks.rating_store import count_ratings
 
     _show_rows(count_ratings(find_lake_at(lake, data, at)), as_json=as_json)
 
@@ -109,8 +109,8 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Print the ratings of an output, or of a case's outputs."""
-    from tasks.lake_versions import find_lake_at
-    from tasks.rating_store import find_ratings
+    from gradebook.tasks.lake_versions import find_lake_at
+    from gradebook.tasks.rating_store import find_ratings
 
     _show_rows(find_ratings(find_lake_at(lake, data, at), name), as_json=as_json)
 
@@ -119,7 +119,7 @@ def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json({"ratings": rows})
     elif rows:
-        from flows.display import show_rows
+        from gradebook.flows.display import show_rows
 
         show_rows(rows[0], (row.values() for row in rows))
 
@@ -128,8 +128,8 @@ def _show_import(imported: "RatingImport", *, is_dry: bool) -> None:
     """Say on stderr what came of a file."""
     from rich.markup import escape
 
-    from flows.display import people, plain
-    from tasks.wording import counted
+    from gradebook.flows.display import people, plain
+    from gradebook.tasks.wording import counted
 
     quarantined = "" if is_dry else ", kept in the table quarantine"
     teller = "name" if imported.form == "csv" else "first row"

@@ -5,8 +5,17 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, ForceOption, JsonOption, LakeOption, print_json
-from rubrics.errors import InputError
+from gradebook.flows.options import (
+    DEFAULT_LAKE,
+    DONE,
+    NOT_MET,
+    DataOption,
+    ForceOption,
+    JsonOption,
+    LakeOption,
+    print_json,
+)
+from gradebook.rubrics.errors import InputError
 
 
 def rebuild(
@@ -31,8 +40,8 @@ def rebuild(
 
     Exit: 0 done, and with --check all are equal, 1 one of them is not, 2 bad input.
     """
-    from tasks.lake import find_lake
-    from tasks.rebuild import rebuild_run
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.rebuild import rebuild_run
 
     if out is not None and not str(out).strip("."):
         raise InputError("--out: found no folder's name, expected one for the files of the marts")
@@ -42,7 +51,7 @@ def rebuild(
     if as_json:
         print_json(rebuilt.as_json())
     else:
-        from flows.rebuild_display import show_rebuilt
+        from gradebook.flows.rebuild_display import show_rebuilt
 
         show_rebuilt(rebuilt)
     raise typer.Exit(DONE if rebuilt.is_equal else NOT_MET)
@@ -72,13 +81,13 @@ def rescore(
 
     Exit: 0 done, 1 a gate or threshold is not met, 2 bad input.
     """
-    from tasks.rescore import RescoreRequest, rescore_run
+    from gradebook.tasks.rescore import RescoreRequest, rescore_run
 
     summary, report = rescore_run(RescoreRequest(run, rubric, lake, data, run_id))
     if as_json:
         print_json(summary.as_json() | {"report": str(report)})
     else:
-        from flows.display import show_summary
+        from gradebook.flows.display import show_summary
 
         show_summary(summary, str(report))
     raise typer.Exit(DONE if summary.is_met else NOT_MET)

@@ -5,10 +5,10 @@ from typing import Any
 
 from rich.markup import escape
 
-from flows.display import people, plain, table_titled
-from tasks.mart_checks import Difference, MartCheck
-from tasks.rebuild import Rebuilt
-from tasks.wording import counted
+from gradebook.flows.display import people, plain, table_titled
+from gradebook.tasks.mart_checks import Difference, MartCheck
+from gradebook.tasks.rebuild import Rebuilt
+from gradebook.tasks.wording import counted
 
 
 def show_rebuilt(rebuilt: Rebuilt) -> None:

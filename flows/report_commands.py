@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
-from rubrics.errors import InputError
+from gradebook.flows.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
+from gradebook.rubrics.errors import InputError
 
 STDOUT = Path("-")
 
@@ -45,9 +45,9 @@ def report(
     gradebook report nightly-2 --format md --out - | gh pr comment 12 -F -
     gradebook report nightly-2 --format png --out night.png
     """
-    from tasks.lake_versions import find_lake_at
-    from tasks.reporting.formats import run_report
-    from tasks.summary import latest_run, summarise
+    from gradebook.tasks.lake_versions import find_lake_at
+    from gradebook.tasks.reporting.formats import run_report
+    from gradebook.tasks.summary import latest_run, summarise
 
     found = find_lake_at(lake, data, at)
     summary = summarise(found, run or latest_run(found))
@@ -56,7 +56,7 @@ def report(
 
 def _write(content: bytes, out: Path) -> None:
     """Write a file whole or not at all, or on stdout. Raises `InputError`."""
-    from tasks.files import write_bytes
+    from gradebook.tasks.files import write_bytes
 
     if out == STDOUT:
         typer.echo(content, nl=False)

@@ -2,11 +2,11 @@
 
 from prefect import flow
 
-from flows.artifacts import show_artifacts
-from tasks.lake import DEFAULT_LAKE
-from tasks.rescore import RescoreRequest
-from tasks.rescore import rescore_run as rescore
-from tasks.summary import RunSummary
+from gradebook.flows.artifacts import show_artifacts
+from gradebook.tasks.lake import DEFAULT_LAKE
+from gradebook.tasks.rescore import RescoreRequest
+from gradebook.tasks.rescore import rescore_run as rescore
+from gradebook.tasks.summary import RunSummary
 
 
 @flow(name="rescore-run", flow_run_name="{run} by {rubric}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.options import (
+from gradebook.flows.options import (
     DEFAULT_LAKE,
     DONE,
     NOT_MET,
@@ -16,7 +16,7 @@ from flows.options import (
     LakeOption,
     print_json,
 )
-from rubrics.errors import InputError
+from gradebook.rubrics.errors import InputError
 
 
 def review(  # noqa: PLR0913 - each is an option
@@ -44,8 +44,8 @@ def review(  # noqa: PLR0913 - each is an option
 
     Exit: 0 approved, 1 needs revision, 2 bad input, 3 not finished.
     """
-    from tasks.request import EvaluationRequest
-    from tasks.review import APPROVED, review_artifact
+    from gradebook.tasks.request import EvaluationRequest
+    from gradebook.tasks.review import APPROVED, review_artifact
 
     names = tuple(name.strip() for name in rubrics.split(",") if name.strip())
     if not names:
@@ -65,14 +65,14 @@ def review(  # noqa: PLR0913 - each is an option
     if as_json:
         print_json(found.as_json())
     else:
-        from flows.review_display import show_review
+        from gradebook.flows.review_display import show_review
 
         show_review(found)
     raise typer.Exit(DONE if found.status == APPROVED else NOT_MET)
 
 
 def _read(artifact: str) -> bytes:
-    from tasks.review import STDIN
+    from gradebook.tasks.review import STDIN
 
     if artifact == STDIN:
         return sys.stdin.buffer.read()

@@ -2,8 +2,8 @@
 
 from rich.markup import escape
 
-from flows.display import people, plain
-from tasks.review import APPROVED, Review
+from gradebook.flows.display import people, plain
+from gradebook.tasks.review import APPROVED, Review
 
 
 def show_review(review: Review) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flows.options import (
+from gradebook.flows.options import (
     DEFAULT_LAKE,
     DONE,
     NOT_MET,
@@ -17,7 +17,7 @@ from flows.options import (
     json_text,
     print_json,
 )
-from rubrics.errors import InputError
+from gradebook.rubrics.errors import InputError
 
 app = typer.Typer(help="Rubrics: lint, list, show, diff, import, export.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -65,9 +65,9 @@ def lint(
     from collections import Counter
     from dataclasses import asdict
 
-    from flows.rubric_display import show_findings
-    from tasks.lake import find_lake
-    from tasks.rubric_files import lint_rubrics
+    from gradebook.flows.rubric_display import show_findings
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.rubric_files import lint_rubrics
 
     found = lint_rubrics(rubrics, find_lake(lake, data), against)
     severities = Counter(finding.severity for finding in found)
@@ -82,11 +82,11 @@ def lint(
 @app.command("list")
 def list_rubrics(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
     """List the rubrics that ship and every version that the lake keeps."""
-    from flows.display import show_rows
-    from rubrics.library import shipped_rubrics
-    from tasks.lake import find_lake
-    from tasks.rubric_files import describe_shipped
-    from tasks.rubric_versions import list_versions
+    from gradebook.flows.display import show_rows
+    from gradebook.rubrics.library import shipped_rubrics
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.rubric_files import describe_shipped
+    from gradebook.tasks.rubric_versions import list_versions
 
     versions = list_versions(find_lake(lake, data))
     shipped = [describe_shipped(name) for name in shipped_rubrics()]
@@ -112,9 +112,9 @@ def show(
     gradebook rubric show support_reply
     gradebook rubric show my_rubric --version 1.0.0
     """
-    from rubrics.writing import rubric_values, rubric_yaml
-    from tasks.lake import find_lake
-    from tasks.rubric_versions import find_rubric
+    from gradebook.rubrics.writing import rubric_values, rubric_yaml
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.rubric_versions import find_rubric
 
     found = find_rubric(rubric if version is None else f"{rubric}@{version}", find_lake(lake, data))
     if as_json:
@@ -136,10 +136,10 @@ def diff(
     \b
     gradebook rubric diff support_reply@1.0.0 rubric.yaml
     """
-    from flows.rubric_display import show_difference
-    from rubrics.version_steps import next_version, required_step
-    from tasks.lake import find_lake
-    from tasks.rubric_versions import find_rubric
+    from gradebook.flows.rubric_display import show_difference
+    from gradebook.rubrics.version_steps import next_version, required_step
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.rubric_versions import find_rubric
 
     found_lake = find_lake(lake, data)
     before, after = find_rubric(old, found_lake), find_rubric(new, found_lake)
@@ -168,8 +168,8 @@ def schema(
     \b
     gradebook rubric schema --out rubric.schema.json
     """
-    from rubrics.editor_schema import editor_schema
-    from tasks.rubric_files import write_new
+    from gradebook.rubrics.editor_schema import editor_schema
+    from gradebook.tasks.rubric_files import write_new
 
     if out is None:
         print_json(editor_schema())
@@ -196,8 +196,8 @@ def import_rubric(
     gradebook rubric import task.json --format scale -o task/
     gradebook rubric import input_data.jsonl --format ifeval --answers responses.jsonl -o outputs.jsonl
     """
-    from flows.rubric_display import show_import
-    from tasks.rubric_files import import_file
+    from gradebook.flows.rubric_display import show_import
+    from gradebook.tasks.rubric_files import import_file
 
     summary = import_file(form.value, file, out, answers, is_forced=is_forced)
     if as_json:
@@ -221,9 +221,9 @@ def export_rubric(
     gradebook rubric export support_reply --format dataknobs -o support_reply.json
     gradebook rubric export outputs.jsonl --format healthbench
     """
-    from flows.rubric_display import show_lost
-    from tasks.lake import find_lake
-    from tasks.rubric_files import export_source, write_new
+    from gradebook.flows.rubric_display import show_lost
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.rubric_files import export_source, write_new
 
     exported = export_source(form.value, source, find_lake(lake, data))
     if out is None:
@@ -241,8 +241,8 @@ def delete(
     data: DataOption = None,
 ) -> None:
     """Let an id no longer mean its latest version. Every version stays, and is named as ID@VERSION."""
-    from tasks.lake import find_lake
-    from tasks.rubric_versions import delete_pointer
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.rubric_versions import delete_pointer
 
     found = find_lake(lake, data)
     if not found.exists:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from rich.markup import escape
 
-from flows.display import people, plain
-from rubrics.lint import Finding, Severity
-from rubrics.model import Rubric
-from rubrics.version_steps import VersionStep, next_version, step_between
-from tasks.rubric_files import ImportSummary
-from tasks.wording import counted
+from gradebook.flows.display import people, plain
+from gradebook.rubrics.lint import Finding, Severity
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.version_steps import VersionStep, next_version, step_between
+from gradebook.tasks.rubric_files import ImportSummary
+from gradebook.tasks.wording import counted
 
 COLOURS: dict[Severity, str] = {"error": "red", "warning": "yellow", "note": "dim"}
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
 
 
 def site(
@@ -26,10 +26,10 @@ def site(
     """
     from rich.markup import escape
 
-    from flows.display import people, plain, shown_progress
-    from tasks.lake_versions import find_lake_at
-    from tasks.reporting.site import write_site
-    from tasks.wording import counted
+    from gradebook.flows.display import people, plain, shown_progress
+    from gradebook.tasks.lake_versions import find_lake_at
+    from gradebook.tasks.reporting.site import write_site
+    from gradebook.tasks.wording import counted
 
     with shown_progress():
         found = write_site(find_lake_at(lake, data, at), out, is_anew=is_anew)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
-from rubrics.errors import InputError
+from gradebook.flows.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
+from gradebook.rubrics.errors import InputError
 
 if TYPE_CHECKING:
-    from tasks.status import Status
+    from gradebook.tasks.status import Status
 
 WATCH_S = 5.0
 MOST_DAYS = 36_500
@@ -49,8 +49,8 @@ def status(
 
 
 def _read(lake: str, data: str | None, days: int) -> "Status":
-    from tasks.lake import find_lake
-    from tasks.status import read_status
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.status import read_status
 
     return read_status(find_lake(lake, data), datetime.now(UTC), days, _lake_words(lake, data))
 
@@ -65,8 +65,8 @@ def _lake_words(lake: str, data: str | None) -> tuple[str, ...]:
 
 
 def _show(found: "Status", lake: str, data: str | None, days: int, *, watch: bool) -> None:
-    from flows.display import people
-    from flows.status_display import show_status
+    from gradebook.flows.display import people
+    from gradebook.flows.status_display import show_status
 
     try:
         show_status(found)

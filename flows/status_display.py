@@ -2,11 +2,11 @@
 
 from rich.markup import escape
 
-from flows.display import STAGE_WORDS, people, plain, show_rows
-from tasks.requirements import Row
-from tasks.status import Status
-from tasks.unpublished_runs import UnpublishedRun
-from tasks.wording import counted, usd_words
+from gradebook.flows.display import STAGE_WORDS, people, plain, show_rows
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.status import Status
+from gradebook.tasks.unpublished_runs import UnpublishedRun
+from gradebook.tasks.wording import counted, usd_words
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 QUIET_S = 900.0  # a run at work that wrote nothing for longer waits for something

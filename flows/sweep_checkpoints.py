@@ -4,10 +4,10 @@ from typing import Any
 
 from prefect import flow, get_run_logger
 
-from flows.notify import DEPLOYMENT
-from flows.sweeping import SweepRequest, sweep_saved
-from rubrics.errors import UnfinishedError
-from tasks.lake import DEFAULT_LAKE
+from gradebook.flows.notify import DEPLOYMENT
+from gradebook.flows.sweeping import SweepRequest, sweep_saved
+from gradebook.rubrics.errors import UnfinishedError
+from gradebook.tasks.lake import DEFAULT_LAKE
 
 
 @flow(name="sweep-checkpoints", flow_run_name="sweep by {rubric}")

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flows.notify import DEPLOYMENT, MOST_TRIES, Notified, notify_checkpoint
-from rubrics.errors import InputError
+from gradebook.flows.notify import DEPLOYMENT, MOST_TRIES, Notified, notify_checkpoint
+from gradebook.rubrics.errors import InputError
 
 if TYPE_CHECKING:
-    from tasks.sweeping import SavedCheckpoint
+    from gradebook.tasks.sweeping import SavedCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def sweep_saved(request: SweepRequest, *, is_notifying: bool) -> Swept:
     Raises `InputError` for a request that is wrong, `UnfinishedError` where no server answers: it is gone for all of
     them, and the sweep begins anew the next time.
     """
-    from tasks.lake import find_lake
-    from tasks.sweeping import find_saved, query_saved, undecided
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.sweeping import find_saved, query_saved, undecided
 
     if (request.place is None) == (request.query is None):
         raise InputError("sweep: expected a folder, a glob or a table, or a query, and not both")

@@ -10,7 +10,7 @@ from typing import IO
 
 import pyarrow as pa
 
-from rubrics.errors import InputError, QueryError
+from gradebook.rubrics.errors import InputError, QueryError
 
 MOST_ROWS_SHOWN = 500
 
@@ -42,7 +42,7 @@ def _write_rows(rows: pa.Table, form: str, out: Path | None) -> None:
         else:
             _WRITERS[form](rows, sys.stdout)
         return
-    from tasks.files import replaced_file, write_parquet
+    from gradebook.tasks.files import replaced_file, write_parquet
 
     if form == "parquet":
         write_parquet(out, rows)
@@ -61,7 +61,7 @@ def _refuse_repeated_names(rows: pa.Table) -> None:
 
 
 def _show_table(rows: pa.Table) -> None:
-    from flows.display import people, show_rows
+    from gradebook.flows.display import people, show_rows
 
     shown = rows.slice(0, MOST_ROWS_SHOWN)
     show_rows(rows.column_names, zip(*(column.to_pylist() for column in shown.columns), strict=True))

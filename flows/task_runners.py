@@ -13,11 +13,11 @@ from prefect.futures import PrefectFuture
 from prefect.settings import PREFECT_API_URL
 from prefect.task_runners import TaskRunner
 
-from rubrics.errors import InputError, UnfinishedError
-from tasks.computing import core_count
-from tasks.runners import Runner, read_runner
-from tasks.runs import Run
-from tasks.scoring.computations import is_computed
+from gradebook.rubrics.errors import InputError, UnfinishedError
+from gradebook.tasks.computing import core_count
+from gradebook.tasks.runners import Runner, read_runner
+from gradebook.tasks.runs import Run
+from gradebook.tasks.scoring.computations import is_computed
 
 CONNECT_TIMEOUT_S = 30
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
 
 if TYPE_CHECKING:
-    from tasks.lake_log import VersionLog
+    from gradebook.tasks.lake_log import VersionLog
 
 MOST_TABLES_SHOWN = 3
 
@@ -29,8 +29,8 @@ def versions(
     gradebook versions --limit 100 --json
     gradebook sql "from run_scores" --at 12
     """
-    from tasks.lake import find_lake
-    from tasks.lake_log import list_versions
+    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.lake_log import list_versions
 
     log = list_versions(find_lake(lake, data), limit, is_all=is_all)
     if as_json:
@@ -40,7 +40,7 @@ def versions(
 
 
 def _show_log(log: "VersionLog") -> None:
-    from flows.display import people, show_rows
+    from gradebook.flows.display import people, show_rows
 
     rows = [
         (each.version, f"{each.made_at:%Y-%m-%d %H:%M:%S}", each.message, _added(each.row_counts))

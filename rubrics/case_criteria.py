@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from rubrics.faults import CASE_CRITERIA, validate_case_criteria
-from rubrics.judging.prompt import criterion_digest
-from rubrics.methods import ROW_METHODS, SCORED_METHODS
-from rubrics.model import CaseCriterion
-from rubrics.yaml_lines import DEEPEST
+from gradebook.rubrics.faults import CASE_CRITERIA, validate_case_criteria
+from gradebook.rubrics.judging.prompt import criterion_digest
+from gradebook.rubrics.methods import ROW_METHODS, SCORED_METHODS
+from gradebook.rubrics.model import CaseCriterion
+from gradebook.rubrics.yaml_lines import DEEPEST
 
 MOST_FAULTS_TOLD = 3
 LEVEL_TYPE = pa.struct(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rubrics.errors import InputError
+from gradebook.rubrics.errors import InputError
 
 COLLECTED = "collected"  # the key of an output's metadata under which stands how it came about
 COLLECT_VERSION = "collect_v1"

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from rubrics.errors import Fault
-from rubrics.outputs import OUTPUT_COLUMNS, REQUIRED_COLUMNS
+from gradebook.rubrics.errors import Fault
+from gradebook.rubrics.outputs import OUTPUT_COLUMNS, REQUIRED_COLUMNS
 
 # Where a file calls a column otherwise, these names are the likely ones.
 _COMMON_NAMES = {

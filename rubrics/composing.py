@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rubrics.errors import ModelFault
-from rubrics.model import Category, Criterion, Rubric
-from rubrics.plain_words import Place, place_text, shown, unknown_word
+from gradebook.rubrics.errors import ModelFault
+from gradebook.rubrics.model import Category, Criterion, Rubric
+from gradebook.rubrics.plain_words import Place, place_text, shown, unknown_word
 
 Values = dict[str, Any]
 FindRubric = Callable[[str], Rubric]

@@ -4,7 +4,7 @@ import copy
 import re
 from typing import Any
 
-from rubrics.model import Rubric
+from gradebook.rubrics.model import Rubric
 
 SCHEMA_ID = "urn:gradebook:rubric"  # a name, not an address: nothing is fetched
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -60,7 +60,7 @@ def _widen_what_yaml_reads(schema: Schema, definitions: dict[str, Schema]) -> No
 
 def _add_checks(definitions: dict[str, Schema]) -> None:
     """Name the checks, and tie each one's settings to its name."""
-    from rubrics import checks  # here: registering them all takes pyarrow's compute module
+    from gradebook.rubrics import checks  # here: registering them all takes pyarrow's compute module
 
     method = definitions["CheckMethod"]
     names = checks.check_names()

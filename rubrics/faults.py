@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from rubrics.errors import ModelFault
-from rubrics.levels import Frozen, Level, Scale
-from rubrics.methods import METHODS, CheckMethod, JudgedExample
-from rubrics.model import CaseCriterion, Category, Criterion, Notes, Overall, Rubric
-from rubrics.plain_words import Place, describe, keys_of, place_text, shown
-from rubrics.schemas.files import schemas_in
-from rubrics.weights import highest_score
+from gradebook.rubrics.errors import ModelFault
+from gradebook.rubrics.levels import Frozen, Level, Scale
+from gradebook.rubrics.methods import METHODS, CheckMethod, JudgedExample
+from gradebook.rubrics.model import CaseCriterion, Category, Criterion, Notes, Overall, Rubric
+from gradebook.rubrics.plain_words import Place, describe, keys_of, place_text, shown
+from gradebook.rubrics.schemas.files import schemas_in
+from gradebook.rubrics.weights import highest_score
 
 NUMBER_KEYS = ("weight", "threshold", "pass_threshold", "weight_sum", "score", "max_tokens", "min", "max")
 TOLERANCE = 1e-9  # what a sum of floats can be off, as in the scores' own comparison
@@ -200,7 +200,7 @@ def method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
 
 
 def _check_faults(name: str, settings: dict[str, Any], place: Place) -> Iterator[FoundFault]:
-    from rubrics import checks  # here: registering them all takes pyarrow's compute module
+    from gradebook.rubrics import checks  # here: registering them all takes pyarrow's compute module
 
     try:
         check = checks.find_check(name)
@@ -220,7 +220,7 @@ def _schemas_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
 
 
 def _schema_faults(schema: dict[str, Any], others: dict[str, Any], place: Place) -> Iterator[FoundFault]:
-    from rubrics.schemas.validating import check_schema  # here: it is slow to import, and few rubrics need it
+    from gradebook.rubrics.schemas.validating import check_schema  # here: it is slow to import, and few rubrics need it
 
     fault = check_schema(schema, others)
     if fault is not None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from rubrics.errors import ModelFault
+from gradebook.rubrics.errors import ModelFault
 
 MOST_LEVELS = 101  # 0 to 100
 LONGEST_POINT = 15  # characters; numbers of so many digits stay apart as floats

@@ -6,13 +6,13 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from rubrics.composing import compose
-from rubrics.errors import Fault, ModelFault, RubricError
-from rubrics.faults import validate
-from rubrics.model import Rubric
-from rubrics.plain_words import Place, unknown_word
-from rubrics.schemas.files import write_out_schemas
-from rubrics.yaml_lines import YamlText, read_yaml
+from gradebook.rubrics.composing import compose
+from gradebook.rubrics.errors import Fault, ModelFault, RubricError
+from gradebook.rubrics.faults import validate
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.plain_words import Place, unknown_word
+from gradebook.rubrics.schemas.files import write_out_schemas
+from gradebook.rubrics.yaml_lines import YamlText, read_yaml
 
 NO_RUBRIC = "none"  # rows are held to their own criteria alone
 DEEPEST_EXTENSION = 10
@@ -134,7 +134,7 @@ def _parse_once(identity: str, content: bytes, path: str, folder: Path | None, r
 
 
 def _definitions() -> Traversable:
-    return resources.files("rubrics") / "definitions"
+    return resources.files("gradebook.rubrics") / "definitions"
 
 
 def _read_file(path: Path) -> bytes | None:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from rubrics.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
+from gradebook.rubrics.levels import LEVEL_ID_PATTERN, Frozen, number_as_text
 
 _DOTTED = "[A-Za-z_][A-Za-z0-9_.]*"
 Mode = Literal["strict", "loose"]  # how a check reads an output

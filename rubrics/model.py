@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from rubrics.errors import ModelFault
-from rubrics.levels import Frozen, Level, Scale, Share, rank_levels, refuse_bad_levels
-from rubrics.methods import JudgeMethod, Method
-from rubrics.weights import tree_fault
+from gradebook.rubrics.errors import ModelFault
+from gradebook.rubrics.levels import Frozen, Level, Scale, Share, rank_levels, refuse_bad_levels
+from gradebook.rubrics.methods import JudgeMethod, Method
+from gradebook.rubrics.weights import tree_fault
 
 LARGEST_WEIGHT = 1_000_000
 SMALLEST_WEIGHT = 1e-6  # sums of weights and scores are exact to 15 decimals

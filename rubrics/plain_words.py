@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rubrics.levels import LEVEL_ID_PATTERN
-from rubrics.model import ID_PATTERN, OWN_ID_PATTERN, VERSION_PATTERN
+from gradebook.rubrics.levels import LEVEL_ID_PATTERN
+from gradebook.rubrics.model import ID_PATTERN, OWN_ID_PATTERN, VERSION_PATTERN
 
 MOST_SHOWN = 60
 

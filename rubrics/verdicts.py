@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from rubrics.model import Criterion
+from gradebook.rubrics.model import Criterion
 
 VERDICT_SCHEMA = pa.schema(
     [

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from rubrics.errors import Fault, RubricError
-from rubrics.levels import Level
-from rubrics.model import VERSION_PATTERN, Criterion, Rubric
-from rubrics.versions import ABSENT, Difference, find_differences
-from rubrics.weights import WeightTree, effective_weights
+from gradebook.rubrics.errors import Fault, RubricError
+from gradebook.rubrics.levels import Level
+from gradebook.rubrics.model import VERSION_PATTERN, Criterion, Rubric
+from gradebook.rubrics.versions import ABSENT, Difference, find_differences
+from gradebook.rubrics.weights import WeightTree, effective_weights
 
 SMALL_MOVE = 0.05  # of a threshold: it still asks for the same
 SMALL_SHARE = 0.005  # of the whole score: it still weighs the same

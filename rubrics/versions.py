@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-from rubrics.errors import Fault, RubricError
-from rubrics.model import Rubric
-from rubrics.plain_words import Place, describe, place_text
+from gradebook.rubrics.errors import Fault, RubricError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.plain_words import Place, describe, place_text
 
 DIGEST_BYTES = 16
 LARGEST_EXACT = 2**53  # up to here each whole number is a float, so 1 and 1.0 can be one text

@@ -11,7 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rubrics.model import Criterion, Rubric
+    from gradebook.rubrics.model import Criterion, Rubric
 
 TOP = ""  # the group that holds everything
 NO_CATEGORY = "(none)"  # holds the criteria that name no category

@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from rubrics.errors import Fault, RubricError
-from rubrics.model import Rubric
-from rubrics.plain_words import Place, place_text
-from rubrics.versions import LARGEST_EXACT
-from rubrics.yaml_lines import DEEPEST, PLAIN_NUMBER
+from gradebook.rubrics.errors import Fault, RubricError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.plain_words import Place, place_text
+from gradebook.rubrics.versions import LARGEST_EXACT
+from gradebook.rubrics.yaml_lines import DEEPEST, PLAIN_NUMBER
 
 WIDEST = 110  # columns that a mapping or list may fill to stand on one line
 WIDEST_TEXT = 120  # columns that a text may fill before it is folded

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from rubrics.errors import Fault
+from gradebook.rubrics.errors import Fault
 
 MOST_NODES = 100_000
 DEEPEST = 50

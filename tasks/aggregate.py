@@ -15,9 +15,9 @@ from typing import Any
 
 import duckdb
 
-from rubrics.errors import GradebookError
-from tasks.points_intervals import add_points_intervals
-from tasks.sql_text import NO_PROGRESS_BAR
+from gradebook.rubrics.errors import GradebookError
+from gradebook.tasks.points_intervals import add_points_intervals
+from gradebook.tasks.sql_text import NO_PROGRESS_BAR
 
 LAYERS = ("staging", "intermediate", "marts")
 SOURCES = frozenset(
@@ -210,7 +210,7 @@ def _walk(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def _read_layer(layer: str) -> tuple[Model, ...]:
-    entries = sorted(files("sql").joinpath(layer).iterdir(), key=lambda entry: entry.name)
+    entries = sorted(files("gradebook.sql").joinpath(layer).iterdir(), key=lambda entry: entry.name)
     return tuple(
         Model(layer, entry.name.removesuffix(".sql"), entry.read_text(encoding="utf-8"))
         for entry in entries

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rubrics.model import Rubric
-from rubrics.statistics.agreement import (
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.statistics.agreement import (
     RESAMPLE_COUNT,
     Agreement,
     confusion_matrix,
@@ -18,9 +18,9 @@ from rubrics.statistics.agreement import (
     measure_sides,
     scale_of,
 )
-from tasks.lake import Lake
-from tasks.said import JUDGE, MEMBER, RATER, add_said_of_files
-from tasks.workspace import RunFolder
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.said import JUDGE, MEMBER, RATER, add_said_of_files
+from gradebook.tasks.workspace import RunFolder
 
 RATERS, JUDGE_RATERS, JUDGES = "raters", "judge_raters", "judges"  # the kinds of pairs
 AGREEMENT_SCHEMA = pa.schema(

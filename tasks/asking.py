@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from tasks.judging.member_sessions import Money, Session, opened_sessions, probe_members
-from tasks.judging.panels import FIRST, CascadeSettings
-from tasks.judging.session import JudgingSession
-from tasks.ledger import held_judgments, settle_run
-from tasks.plan import RunPlan
-from tasks.plan_files import open_keys
-from tasks.progress import reporter
-from tasks.runs import Run
-from tasks.timings import Timing, keep_timing
+from gradebook.tasks.judging.member_sessions import Money, Session, opened_sessions, probe_members
+from gradebook.tasks.judging.panels import FIRST, CascadeSettings
+from gradebook.tasks.judging.session import JudgingSession
+from gradebook.tasks.ledger import held_judgments, settle_run
+from gradebook.tasks.plan import RunPlan
+from gradebook.tasks.plan_files import open_keys
+from gradebook.tasks.progress import reporter
+from gradebook.tasks.runs import Run
+from gradebook.tasks.timings import Timing, keep_timing
 
 
 @contextmanager

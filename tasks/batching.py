@@ -5,19 +5,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tasks.feedback_plans import add_feedback
-from tasks.ingest import Ingested
-from tasks.judging.batches.asking import ask_in_batches
-from tasks.judging.batches.desk import BatchJob, Pace
-from tasks.judging.batches.record import has_open_batches
-from tasks.judging.prices import find_price
-from tasks.judging.questions import Askable
-from tasks.judging.settings import JudgeSettings
-from tasks.ledger import settle_run
-from tasks.plan import RunPlan, plan_run
-from tasks.runs import Run
-from tasks.scoring.questions import shard_questions
-from tasks.timings import timed
+from gradebook.tasks.feedback_plans import add_feedback
+from gradebook.tasks.ingest import Ingested
+from gradebook.tasks.judging.batches.asking import ask_in_batches
+from gradebook.tasks.judging.batches.desk import BatchJob, Pace
+from gradebook.tasks.judging.batches.record import has_open_batches
+from gradebook.tasks.judging.prices import find_price
+from gradebook.tasks.judging.questions import Askable
+from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.ledger import settle_run
+from gradebook.tasks.plan import RunPlan, plan_run
+from gradebook.tasks.runs import Run
+from gradebook.tasks.scoring.questions import shard_questions
+from gradebook.tasks.timings import timed
 
 BATCH_FOLDER = "batches"
 PACE = Pace()

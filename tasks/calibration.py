@@ -8,8 +8,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.errors import InputError
-from rubrics.statistics.calibration import (
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.statistics.calibration import (
     Estimate,
     corrected_mean,
     judge_weight,
@@ -17,12 +17,12 @@ from rubrics.statistics.calibration import (
     rated_mean,
     ratings_to_halve,
 )
-from rubrics.statistics.rating_next import rate_next
-from rubrics.statistics.rogan_gladen import rogan_gladen_mean
-from tasks.judged_samples import Judged, Sample, read_judged, samples_of
-from tasks.lake import Lake, connect_up_to_date
-from tasks.requirements import Row, model_name
-from tasks.run_agreement import find_run, refuse_unknown
+from gradebook.rubrics.statistics.rating_next import rate_next
+from gradebook.rubrics.statistics.rogan_gladen import rogan_gladen_mean
+from gradebook.tasks.judged_samples import Judged, Sample, read_judged, samples_of
+from gradebook.tasks.lake import Lake, connect_up_to_date
+from gradebook.tasks.requirements import Row, model_name
+from gradebook.tasks.run_agreement import find_run, refuse_unknown
 
 MOST_NEXT = 10_000
 

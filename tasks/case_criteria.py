@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rubrics.case_criteria import CASE_CRITERIA_SCHEMA, case_criteria_table, read_case_criterion
-from rubrics.errors import Fault, OutputsError
-from rubrics.model import CaseCriterion, Rubric
-from tasks.files import write_parquet
-from tasks.fitting import RowFitter
-from tasks.reading import read_rows
-from tasks.workspace import RunFolder
+from gradebook.rubrics.case_criteria import CASE_CRITERIA_SCHEMA, case_criteria_table, read_case_criterion
+from gradebook.rubrics.errors import Fault, OutputsError
+from gradebook.rubrics.model import CaseCriterion, Rubric
+from gradebook.tasks.files import write_parquet
+from gradebook.tasks.fitting import RowFitter
+from gradebook.tasks.reading import read_rows
+from gradebook.tasks.workspace import RunFolder
 
 OwnScores = dict[tuple[str, str, str], dict[str, float]]
 CASE_CRITERIA = "(own)"  # stands where a criterion's id names a folder or a piece of work; no id has a bracket

@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rubrics.judging.media import media_digest
-from rubrics.judging.prompt import Case
-from tasks.files import write_parquet
-from tasks.judging.media_files import MediaFiles
-from tasks.judging.prices import MEDIA_BYTES_PER_TOKEN
-from tasks.workspace import RunFolder
+from gradebook.rubrics.judging.media import media_digest
+from gradebook.rubrics.judging.prompt import Case
+from gradebook.tasks.files import write_parquet
+from gradebook.tasks.judging.media_files import MediaFiles
+from gradebook.tasks.judging.prices import MEDIA_BYTES_PER_TOKEN
+from gradebook.tasks.workspace import RunFolder
 
 CASE_COLUMNS = ["output_id", "prompt", "output", "reference", "context"]
 CHANGED = "unreadable_media: found other images or sounds than when the run was planned"

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from rubrics.errors import InputError
-from rubrics.statistics.rules import OVERALL
-from tasks.checkpoints import APPROVED, NEEDS_REVISION, CheckpointKey, best_checkpoint, decide
-from tasks.compare import Asked, compare_runs
-from tasks.comparing.rows import ComparedRow
-from tasks.lake import Lake
-from tasks.requirements import Row
-from tasks.run_comparisons import RunComparison, comparison_of
-from tasks.summary import RunSummary, summarise
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.tasks.checkpoints import APPROVED, NEEDS_REVISION, CheckpointKey, best_checkpoint, decide
+from gradebook.tasks.compare import Asked, compare_runs
+from gradebook.tasks.comparing.rows import ComparedRow
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.run_comparisons import RunComparison, comparison_of
+from gradebook.tasks.summary import RunSummary, summarise
 
 _FIGURES = ("n", "mean_a", "mean_b", "mean_diff", "diff_low", "diff_high", "p", "p_adjusted")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import duckdb
 
-from rubrics.errors import Fault, OutputsError
-from tasks.lake import Lake, commit, connect_up_to_date
-from tasks.lake_errors import NoLakeThere
-from tasks.reading import read_rows as read_output_rows
-from tasks.requirements import Row, read_rows
+from gradebook.rubrics.errors import Fault, OutputsError
+from gradebook.tasks.lake import Lake, commit, connect_up_to_date
+from gradebook.tasks.lake_errors import NoLakeThere
+from gradebook.tasks.reading import read_rows as read_output_rows
+from gradebook.tasks.requirements import Row, read_rows
 
 APPROVED, NEEDS_REVISION = "approved", "needs_revision"
 

@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import orjson
 
-from rubrics.errors import InputError, LakeError
-from tasks.formats import encoding_of
-from tasks.judging.journal import settled_journals
+from gradebook.rubrics.errors import InputError, LakeError
+from gradebook.tasks.formats import encoding_of
+from gradebook.tasks.judging.journal import settled_journals
 
 
 class ReplyFolder:

@@ -10,21 +10,21 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 
-from rubrics.collecting import collect_key, output_row
-from rubrics.errors import InputError, UnfinishedError
-from tasks.collected_replies import KeptReplies, ReplyFolder, journal_cost_usd, refuse_other_format
-from tasks.files import replaced_file
-from tasks.formats import encoding_of
-from tasks.judging.collect_questions import CollectAnswer, CollectQuestion
-from tasks.judging.endpoint_files import EndpointSettings, read_endpoint
-from tasks.judging.keys import read_keys
-from tasks.judging.prices import find_price, refuse_unpriced
-from tasks.judging.probe import probe
-from tasks.judging.session import open_session
-from tasks.judging.settings import digest
-from tasks.progress import reporter
-from tasks.prompt_rows import PromptRows
-from tasks.reading import dataset_files
+from gradebook.rubrics.collecting import collect_key, output_row
+from gradebook.rubrics.errors import InputError, UnfinishedError
+from gradebook.tasks.collected_replies import KeptReplies, ReplyFolder, journal_cost_usd, refuse_other_format
+from gradebook.tasks.files import replaced_file
+from gradebook.tasks.formats import encoding_of
+from gradebook.tasks.judging.collect_questions import CollectAnswer, CollectQuestion
+from gradebook.tasks.judging.endpoint_files import EndpointSettings, read_endpoint
+from gradebook.tasks.judging.keys import read_keys
+from gradebook.tasks.judging.prices import find_price, refuse_unpriced
+from gradebook.tasks.judging.probe import probe
+from gradebook.tasks.judging.session import open_session
+from gradebook.tasks.judging.settings import digest
+from gradebook.tasks.progress import reporter
+from gradebook.tasks.prompt_rows import PromptRows
+from gradebook.tasks.reading import dataset_files
 
 MOST_SAMPLES = 10_000  # of a case
 MOST_IN_FLIGHT = 4096  # as in a judge file

@@ -6,15 +6,15 @@ from typing import Any
 
 import duckdb
 
-from rubrics.model import Rubric
-from rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
-from rubrics.statistics.rules import CATEGORY, CRITERION, Rule
-from rubrics.weights import category_weights
-from tasks.comparing.explaining import Explanation, explain, weigh_pairs
-from tasks.comparing.gate import FIGURES, GateFinding, hold_rule
-from tasks.comparing.pairing import PairedSides, pair_sides
-from tasks.comparing.rows import ComparedRow, RowMaker
-from tasks.comparing.sides import (
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, Rule
+from gradebook.rubrics.weights import category_weights
+from gradebook.tasks.comparing.explaining import Explanation, explain, weigh_pairs
+from gradebook.tasks.comparing.gate import FIGURES, GateFinding, hold_rule
+from gradebook.tasks.comparing.pairing import PairedSides, pair_sides
+from gradebook.tasks.comparing.rows import ComparedRow, RowMaker
+from gradebook.tasks.comparing.sides import (
     Groups,
     Side,
     Wanted,
@@ -25,9 +25,9 @@ from tasks.comparing.sides import (
     read_side,
     same_criteria,
 )
-from tasks.lake import Lake, connect_up_to_date
-from tasks.requirements import Row, model_name, pair_name
-from tasks.wording import counted
+from gradebook.tasks.lake import Lake, connect_up_to_date
+from gradebook.tasks.requirements import Row, model_name, pair_name
+from gradebook.tasks.wording import counted
 
 RESAMPLE_COUNT = 10_000
 

@@ -3,11 +3,11 @@
 import duckdb
 import pyarrow as pa
 
-from tasks.aggregate import build_marts
-from tasks.criteria import add_criteria_sources
-from tasks.lake import Lake, connect
-from tasks.runs import Run
-from tasks.timings import read_timings
+from gradebook.tasks.aggregate import build_marts
+from gradebook.tasks.criteria import add_criteria_sources
+from gradebook.tasks.lake import Lake, connect
+from gradebook.tasks.runs import Run
+from gradebook.tasks.timings import read_timings
 
 
 def add_cost_sources(connection: duckdb.DuckDBPyConnection, run: Run) -> None:

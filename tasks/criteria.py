@@ -3,13 +3,13 @@
 import duckdb
 import pyarrow as pa
 
-from rubrics.case_criteria import CASE_CRITERIA_SCHEMA
-from rubrics.judging.prompt import criterion_digest
-from rubrics.model import Rubric
-from rubrics.weights import category_weights, effective_weights, tree_steps
-from tasks.case_criteria import case_criteria_files
-from tasks.sql_text import file_list
-from tasks.workspace import RunFolder
+from gradebook.rubrics.case_criteria import CASE_CRITERIA_SCHEMA
+from gradebook.rubrics.judging.prompt import criterion_digest
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.weights import category_weights, effective_weights, tree_steps
+from gradebook.tasks.case_criteria import case_criteria_files
+from gradebook.tasks.sql_text import file_list
+from gradebook.tasks.workspace import RunFolder
 
 CRITERIA_SCHEMA = pa.schema(
     [

@@ -7,9 +7,9 @@ from typing import Any
 import duckdb
 from pyarrow.fs import FileInfo
 
-from rubrics.errors import LakeError, UnfinishedError
-from tasks.health.books import examine_counts, examine_doubles, examine_ledger, examine_outputs
-from tasks.health.files import (
+from gradebook.rubrics.errors import LakeError, UnfinishedError
+from gradebook.tasks.health.books import examine_counts, examine_doubles, examine_ledger, examine_outputs
+from gradebook.tasks.health.files import (
     AS_IT_SAYS,
     examine_files,
     examine_orphans,
@@ -17,9 +17,9 @@ from tasks.health.files import (
     latest_orphan,
     storage_fault,
 )
-from tasks.health.findings import OK, PROBLEM, Finding
-from tasks.health.machine import examine_catalog, examine_disk, examine_server, examine_versions
-from tasks.health.runs import (
+from gradebook.tasks.health.findings import OK, PROBLEM, Finding
+from gradebook.tasks.health.machine import examine_catalog, examine_disk, examine_server, examine_versions
+from gradebook.tasks.health.runs import (
     examine_journals,
     examine_running,
     examine_untidy,
@@ -29,12 +29,12 @@ from tasks.health.runs import (
     tidy_runs,
     untidy_runs,
 )
-from tasks.lake import Lake, connect, upgrade_lake
-from tasks.lake_errors import NoLakeThere
-from tasks.lake_tables import is_up_to_date, missing_parts
-from tasks.ledger import settle_journals
-from tasks.stored_files import address_of, named_files, orphans, remove_orphans
-from tasks.workspace import RunFolder
+from gradebook.tasks.lake import Lake, connect, upgrade_lake
+from gradebook.tasks.lake_errors import NoLakeThere
+from gradebook.tasks.lake_tables import is_up_to_date, missing_parts
+from gradebook.tasks.ledger import settle_journals
+from gradebook.tasks.stored_files import address_of, named_files, orphans, remove_orphans
+from gradebook.tasks.workspace import RunFolder
 
 MOST_PARTS_SHOWN = 5
 

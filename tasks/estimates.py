@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from rubrics.judging.feedback import FEEDBACK_CRITERION_ID
-from rubrics.judgments import JUDGMENT_SCHEMA
-from tasks.judging.prices import BYTES_PER_TOKEN, Price, Usage, cost_usd, find_price
-from tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.judging.feedback import FEEDBACK_CRITERION_ID
+from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.prices import BYTES_PER_TOKEN, Price, Usage, cost_usd, find_price
+from gradebook.tasks.judging.settings import JudgeSettings
 
 BYTES_PER_TOKEN_RANGE = (3.0, 5.0)  # where no reply tells: the languages and the code that people evaluate
 # Where the ledger knows nothing of the judge: evidence, a short rationale and a label.

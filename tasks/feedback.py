@@ -14,8 +14,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rubrics.case_criteria import read_case_criterion
-from rubrics.judging.feedback import (
+from gradebook.rubrics.case_criteria import read_case_criterion
+from gradebook.rubrics.judging.feedback import (
     FEEDBACK_CRITERION_ID,
     MOST_CRITERIA_SHOWN,
     MOST_REASONS_SHOWN,
@@ -29,21 +29,21 @@ from rubrics.judging.feedback import (
     show_verdicts,
     usual_byte_counts,
 )
-from rubrics.model import Criterion, Rubric
-from tasks.aggregate import build_marts, connect_marts
-from tasks.case_criteria import read_case_criteria
-from tasks.cases import read_cases
-from tasks.files import replaced_file, write_parquet
-from tasks.ingest import Ingested
-from tasks.judging.prices import BYTES_PER_TOKEN, Usage, cost_usd, find_price
-from tasks.judging.questions import FeedbackAnswer, FeedbackQuestion
-from tasks.judging.replay import ReplaySession
-from tasks.judging.session import JudgingSession
-from tasks.judging.settings import JudgeSettings, ReplaySettings
-from tasks.lake import Lake, connect
-from tasks.marts import add_score_sources
-from tasks.plan import CriterionPlan, count_case_bytes
-from tasks.workspace import RunFolder
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.tasks.aggregate import build_marts, connect_marts
+from gradebook.tasks.case_criteria import read_case_criteria
+from gradebook.tasks.cases import read_cases
+from gradebook.tasks.files import replaced_file, write_parquet
+from gradebook.tasks.ingest import Ingested
+from gradebook.tasks.judging.prices import BYTES_PER_TOKEN, Usage, cost_usd, find_price
+from gradebook.tasks.judging.questions import FeedbackAnswer, FeedbackQuestion
+from gradebook.tasks.judging.replay import ReplaySession
+from gradebook.tasks.judging.session import JudgingSession
+from gradebook.tasks.judging.settings import JudgeSettings, ReplaySettings
+from gradebook.tasks.lake import Lake, connect
+from gradebook.tasks.marts import add_score_sources
+from gradebook.tasks.plan import CriterionPlan, count_case_bytes
+from gradebook.tasks.workspace import RunFolder
 
 FEEDBACK_SCHEMA = pa.schema(
     [

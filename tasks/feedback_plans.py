@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from rubrics.model import Rubric
-from tasks.feedback import plan_feedback
-from tasks.ingest import Ingested
-from tasks.judging.panels import Judge, writer_of
-from tasks.plan import RunPlan
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.feedback import plan_feedback
+from gradebook.tasks.ingest import Ingested
+from gradebook.tasks.judging.panels import Judge, writer_of
+from gradebook.tasks.plan import RunPlan
 
 
 def add_feedback(

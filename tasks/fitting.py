@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from rubrics.case_criteria import case_criteria_fault
-from rubrics.outputs import OUTPUT_COLUMNS, Output, OutputRow, misfit_reason
-from tasks.formats import Format
+from gradebook.rubrics.case_criteria import case_criteria_fault
+from gradebook.rubrics.outputs import OUTPUT_COLUMNS, Output, OutputRow, misfit_reason
+from gradebook.tasks.formats import Format
 
 _MOST_LAYOUTS = 1_000
 

@@ -11,9 +11,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rubrics.errors import Fault, OutputsError
-from rubrics.outputs import describe_value
-from tasks.unpacking import BUFFER_BYTES, MOST_ROW_BYTES, batch_rows, open_unpacked, text_columns, written_out
+from gradebook.rubrics.errors import Fault, OutputsError
+from gradebook.rubrics.outputs import describe_value
+from gradebook.tasks.unpacking import BUFFER_BYTES, MOST_ROW_BYTES, batch_rows, open_unpacked, text_columns, written_out
 
 Format = Literal["jsonl", "csv", "parquet"]
 # (path, line, columns found) -> what is wrong with them

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from rubrics.errors import Fault, InputError, RubricError
-from rubrics.functions import STAND_INS, is_within
-from rubrics.methods import FunctionMethod
-from rubrics.model import Criterion, Rubric
-from rubrics.plain_words import Place, describe, keys_of
+from gradebook.rubrics.errors import Fault, InputError, RubricError
+from gradebook.rubrics.functions import STAND_INS, is_within
+from gradebook.rubrics.methods import FunctionMethod
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.rubrics.plain_words import Place, describe, keys_of
 
 SETTINGS_FILE = "gradebook.toml"
 PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")

@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from tasks.workspace import RunFolder
+from gradebook.tasks.workspace import RunFolder
 
 LOCKS = Path("/proc/locks")
 _FILE = re.compile(r"FLOCK .* ([0-9a-f]+:[0-9a-f]+:\d+) ")

@@ -9,12 +9,12 @@ from types import MappingProxyType
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from rubrics.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
-from tasks.files import write_text
-from tasks.fitting import OneCheckpoint, RowFitter
-from tasks.formats import RawRow
-from tasks.reading import read_rows
-from tasks.shards import QuarantineWriter, ShardWriter, drop_repeats
+from gradebook.rubrics.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
+from gradebook.tasks.files import write_text
+from gradebook.tasks.fitting import OneCheckpoint, RowFitter
+from gradebook.tasks.formats import RawRow
+from gradebook.tasks.reading import read_rows
+from gradebook.tasks.shards import QuarantineWriter, ShardWriter, drop_repeats
 
 _ADVANCE_ROWS = 1_000
 _NO_RENAMES: Mapping[str, str] = MappingProxyType({})

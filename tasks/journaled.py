@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.judgments import JUDGMENT_SCHEMA
-from tasks.judging.journal import read_journal, settled_journals
-from tasks.lake import Lake
+from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.journal import read_journal, settled_journals
+from gradebook.tasks.lake import Lake
 
 BATCH_ROWS = 50_000
 # What a plan reads of a judgment: no raw replies.

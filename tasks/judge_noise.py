@@ -8,22 +8,22 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrics.errors import InputError
-from rubrics.model import Rubric
-from rubrics.statistics.drawn_rules import Nominal, nominal_rate
-from rubrics.statistics.intervals import DIFFERENCES, Interval, wilson
-from rubrics.statistics.noise import UNDRAWN_FIGURES, DrawnOutputs, HeldDraws, ReplicateScores, hold_in_draws
-from rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
-from rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rule, names_in
-from rubrics.weights import category_weights
-from tasks.comparing.explaining import weigh_pairs
-from tasks.comparing.gate import FIGURES
-from tasks.comparing.pairing import ScorePairs, pair_sides
-from tasks.comparing.replicates import Replicates, name_replicate, take_replicates_apart
-from tasks.comparing.rows import ComparedRow, RowMaker, pair_categories
-from tasks.comparing.sides import Wanted, read_side
-from tasks.lake import Lake, connect_up_to_date
-from tasks.requirements import Row, model_name, read_rows
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.statistics.drawn_rules import Nominal, nominal_rate
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, wilson
+from gradebook.rubrics.statistics.noise import UNDRAWN_FIGURES, DrawnOutputs, HeldDraws, ReplicateScores, hold_in_draws
+from gradebook.rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rule, names_in
+from gradebook.rubrics.weights import category_weights
+from gradebook.tasks.comparing.explaining import weigh_pairs
+from gradebook.tasks.comparing.gate import FIGURES
+from gradebook.tasks.comparing.pairing import ScorePairs, pair_sides
+from gradebook.tasks.comparing.replicates import Replicates, name_replicate, take_replicates_apart
+from gradebook.tasks.comparing.rows import ComparedRow, RowMaker, pair_categories
+from gradebook.tasks.comparing.sides import Wanted, read_side
+from gradebook.tasks.lake import Lake, connect_up_to_date
+from gradebook.tasks.requirements import Row, model_name, read_rows
 
 DEFAULT_RULES = ("mean_diff < 0 and p < 0.05", "any criterion (mean_diff < 0 and p_adjusted < 0.05)")
 USUAL_SHARE = 0.95  # of the draws, whose overall difference is told

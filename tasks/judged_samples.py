@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rubrics.statistics.calibration import Rated, selection_shift
-from tasks.said import add_ratings_of_run
-from tasks.sql_text import CLUSTER
-from tasks.wording import counted
+from gradebook.rubrics.statistics.calibration import Rated, selection_shift
+from gradebook.tasks.said import add_ratings_of_run
+from gradebook.tasks.sql_text import CLUSTER
+from gradebook.tasks.wording import counted
 
 SUSPICIOUS_SHIFT = 3.0  # standard errors
 

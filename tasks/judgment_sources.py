@@ -7,16 +7,16 @@ from typing import Any
 
 import duckdb
 
-from rubrics.case_criteria import read_case_criterion
-from rubrics.errors import RubricError
-from rubrics.judging.feedback import FEEDBACK_CRITERION_ID
-from rubrics.judging.media import has_media
-from rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
-from rubrics.model import Criterion, Rubric
-from rubrics.outputs import OUTPUT_COLUMNS, Output, output_id
-from rubrics.versions import rubric_from_body
-from tasks.judging.readings import ENDINGS, AskedJudge, misread
-from tasks.verification import (
+from gradebook.rubrics.case_criteria import read_case_criterion
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.judging.feedback import FEEDBACK_CRITERION_ID
+from gradebook.rubrics.judging.media import has_media
+from gradebook.rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.rubrics.outputs import OUTPUT_COLUMNS, Output, output_id
+from gradebook.rubrics.versions import rubric_from_body
+from gradebook.tasks.judging.readings import ENDINGS, AskedJudge, misread
+from gradebook.tasks.verification import (
     FEEDBACK,
     JUDGE_UNKNOWN,
     LOGPROBS,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 if TYPE_CHECKING:
-    from tasks.lake import Lake
+    from gradebook.tasks.lake import Lake
 
 FileState = tuple[int, int, int]
 

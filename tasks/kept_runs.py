@@ -8,14 +8,14 @@ from typing import Any
 
 import duckdb
 
-from rubrics.errors import LakeError
-from rubrics.model import Rubric
-from rubrics.versions import DIGEST_BYTES, rubric_from_body
-from tasks.files import replaced_file
-from tasks.lake import Lake
-from tasks.requirements import Row, read_published_run
-from tasks.sql_text import quoted
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import LakeError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.versions import DIGEST_BYTES, rubric_from_body
+from gradebook.tasks.files import replaced_file
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.requirements import Row, read_published_run
+from gradebook.tasks.sql_text import quoted
+from gradebook.tasks.workspace import RunFolder
 
 _RUN = """
 select runs.*, rubrics.body

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import duckdb
 
-from rubrics.errors import LakeError
-from tasks.kept_lakes import Attached
-from tasks.lake_addresses import connection_string
-from tasks.lake_attaching import make_folders, refused_if_missing
-from tasks.lake_commits import Body, Transaction
-from tasks.lake_connections import EXTENSIONS, attached_lake
-from tasks.lake_errors import NoLakeThere, losses_told
-from tasks.lake_tables import bring_up_to_date, is_up_to_date
-from tasks.object_store import BucketPlace, faults_told, probe_store, read_place
+from gradebook.rubrics.errors import LakeError
+from gradebook.tasks.kept_lakes import Attached
+from gradebook.tasks.lake_addresses import connection_string
+from gradebook.tasks.lake_attaching import make_folders, refused_if_missing
+from gradebook.tasks.lake_commits import Body, Transaction
+from gradebook.tasks.lake_connections import EXTENSIONS, attached_lake
+from gradebook.tasks.lake_errors import NoLakeThere, losses_told
+from gradebook.tasks.lake_tables import bring_up_to_date, is_up_to_date
+from gradebook.tasks.object_store import BucketPlace, faults_told, probe_store, read_place
 
 PARTITION = re.compile(r"[^=]+=[^=]*")  # how a partitioned table's folders are named
 DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"

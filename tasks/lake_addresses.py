@@ -3,7 +3,7 @@
 import re
 from urllib.parse import unquote
 
-from rubrics.errors import LakeError
+from gradebook.rubrics.errors import LakeError
 
 # libpq's keywords, as KEY=VALUE or in a URL's query, and the user's part of a URL; a `dbname` may be a URL too.
 _SETTING = re.compile(r"(?:^|[\s?&'])(?:ssl)?password\s*=", re.IGNORECASE)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from rubrics.errors import LakeError
-from tasks.lake_errors import (
+from gradebook.rubrics.errors import LakeError
+from gradebook.tasks.lake_errors import (
     BACK_SOON_S,
     COMMIT_DEADLINE_S,
     NoLakeThere,
@@ -19,11 +19,11 @@ from tasks.lake_errors import (
     opening_fault,
     server_fault,
 )
-from tasks.lake_tables import CATALOG, missing_parts
-from tasks.sql_text import quoted
+from gradebook.tasks.lake_tables import CATALOG, missing_parts
+from gradebook.tasks.sql_text import quoted
 
 if TYPE_CHECKING:
-    from tasks.lake import Lake
+    from gradebook.tasks.lake import Lake
 
 # Rows of small tables stay in the catalog: a run would otherwise leave a dozen tiny files.
 INLINED_ROW_LIMIT = 200

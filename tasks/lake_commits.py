@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from rubrics.errors import LakeError, LakeUnavailable
-from tasks.lake_errors import COMMIT_DEADLINE_S, is_conflict, is_lost, is_read_only, locked_fault
-from tasks.object_store import store_fault
+from gradebook.rubrics.errors import LakeError, LakeUnavailable
+from gradebook.tasks.lake_errors import COMMIT_DEADLINE_S, is_conflict, is_lost, is_read_only, locked_fault
+from gradebook.tasks.object_store import store_fault
 
 if TYPE_CHECKING:
-    from tasks.lake import Lake
+    from gradebook.tasks.lake import Lake
 
 LOST_DEADLINE_S = 60.0  # a server that restarts is back in less
 MARK = "commit"  # its name in what a commit tells beside its message

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from tasks.kept_lakes import Attached, kept_lakes, let_go
-from tasks.lake_attaching import attach, last_version, pin, refuse_other_place, use_lake
-from tasks.lake_commits import roll_back
-from tasks.lake_extensions import load_extensions
-from tasks.lake_tables import CATALOG
-from tasks.object_store import allow_reading
-from tasks.sql_text import NO_PROGRESS_BAR
+from gradebook.tasks.kept_lakes import Attached, kept_lakes, let_go
+from gradebook.tasks.lake_attaching import attach, last_version, pin, refuse_other_place, use_lake
+from gradebook.tasks.lake_commits import roll_back
+from gradebook.tasks.lake_extensions import load_extensions
+from gradebook.tasks.lake_tables import CATALOG
+from gradebook.tasks.object_store import allow_reading
+from gradebook.tasks.sql_text import NO_PROGRESS_BAR
 
 if TYPE_CHECKING:
-    from tasks.lake import Lake
+    from gradebook.tasks.lake import Lake
 
 EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
 # A second thread adds half to what a query of a few rows costs; a query of these many bytes is fast with one.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from rubrics.errors import LakeError, LakeUnavailable
+from gradebook.rubrics.errors import LakeError, LakeUnavailable
 
 if TYPE_CHECKING:
-    from tasks.lake import Lake
+    from gradebook.tasks.lake import Lake
 
 COMMIT_DEADLINE_S = timedelta(minutes=3).total_seconds()
 BACK_SOON_S = 5.0  # how long a reader waits for a server that restarts

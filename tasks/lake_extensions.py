@@ -2,7 +2,7 @@
 
 import duckdb
 
-from rubrics.errors import LakeError
+from gradebook.rubrics.errors import LakeError
 
 
 def load_extensions(connection: duckdb.DuckDBPyConnection, *names: str) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import duckdb
 
-from rubrics.errors import InputError
-from tasks.lake import Lake, connect
-from tasks.requirements import Row, read_rows
-from tasks.sql_text import quoted
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.lake import Lake, connect
+from gradebook.tasks.requirements import Row, read_rows
+from gradebook.tasks.sql_text import quoted
 
 MOST_VERSIONS = 1_000_000
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import duckdb
 import yaml
 
-from rubrics.errors import RubricError
-from tasks.sql_text import quoted, read_sql
+from gradebook.rubrics.errors import RubricError
+from gradebook.tasks.sql_text import quoted, read_sql
 
 if TYPE_CHECKING:
-    from rubrics.model import Rubric
+    from gradebook.rubrics.model import Rubric
 
 CATALOG = "__ducklake_metadata_lake"  # DuckLake's name for the database of the catalog
 NARROWED = ("output_scores", "verdicts", "case_criteria", "written_feedback")
@@ -194,7 +194,7 @@ def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:
     if not bodies:
         return
     # Here, for every command opens a lake and hardly one of them has something to fill in.
-    from tasks.criteria import criteria_table, levels_table
+    from gradebook.tasks.criteria import criteria_table, levels_table
 
     for rubric in _readable(body for (body,) in bodies):
         connection.register("filled_criteria", criteria_table("", rubric))
@@ -207,7 +207,7 @@ def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _readable(bodies: Iterable[str]) -> "Iterator[Rubric]":
     """The rubrics of these bodies; one that this gradebook can't read stays as it was kept."""
-    from rubrics.versions import rubric_from_body
+    from gradebook.rubrics.versions import rubric_from_body
 
     for body in bodies:
         with suppress(RubricError):

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import duckdb
 
-from rubrics.errors import InputError
-from tasks.lake import Lake, connect, find_lake
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.lake import Lake, connect, find_lake
 
 _NUMBER = re.compile(r"\d{1,100}", re.ASCII)
 _TIME = re.compile(

@@ -8,10 +8,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from rubrics.errors import InputError
-from rubrics.judgments import JUDGMENT_SCHEMA
-from tasks.judging.journal import read_journal, settled_journals
-from tasks.lake import Lake, commit, connect, connect_up_to_date
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.journal import read_journal, settled_journals
+from gradebook.tasks.lake import Lake, commit, connect, connect_up_to_date
 
 BATCH_ROWS = 50_000
 SETTLE_TRIES, SETTLE_WAIT_S = 50, 0.1

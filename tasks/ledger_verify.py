@@ -8,13 +8,13 @@ from typing import Any
 import duckdb
 import orjson
 
-from rubrics.errors import InputError
-from rubrics.outputs import OUTPUT_COLUMNS
-from tasks.judging.readings import asked_judges
-from tasks.judgment_sources import KeptRubrics, PayingRun, Verifier
-from tasks.lake import Lake, connect_up_to_date
-from tasks.sql_text import quoted
-from tasks.verification import Finding, Verification
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.outputs import OUTPUT_COLUMNS
+from gradebook.tasks.judging.readings import asked_judges
+from gradebook.tasks.judgment_sources import KeptRubrics, PayingRun, Verifier
+from gradebook.tasks.lake import Lake, connect_up_to_date
+from gradebook.tasks.sql_text import quoted
+from gradebook.tasks.verification import Finding, Verification
 
 BATCH_ROWS = 2_000
 MEMORY_LIMIT = "1GB"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from rubrics.errors import InputError
+from gradebook.rubrics.errors import InputError
 
 LOGGER = "gradebook"
 SETTING = "GRADEBOOK_LOG"

@@ -10,9 +10,9 @@ from typing import Any
 
 import duckdb
 
-from tasks.kept_runs import KeptRun, copy_rows
-from tasks.requirements import Row
-from tasks.sql_text import quoted
+from gradebook.tasks.kept_runs import KeptRun, copy_rows
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.sql_text import quoted
 
 MOST_SHOWN = 5
 _GROUPED = re.compile(r"\n\s*group by ([\w, ]+)")
@@ -168,6 +168,6 @@ def _difference(key: list[str], published: Row | None, rebuilt: Row | None) -> D
 @cache
 def _grain(mart: str) -> tuple[str, ...]:
     """What names a row of a mart within its run, as the check of its grain has it."""
-    check = resources.files("sql").joinpath(f"checks/{mart}_grain.sql")
+    check = resources.files("gradebook.sql").joinpath(f"checks/{mart}_grain.sql")
     found = _GROUPED.search(check.read_text(encoding="utf-8")) if check.is_file() else None
     return tuple(name for name in (found[1].split(", ") if found else ()) if name != "run_id")

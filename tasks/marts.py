@@ -2,19 +2,19 @@
 
 import duckdb
 
-from rubrics.model import Rubric
-from rubrics.opinions import OPINION_SCHEMA
-from tasks.aggregate import CheckFinding, build_marts, connect_marts, run_sql_checks
-from tasks.agreement import add_agreement_source
-from tasks.comparing.table import RUN_COMPARISON_SCHEMA
-from tasks.costs import add_cost_sources
-from tasks.criteria import add_criteria_sources
-from tasks.files import replaced_file
-from tasks.quality import QualityFinding, keep_findings
-from tasks.run_comparisons import compare_with_baseline
-from tasks.runs import Run
-from tasks.sql_text import file_list, quoted
-from tasks.workspace import RunFolder
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.opinions import OPINION_SCHEMA
+from gradebook.tasks.aggregate import CheckFinding, build_marts, connect_marts, run_sql_checks
+from gradebook.tasks.agreement import add_agreement_source
+from gradebook.tasks.comparing.table import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.costs import add_cost_sources
+from gradebook.tasks.criteria import add_criteria_sources
+from gradebook.tasks.files import replaced_file
+from gradebook.tasks.quality import QualityFinding, keep_findings
+from gradebook.tasks.run_comparisons import compare_with_baseline
+from gradebook.tasks.runs import Run
+from gradebook.tasks.sql_text import file_list, quoted
+from gradebook.tasks.workspace import RunFolder
 
 MEMORY_LIMIT = "500MB"
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import duckdb
 
-from rubrics.errors import GradebookError, UnfinishedError
-from rubrics.statistics.rules import OVERALL
-from tasks.lake import connect, find_lake
-from tasks.reporting.figures import table_of
-from tasks.reporting.markdown import escaped, table_text
-from tasks.request import EvaluationRequest
-from tasks.requirements import Row, model_name, read_rows
-from tasks.summary import RunSummary
-from tasks.upkeep import Upkeep
-from tasks.wording import counted, price_words, score_words, signed_words
+from gradebook.rubrics.errors import GradebookError, UnfinishedError
+from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.tasks.lake import connect, find_lake
+from gradebook.tasks.reporting.figures import table_of
+from gradebook.tasks.reporting.markdown import escaped, table_text
+from gradebook.tasks.request import EvaluationRequest
+from gradebook.tasks.requirements import Row, model_name, read_rows
+from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.upkeep import Upkeep
+from gradebook.tasks.wording import counted, price_words, score_words, signed_words
 
 MOST_NAMED = 5  # suites in a sentence
 LONGEST_FAULT = 300  # characters of a suite's fault in a sentence

@@ -1,14 +1,14 @@
 """What a person should know of a run that is no failure: nothing is left out or taken in silently."""
 
-from rubrics.judging.families import family_of
-from rubrics.methods import ROW_METHODS, SCORED_METHODS
-from tasks.comparing.baselines import baseline_notes
-from tasks.functions import function_of, runnable_functions
-from tasks.ingest import Ingested
-from tasks.judging.panels import online_members
-from tasks.plan import RunPlan
-from tasks.runs import Run
-from tasks.wording import counted
+from gradebook.rubrics.judging.families import family_of
+from gradebook.rubrics.methods import ROW_METHODS, SCORED_METHODS
+from gradebook.tasks.comparing.baselines import baseline_notes
+from gradebook.tasks.functions import function_of, runnable_functions
+from gradebook.tasks.ingest import Ingested
+from gradebook.tasks.judging.panels import online_members
+from gradebook.tasks.plan import RunPlan
+from gradebook.tasks.runs import Run
+from gradebook.tasks.wording import counted
 
 MOST_MODELS_NAMED = 5
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import duckdb
 
-from rubrics.errors import GradebookError, LakeError, StorageUnavailable
-from tasks.sql_text import quoted
+from gradebook.rubrics.errors import GradebookError, LakeError, StorageUnavailable
+from gradebook.tasks.sql_text import quoted
 
 if TYPE_CHECKING:
     from pyarrow.fs import S3FileSystem

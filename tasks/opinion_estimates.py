@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import duckdb
 
-from tasks.estimates import Estimate, History, estimate_questions, read_history
-from tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, member_names, members_of
-from tasks.judging.settings import JudgeSettings
-from tasks.tallies import Tallies, Tally
+from gradebook.tasks.estimates import Estimate, History, estimate_questions, read_history
+from gradebook.tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, member_names, members_of
+from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.tallies import Tallies, Tally
 
 FEWEST_FIRST_OPINIONS = 20  # below it the past says too little of how often the second judge is asked
 _ESCALATED = """

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any
 
-from rubrics.errors import EndpointUnavailable
+from gradebook.rubrics.errors import EndpointUnavailable
 
 
 def read_secret(name: str) -> str:

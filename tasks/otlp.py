@@ -13,10 +13,10 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from tasks.tracing import EXPORT_TIMEOUT_S, NAME
+from gradebook.tasks.tracing import EXPORT_TIMEOUT_S, NAME
 
 if TYPE_CHECKING:
-    from tasks.tracing import Receiver
+    from gradebook.tasks.tracing import Receiver
 
 
 class _Spans(SpanExporter):

@@ -9,9 +9,17 @@ from typing import Any
 import duckdb
 from pydantic import ValidationError
 
-from tasks.judging.panels import CascadeSettings, Judge, PanelSettings, PlainJudge, When, members_of, online_members
-from tasks.judging.settings import DEFAULT_BASE_URL, JudgeSettings, ReplaySettings
-from tasks.requirements import Row
+from gradebook.tasks.judging.panels import (
+    CascadeSettings,
+    Judge,
+    PanelSettings,
+    PlainJudge,
+    When,
+    members_of,
+    online_members,
+)
+from gradebook.tasks.judging.settings import DEFAULT_BASE_URL, JudgeSettings, ReplaySettings
+from gradebook.tasks.requirements import Row
 
 SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", "reply_order", "level_order")
 OPINIONS = ("replicates", "replicate_share", "swap_share")

@@ -9,17 +9,17 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rubrics.judgments import JUDGMENT_SCHEMA
-from rubrics.model import Rubric
-from tasks.case_criteria import CASE_CRITERIA, OwnCount, case_criteria_files
-from tasks.cases import plan_cases, read_cases
-from tasks.journaled import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
-from tasks.judging.panels import Judge
-from tasks.lake import Lake, connect
-from tasks.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
-from tasks.shard_plans import ShardPlanner, case_bytes, read_shard
-from tasks.tallies import Tallies
-from tasks.workspace import RunFolder
+from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.case_criteria import CASE_CRITERIA, OwnCount, case_criteria_files
+from gradebook.tasks.cases import plan_cases, read_cases
+from gradebook.tasks.journaled import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
+from gradebook.tasks.judging.panels import Judge
+from gradebook.tasks.lake import Lake, connect
+from gradebook.tasks.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
+from gradebook.tasks.shard_plans import ShardPlanner, case_bytes, read_shard
+from gradebook.tasks.tallies import Tallies
+from gradebook.tasks.workspace import RunFolder
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rubrics.model import Rubric
-from tasks.case_criteria import CASE_CRITERIA
-from tasks.judging.packs import packs_of
-from tasks.judging.panels import Opinion
-from tasks.workspace import RunFolder
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.case_criteria import CASE_CRITERIA
+from gradebook.tasks.judging.packs import packs_of
+from gradebook.tasks.judging.panels import Opinion
+from gradebook.tasks.workspace import RunFolder
 
 _PLACE = ("output_id", "criterion_id", "replicate", "is_swapped", "request_key")
 

@@ -63,8 +63,8 @@ def _intervals(connection: duckdb.DuckDBPyConnection) -> Iterator[dict[str, obje
     ((has_penalties,),) = connection.execute(_HAS_PENALTIES).fetchall()
     if not has_penalties:
         return
-    from rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
-    from rubrics.statistics.intervals import SCORES
+    from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
+    from gradebook.rubrics.statistics.intervals import SCORES
 
     connection.execute(_SCORES)
     for group in connection.execute(_GROUPS, [MOST_OUTPUTS]).fetchall():

@@ -3,17 +3,17 @@
 import tempfile
 from pathlib import Path
 
-from rubrics.errors import InputError
-from tasks.case_criteria import refuse_no_criteria, write_case_criteria
-from tasks.feedback_plans import add_feedback
-from tasks.ingest import Ingested
-from tasks.plan import RunPlan, plan_run
-from tasks.reading import dataset_folders
-from tasks.request import EvaluationRequest, check_request, read_request_ratings
-from tasks.scoring.preferred import has_preferred
-from tasks.scoring.ratings import match_ratings
-from tasks.steps import ingest_request
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.case_criteria import refuse_no_criteria, write_case_criteria
+from gradebook.tasks.feedback_plans import add_feedback
+from gradebook.tasks.ingest import Ingested
+from gradebook.tasks.plan import RunPlan, plan_run
+from gradebook.tasks.reading import dataset_folders
+from gradebook.tasks.request import EvaluationRequest, check_request, read_request_ratings
+from gradebook.tasks.scoring.preferred import has_preferred
+from gradebook.tasks.scoring.ratings import match_ratings
+from gradebook.tasks.steps import ingest_request
+from gradebook.tasks.workspace import RunFolder
 
 
 def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:

@@ -8,14 +8,14 @@ from typing import Any, Self
 
 import orjson
 
-from rubrics.collecting import COLLECTED, PromptRow, chat_digest, chat_of
-from rubrics.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
-from rubrics.judging.media_kinds import UnreadableMedia
-from rubrics.judging.prompt_files import with_files
-from tasks.fitting import RowFitter, read_messages
-from tasks.formats import RawRow
-from tasks.judging.media_files import MediaFiles
-from tasks.reading import dataset_folders, read_rows
+from gradebook.rubrics.collecting import COLLECTED, PromptRow, chat_digest, chat_of
+from gradebook.rubrics.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
+from gradebook.rubrics.judging.media_kinds import UnreadableMedia
+from gradebook.rubrics.judging.prompt_files import with_files
+from gradebook.tasks.fitting import RowFitter, read_messages
+from gradebook.tasks.formats import RawRow
+from gradebook.tasks.judging.media_files import MediaFiles
+from gradebook.tasks.reading import dataset_folders, read_rows
 
 PROMPT_COLUMNS = ("case_id", "prompt")
 _OF_OUTPUTS = (

@@ -10,25 +10,25 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.errors import GradebookError, InputError
-from tasks.aggregate import model_order
-from tasks.case_criteria import case_criteria_files
-from tasks.costs import run_costs
-from tasks.files import write_parquet, write_text
-from tasks.ingest import Ingested
-from tasks.lake import commit, connect
-from tasks.lake_commits import CommitUnknown
-from tasks.quality import read_findings
-from tasks.rating_store import insert_ratings
-from tasks.recording import write_recording
-from tasks.reporting.page import write_own_report
-from tasks.rubric_versions import keep_rubric
-from tasks.run_files import RunFiles
-from tasks.runs import Run, is_published, replace_findings, replace_row, run_row
-from tasks.sql_text import quoted
-from tasks.summary import RunSummary, summarise
-from tasks.timings import process_cpu_s
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import GradebookError, InputError
+from gradebook.tasks.aggregate import model_order
+from gradebook.tasks.case_criteria import case_criteria_files
+from gradebook.tasks.costs import run_costs
+from gradebook.tasks.files import write_parquet, write_text
+from gradebook.tasks.ingest import Ingested
+from gradebook.tasks.lake import commit, connect
+from gradebook.tasks.lake_commits import CommitUnknown
+from gradebook.tasks.quality import read_findings
+from gradebook.tasks.rating_store import insert_ratings
+from gradebook.tasks.recording import write_recording
+from gradebook.tasks.reporting.page import write_own_report
+from gradebook.tasks.rubric_versions import keep_rubric
+from gradebook.tasks.run_files import RunFiles
+from gradebook.tasks.runs import Run, is_published, replace_findings, replace_row, run_row
+from gradebook.tasks.sql_text import quoted
+from gradebook.tasks.summary import RunSummary, summarise
+from gradebook.tasks.timings import process_cpu_s
+from gradebook.tasks.workspace import RunFolder
 
 
 def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.errors import QualityNotMet
-from tasks.files import append_lines
-from tasks.imports import imported_later, uncollected
-from tasks.telemetry import tell_finding
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import QualityNotMet
+from gradebook.tasks.files import append_lines
+from gradebook.tasks.imports import imported_later, uncollected
+from gradebook.tasks.telemetry import tell_finding
+from gradebook.tasks.workspace import RunFolder
 
 if TYPE_CHECKING:
     import pandas as pd

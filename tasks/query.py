@@ -10,11 +10,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from rubrics.errors import QueryError
-from tasks.lake import Lake, connect
-from tasks.lake_errors import reader_fault
-from tasks.object_store import store_fault
-from tasks.sql_text import quoted
+from gradebook.rubrics.errors import QueryError
+from gradebook.tasks.lake import Lake, connect
+from gradebook.tasks.lake_errors import reader_fault
+from gradebook.tasks.object_store import store_fault
+from gradebook.tasks.sql_text import quoted
 
 READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 EXPLAIN = re.compile(r"\s*explain(\s+analyze)?\s+", re.IGNORECASE)

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import pyarrow as pa
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from rubrics.errors import Fault, OutputsError, RatingsError
-from rubrics.model import Criterion, Overall, Rubric
-from tasks.formats import RawRow, encoding_of, read_format
+from gradebook.rubrics.errors import Fault, OutputsError, RatingsError
+from gradebook.rubrics.model import Criterion, Overall, Rubric
+from gradebook.tasks.formats import RawRow, encoding_of, read_format
 
 RATING_SCHEMA = pa.schema(
     [

@@ -9,17 +9,23 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.errors import MOST_FAULTS_SHOWN, Fault, InputError, RatingsError
-from rubrics.importers.ratings.columns import map_fault
-from rubrics.importers.ratings.grading import Grader, Scales, scales_of_rubric
-from rubrics.importers.ratings.registry import READERS
-from rubrics.importers.ratings.shapes import Naming
-from rubrics.model import Rubric
-from tasks.lake import Lake, commit, connect, prepare_lake
-from tasks.lake_tables import is_up_to_date
-from tasks.rating_matching import match_slots
-from tasks.rating_sheets import REFUSED_SCHEMA, RatingFile, SheetReading, grade_sheets, read_sheets, table_of
-from tasks.rating_store import count_new_ratings, count_new_refused, drop_taken_back, insert_ratings, insert_refused
+from gradebook.rubrics.errors import MOST_FAULTS_SHOWN, Fault, InputError, RatingsError
+from gradebook.rubrics.importers.ratings.columns import map_fault
+from gradebook.rubrics.importers.ratings.grading import Grader, Scales, scales_of_rubric
+from gradebook.rubrics.importers.ratings.registry import READERS
+from gradebook.rubrics.importers.ratings.shapes import Naming
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.lake import Lake, commit, connect, prepare_lake
+from gradebook.tasks.lake_tables import is_up_to_date
+from gradebook.tasks.rating_matching import match_slots
+from gradebook.tasks.rating_sheets import REFUSED_SCHEMA, RatingFile, SheetReading, grade_sheets, read_sheets, table_of
+from gradebook.tasks.rating_store import (
+    count_new_ratings,
+    count_new_refused,
+    drop_taken_back,
+    insert_ratings,
+    insert_refused,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from rubrics.errors import InputError
-from rubrics.importers.ratings.shapes import Slot
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.importers.ratings.shapes import Slot
 
 SLOT_SCHEMA = pa.schema(
     [

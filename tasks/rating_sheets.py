@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from rubrics.errors import Fault, InputError, RatingsError
-from rubrics.faults import CASE_CRITERIA
-from rubrics.importers.ratings.grading import Grader, Rated, Scales, scales_of_row
-from rubrics.importers.ratings.ladders import Ladder, Numbers
-from rubrics.importers.ratings.registry import READERS, guess_format
-from rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Sheet
-from tasks.formats import RawRow
-from tasks.rating_files import RATING_SCHEMA
-from tasks.rating_matching import Matches, slot_fault
-from tasks.rating_sources import read_rating_rows
+from gradebook.rubrics.errors import Fault, InputError, RatingsError
+from gradebook.rubrics.faults import CASE_CRITERIA
+from gradebook.rubrics.importers.ratings.grading import Grader, Rated, Scales, scales_of_row
+from gradebook.rubrics.importers.ratings.ladders import Ladder, Numbers
+from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
+from gradebook.rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Sheet
+from gradebook.tasks.formats import RawRow
+from gradebook.tasks.rating_files import RATING_SCHEMA
+from gradebook.tasks.rating_matching import Matches, slot_fault
+from gradebook.tasks.rating_sources import read_rating_rows
 
 MOST_SHEETS = 2_000_000  # they are held in memory, about a kilobyte each
 MOST_ROW_CHARACTERS = 2_000  # of a refused row

@@ -10,10 +10,10 @@ from typing import IO
 
 import pyarrow as pa
 
-from rubrics.errors import Fault, OutputsError, RatingsError, RubricError
-from rubrics.importers.texts import read_json
-from rubrics.outputs import describe_value
-from tasks.formats import Encoding, RawRow, encoding_of, read_format
+from gradebook.rubrics.errors import Fault, OutputsError, RatingsError, RubricError
+from gradebook.rubrics.importers.texts import read_json
+from gradebook.rubrics.outputs import describe_value
+from gradebook.tasks.formats import Encoding, RawRow, encoding_of, read_format
 
 MOST_BYTES = 2**28  # of a JSON file that is no JSON Lines, unpacked: it is read whole
 _HEAD_BYTES = 2**20

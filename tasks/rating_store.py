@@ -5,8 +5,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from rubrics.errors import InputError
-from tasks.lake import Lake, connect_up_to_date
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.lake import Lake, connect_up_to_date
 
 # What makes two ratings the same one. The file is not among it: the same rating from another path is the same rating.
 RATING_KEY = ("output_id", "criterion_id", "rater", "level_id", "score", "notes", "rated_at")

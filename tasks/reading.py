@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from rubrics.columns import column_faults, map_faults
-from rubrics.errors import Fault, OutputsError
-from rubrics.outputs import REQUIRED_COLUMNS
-from tasks.formats import Encoding, RawRow, encoding_of, read_format
+from gradebook.rubrics.columns import column_faults, map_faults
+from gradebook.rubrics.errors import Fault, OutputsError
+from gradebook.rubrics.outputs import REQUIRED_COLUMNS
+from gradebook.tasks.formats import Encoding, RawRow, encoding_of, read_format
 
 _SUFFIXES = ".jsonl, .ndjson, .csv or .parquet, alone or with .gz or .zst"
 # `.json` has to be named: in a folder it is more often a setting than outputs.

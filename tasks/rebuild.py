@@ -10,11 +10,11 @@ from typing import Any
 
 import duckdb
 
-from rubrics.errors import InputError
-from tasks.aggregate import build_marts, connect_marts, mart_names
-from tasks.agreement import add_agreement_source
-from tasks.costs import paid_judgments
-from tasks.kept_runs import (
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.aggregate import build_marts, connect_marts, mart_names
+from gradebook.tasks.agreement import add_agreement_source
+from gradebook.tasks.costs import paid_judgments
+from gradebook.tasks.kept_runs import (
     KeptRun,
     copy_rows,
     lay_out_case_criteria,
@@ -23,13 +23,13 @@ from tasks.kept_runs import (
     lay_out_verdicts,
     read_kept_run,
 )
-from tasks.lake import Lake, connect_up_to_date
-from tasks.mart_checks import MartCheck, check_mart, lay_out_published
-from tasks.marts import MEMORY_LIMIT, add_opinions, add_score_sources
-from tasks.run_comparisons import compare_again
-from tasks.runs import code_version
-from tasks.sql_text import quoted
-from tasks.workspace import RunFolder
+from gradebook.tasks.lake import Lake, connect_up_to_date
+from gradebook.tasks.mart_checks import MartCheck, check_mart, lay_out_published
+from gradebook.tasks.marts import MEMORY_LIMIT, add_opinions, add_score_sources
+from gradebook.tasks.run_comparisons import compare_again
+from gradebook.tasks.runs import code_version
+from gradebook.tasks.sql_text import quoted
+from gradebook.tasks.workspace import RunFolder
 
 # A time can't be measured again: it is taken from the row that it was summed into.
 _TIMINGS = """

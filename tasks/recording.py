@@ -9,13 +9,13 @@ from typing import Any, get_args
 import duckdb
 import orjson
 
-from rubrics.errors import InputError, JudgeSettingsError, UnfinishedError
-from tasks.files import replaced_file
-from tasks.judging.replay import NO_REPLY, RecordedStatus, refuse_no_recording
-from tasks.judging.settings import JudgeSettings, ReplaySettings
-from tasks.lake import Lake, connect
-from tasks.sql_text import file_list
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import InputError, JudgeSettingsError, UnfinishedError
+from gradebook.tasks.files import replaced_file
+from gradebook.tasks.judging.replay import NO_REPLY, RecordedStatus, refuse_no_recording
+from gradebook.tasks.judging.settings import JudgeSettings, ReplaySettings
+from gradebook.tasks.lake import Lake, connect
+from gradebook.tasks.sql_text import file_list
+from gradebook.tasks.workspace import RunFolder
 
 BATCH_ROWS = 2_000
 SLOT_FIELDS = ("case_id", "model", "checkpoint", "sample_index", "criterion_id", "output_id", "replicate")

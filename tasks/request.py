@@ -9,25 +9,25 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rubrics.errors import Fault, InputError, JudgeSettingsError, RubricError
-from rubrics.methods import SCORED_METHODS
-from rubrics.model import Rubric
-from tasks.case_criteria import own_level_scores
-from tasks.comparing.baselines import refuse_baseline
-from tasks.fitting import OneCheckpoint
-from tasks.functions import FunctionSettings, read_function_settings, refuse_other_functions
-from tasks.judging.judge_files import read_judge
-from tasks.judging.panels import CascadeSettings, Judge, PanelSettings, PlainJudge, members_of, online_members
-from tasks.judging.prices import find_price, refuse_unpriced
-from tasks.judging.replay import check_replies
-from tasks.judging.settings import JudgeSettings, ReplaySettings
-from tasks.lake import DEFAULT_LAKE, Lake, find_lake
-from tasks.rating_files import read_ratings
-from tasks.reading import dataset_files
-from tasks.recording import refuse_record
-from tasks.rubric_versions import find_rubric, refuse_changed_rubric
-from tasks.runners import read_runner
-from tasks.scoring.functions import probe_functions
+from gradebook.rubrics.errors import Fault, InputError, JudgeSettingsError, RubricError
+from gradebook.rubrics.methods import SCORED_METHODS
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.case_criteria import own_level_scores
+from gradebook.tasks.comparing.baselines import refuse_baseline
+from gradebook.tasks.fitting import OneCheckpoint
+from gradebook.tasks.functions import FunctionSettings, read_function_settings, refuse_other_functions
+from gradebook.tasks.judging.judge_files import read_judge
+from gradebook.tasks.judging.panels import CascadeSettings, Judge, PanelSettings, PlainJudge, members_of, online_members
+from gradebook.tasks.judging.prices import find_price, refuse_unpriced
+from gradebook.tasks.judging.replay import check_replies
+from gradebook.tasks.judging.settings import JudgeSettings, ReplaySettings
+from gradebook.tasks.lake import DEFAULT_LAKE, Lake, find_lake
+from gradebook.tasks.rating_files import read_ratings
+from gradebook.tasks.reading import dataset_files
+from gradebook.tasks.recording import refuse_record
+from gradebook.tasks.rubric_versions import find_rubric, refuse_changed_rubric
+from gradebook.tasks.runners import read_runner
+from gradebook.tasks.scoring.functions import probe_functions
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
@@ -59,7 +59,7 @@ class EvaluationRequest:
     suite: str | None = None  # of a night: it stands beside its own run of an earlier one
     night: date | None = None  # the date of that night
     again: tuple[str, ...] = ()  # the words of the command that goes on with it, where that is not `gradebook evaluate`
-    runner: str | None = None  # where checks are computed: `tasks.runners`; no figure depends on it
+    runner: str | None = None  # where checks are computed: `gradebook.tasks.runners`; no figure depends on it
 
 
 @dataclass(frozen=True, slots=True)

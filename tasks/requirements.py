@@ -5,8 +5,8 @@ from typing import Any
 
 import duckdb
 
-from rubrics.errors import InputError
-from tasks.lake import Lake
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.lake import Lake
 
 Row = dict[str, Any]
 TOLERANCE = 1e-9  # of a mean of floats at its threshold

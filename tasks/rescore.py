@@ -11,16 +11,16 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from rubrics.errors import InputError
-from rubrics.model import Rubric
-from rubrics.outputs import QUARANTINE_SCHEMA
-from rubrics.versions import rubric_digest
-from tasks.case_criteria import CASE_CRITERIA, taken_ids
-from tasks.comparing.sides import question_changes
-from tasks.files import write_parquet
-from tasks.functions import FunctionSettings
-from tasks.ingest import Ingested
-from tasks.kept_runs import (
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.outputs import QUARANTINE_SCHEMA
+from gradebook.rubrics.versions import rubric_digest
+from gradebook.tasks.case_criteria import CASE_CRITERIA, taken_ids
+from gradebook.tasks.comparing.sides import question_changes
+from gradebook.tasks.files import write_parquet
+from gradebook.tasks.functions import FunctionSettings
+from gradebook.tasks.ingest import Ingested
+from gradebook.tasks.kept_runs import (
     KeptRun,
     lay_out_case_criteria,
     lay_out_opinions,
@@ -28,17 +28,17 @@ from tasks.kept_runs import (
     lay_out_verdicts,
     read_kept_run,
 )
-from tasks.lake import DEFAULT_LAKE, connect, connect_up_to_date, find_lake
-from tasks.marts import aggregate_run
-from tasks.publish import conclude_run, publish_run
-from tasks.request import EvaluationRequest, refuse_bad_run_id
-from tasks.requirements import Row, read_rows
-from tasks.rubric_versions import find_rubric, refuse_changed_rubric
-from tasks.runs import Run, code_version, is_published, recorded
-from tasks.sql_text import quoted
-from tasks.summary import RunSummary
-from tasks.timings import Timing, keep_timing, timed
-from tasks.workspace import claim_run, created_at
+from gradebook.tasks.lake import DEFAULT_LAKE, connect, connect_up_to_date, find_lake
+from gradebook.tasks.marts import aggregate_run
+from gradebook.tasks.publish import conclude_run, publish_run
+from gradebook.tasks.request import EvaluationRequest, refuse_bad_run_id
+from gradebook.tasks.requirements import Row, read_rows
+from gradebook.tasks.rubric_versions import find_rubric, refuse_changed_rubric
+from gradebook.tasks.runs import Run, code_version, is_published, recorded
+from gradebook.tasks.sql_text import quoted
+from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.timings import Timing, keep_timing, timed
+from gradebook.tasks.workspace import claim_run, created_at
 
 TRIGGER = "rescore"
 _VERDICTS = """

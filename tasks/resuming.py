@@ -5,10 +5,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from tasks.files import write_text
-from tasks.plan import RunPlan
-from tasks.request import EvaluationRequest
-from tasks.workspace import RunFolder
+from gradebook.tasks.files import write_text
+from gradebook.tasks.plan import RunPlan
+from gradebook.tasks.request import EvaluationRequest
+from gradebook.tasks.workspace import RunFolder
 
 # An option a word of the request; the lake is named by whoever looks for the run.
 _OPTIONS = {

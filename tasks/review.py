@@ -8,24 +8,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rubrics.errors import Fault, OutputsError, RubricError
-from rubrics.model import Rubric
-from rubrics.versions import rubric_digest
-from tasks.case_criteria import OwnCount, case_criteria_files, refuse_no_criteria, taken_ids
-from tasks.fitting import RowFitter
-from tasks.lake import connect, find_lake
-from tasks.marts import aggregate_run
-from tasks.notes import run_notes
-from tasks.publish import conclude_run, publish_run
-from tasks.request import EvaluationRequest, check_request
-from tasks.requirements import Row, read_rows
-from tasks.resuming import option_words
-from tasks.runs import Run, is_published, opened_run, recorded
-from tasks.scoring.setup import opened_setup
-from tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
-from tasks.steps import ingest_run, plan_judgments, write_run_feedback
-from tasks.summary import RunSummary
-from tasks.timings import timed
+from gradebook.rubrics.errors import Fault, OutputsError, RubricError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.versions import rubric_digest
+from gradebook.tasks.case_criteria import OwnCount, case_criteria_files, refuse_no_criteria, taken_ids
+from gradebook.tasks.fitting import RowFitter
+from gradebook.tasks.lake import connect, find_lake
+from gradebook.tasks.marts import aggregate_run
+from gradebook.tasks.notes import run_notes
+from gradebook.tasks.publish import conclude_run, publish_run
+from gradebook.tasks.request import EvaluationRequest, check_request
+from gradebook.tasks.requirements import Row, read_rows
+from gradebook.tasks.resuming import option_words
+from gradebook.tasks.runs import Run, is_published, opened_run, recorded
+from gradebook.tasks.scoring.setup import opened_setup
+from gradebook.tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
+from gradebook.tasks.steps import ingest_run, plan_judgments, write_run_feedback
+from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.timings import timed
 
 STDIN = "-"
 APPROVED, NEEDS_REVISION = "approved", "needs_revision"

@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rubrics.errors import InputError, OutputsError
-from rubrics.judging.media import has_media
-from rubrics.judging.prompt import criterion_digest
-from rubrics.model import Criterion, Rubric
-from rubrics.outputs import SHARD_SCHEMA
-from tasks.case_criteria import write_case_criteria
-from tasks.cases import read_stored_cases
-from tasks.judging.judge_files import read_judge
-from tasks.judging.panels import Judge, online_members
-from tasks.judging.settings import ADDRESS_VARIABLE, REPLAY_PREFIX
-from tasks.lake import Lake, connect, connect_up_to_date
-from tasks.past_judges import PastJudge, read_past_judge
-from tasks.plan import RunPlan, plan_run
-from tasks.reading import dataset_files, dataset_folders
-from tasks.requirements import Row, read_run
-from tasks.rubric_versions import find_rubric, stored_rubric
-from tasks.shards import write_shard
-from tasks.wording import counted
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import InputError, OutputsError
+from gradebook.rubrics.judging.media import has_media
+from gradebook.rubrics.judging.prompt import criterion_digest
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.rubrics.outputs import SHARD_SCHEMA
+from gradebook.tasks.case_criteria import write_case_criteria
+from gradebook.tasks.cases import read_stored_cases
+from gradebook.tasks.judging.judge_files import read_judge
+from gradebook.tasks.judging.panels import Judge, online_members
+from gradebook.tasks.judging.settings import ADDRESS_VARIABLE, REPLAY_PREFIX
+from gradebook.tasks.lake import Lake, connect, connect_up_to_date
+from gradebook.tasks.past_judges import PastJudge, read_past_judge
+from gradebook.tasks.plan import RunPlan, plan_run
+from gradebook.tasks.reading import dataset_files, dataset_folders
+from gradebook.tasks.requirements import Row, read_run
+from gradebook.tasks.rubric_versions import find_rubric, stored_rubric
+from gradebook.tasks.shards import write_shard
+from gradebook.tasks.wording import counted
+from gradebook.tasks.workspace import RunFolder
 
 SHARD_ROWS = 50_000
 

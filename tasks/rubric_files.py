@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from rubrics.errors import Fault, InputError, RubricError
-from rubrics.importers.answers import join_answers
-from rubrics.importers.registry import find_format
-from rubrics.importers.shapes import Exported, Imported, Row
-from rubrics.importers.texts import json_lines, read_json_lines
-from rubrics.library import parse_rubric, read_rubric, shipped_rubrics, shipped_text
-from rubrics.lint import Finding, lint_text
-from rubrics.model import Rubric
-from rubrics.writing import values_yaml
-from tasks.files import write_text
-from tasks.lake import Lake
-from tasks.rubric_versions import find_rubric, version_before
+from gradebook.rubrics.errors import Fault, InputError, RubricError
+from gradebook.rubrics.importers.answers import join_answers
+from gradebook.rubrics.importers.registry import find_format
+from gradebook.rubrics.importers.shapes import Exported, Imported, Row
+from gradebook.rubrics.importers.texts import json_lines, read_json_lines
+from gradebook.rubrics.library import parse_rubric, read_rubric, shipped_rubrics, shipped_text
+from gradebook.rubrics.lint import Finding, lint_text
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.writing import values_yaml
+from gradebook.tasks.files import write_text
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.rubric_versions import find_rubric, version_before
 
 RUBRIC_SUFFIXES = (".yaml", ".yml")
 ROW_SUFFIXES = (".jsonl",)

@@ -6,15 +6,15 @@ from typing import Any
 
 import duckdb
 
-from rubrics.errors import Fault, InputError, RubricError
-from rubrics.library import read_rubric
-from rubrics.model import Rubric
-from rubrics.plain_words import unknown_word
-from rubrics.versions import canonical_body, describe_difference, rubric_digest, rubric_from_body
-from tasks.criteria import criteria_table, levels_table
-from tasks.lake import Lake, commit, connect, connect_up_to_date, upgrade_lake
-from tasks.lake_errors import NoLakeThere
-from tasks.requirements import Row, read_rows
+from gradebook.rubrics.errors import Fault, InputError, RubricError
+from gradebook.rubrics.library import read_rubric
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.plain_words import unknown_word
+from gradebook.rubrics.versions import canonical_body, describe_difference, rubric_digest, rubric_from_body
+from gradebook.tasks.criteria import criteria_table, levels_table
+from gradebook.tasks.lake import Lake, commit, connect, connect_up_to_date, upgrade_lake
+from gradebook.tasks.lake_errors import NoLakeThere
+from gradebook.tasks.requirements import Row, read_rows
 
 VERSIONS = """
 with used as (

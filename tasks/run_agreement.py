@@ -6,9 +6,9 @@ from typing import Any
 
 import duckdb
 
-from rubrics.errors import InputError
-from rubrics.statistics.agreement import Measure
-from tasks.agreement import (
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.statistics.agreement import Measure
+from gradebook.tasks.agreement import (
     LEAST_OUTPUTS,
     MOST_ONE_BY_ONE,
     Group,
@@ -19,9 +19,9 @@ from tasks.agreement import (
     measure_group,
     read_voices,
 )
-from tasks.lake import Lake, connect_up_to_date
-from tasks.requirements import Row, read_rows
-from tasks.said import add_criteria_of_run, add_said_of_run
+from gradebook.tasks.lake import Lake, connect_up_to_date
+from gradebook.tasks.requirements import Row, read_rows
+from gradebook.tasks.said import add_criteria_of_run, add_said_of_run
 
 _RUN = "select run_id, status, rubric_id, rubric_version, judge from runs where run_id = ?"
 _LATEST = """

@@ -7,17 +7,17 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from rubrics.errors import GradebookError
-from rubrics.model import Rubric
-from rubrics.statistics.rule_parser import parse_rule
-from rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
-from rubrics.versions import canonical_body, rubric_from_body
-from rubrics.weights import category_weights
-from tasks.compare import Asked, Comparison, compare_sides
-from tasks.comparing.baselines import Baseline, Looking, find_baseline, has_earlier_runs, keep_baseline
-from tasks.comparing.gate import FIGURES, GateFinding, hold_rule
-from tasks.comparing.rows import ComparedRow
-from tasks.comparing.sides import (
+from gradebook.rubrics.errors import GradebookError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.statistics.rule_parser import parse_rule
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
+from gradebook.rubrics.versions import canonical_body, rubric_from_body
+from gradebook.rubrics.weights import category_weights
+from gradebook.tasks.compare import Asked, Comparison, compare_sides
+from gradebook.tasks.comparing.baselines import Baseline, Looking, find_baseline, has_earlier_runs, keep_baseline
+from gradebook.tasks.comparing.gate import FIGURES, GateFinding, hold_rule
+from gradebook.tasks.comparing.rows import ComparedRow
+from gradebook.tasks.comparing.sides import (
     Side,
     Wanted,
     describe_difference,
@@ -26,11 +26,11 @@ from tasks.comparing.sides import (
     read_side,
     same_criteria,
 )
-from tasks.comparing.table import RUN_COMPARISON_SCHEMA, compared_row, comparison_table
-from tasks.comparing.unpublished import show_unpublished
-from tasks.lake import Lake, connect
-from tasks.requirements import Row, model_name, pair_name, read_rows
-from tasks.runs import Run
+from gradebook.tasks.comparing.table import RUN_COMPARISON_SCHEMA, compared_row, comparison_table
+from gradebook.tasks.comparing.unpublished import show_unpublished
+from gradebook.tasks.lake import Lake, connect
+from gradebook.tasks.requirements import Row, model_name, pair_name, read_rows
+from gradebook.tasks.runs import Run
 
 MANY = 1_000_000  # behind all criteria of a rubric: those that rows brought along, by name
 _ROWS = "select * exclude (run_id, baseline_run_id) from run_comparisons where run_id = ?"

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from rubrics.errors import GradebookError
-from tasks.lake import Lake
-from tasks.object_store import BucketPlace, faults_told, open_store
-from tasks.workspace import RunFolder, created_at
+from gradebook.rubrics.errors import GradebookError
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.object_store import BucketPlace, faults_told, open_store
+from gradebook.tasks.workspace import RunFolder, created_at
 
 CHUNK_BYTES = 8 * 2**20  # of an upload: storage takes parts of 5 MB or more
 

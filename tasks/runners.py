@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from rubrics.errors import InputError
+from gradebook.rubrics.errors import InputError
 
 SETTING = "GRADEBOOK_TASK_RUNNER"  # for who gives no --runner: a deployment sets it in its job variables
 THREADS, PROCESSES = "threads", "processes"

@@ -12,23 +12,23 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from rubrics.errors import GradebookError, InputError
-from rubrics.model import Rubric
-from rubrics.versions import rubric_digest
-from tasks.comparing.baselines import Baseline, kept_baseline
-from tasks.functions import FunctionSettings, runnable_functions
-from tasks.judging.panels import Judge, verdict_digest
-from tasks.lake import Lake, commit, connect, prepare_lake
-from tasks.log_lines import begin_logging
-from tasks.quality import read_findings
-from tasks.reading import dataset_folders, digest_files
-from tasks.recording import write_recording
-from tasks.request import CheckedRequest, EvaluationRequest, check_request
-from tasks.resuming import keep_words
-from tasks.scoring.ratings import kept_version
-from tasks.storage_faults import told_storage_faults
-from tasks.telemetry import run_told
-from tasks.workspace import RunFolder, claim_run, created_at
+from gradebook.rubrics.errors import GradebookError, InputError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.versions import rubric_digest
+from gradebook.tasks.comparing.baselines import Baseline, kept_baseline
+from gradebook.tasks.functions import FunctionSettings, runnable_functions
+from gradebook.tasks.judging.panels import Judge, verdict_digest
+from gradebook.tasks.lake import Lake, commit, connect, prepare_lake
+from gradebook.tasks.log_lines import begin_logging
+from gradebook.tasks.quality import read_findings
+from gradebook.tasks.reading import dataset_folders, digest_files
+from gradebook.tasks.recording import write_recording
+from gradebook.tasks.request import CheckedRequest, EvaluationRequest, check_request
+from gradebook.tasks.resuming import keep_words
+from gradebook.tasks.scoring.ratings import kept_version
+from gradebook.tasks.storage_faults import told_storage_faults
+from gradebook.tasks.telemetry import run_told
+from gradebook.tasks.workspace import RunFolder, claim_run, created_at
 
 # The sum of what is known would pass for the whole.
 _SPENT = """

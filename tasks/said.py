@@ -5,14 +5,14 @@ from contextlib import suppress
 import duckdb
 import pyarrow as pa
 
-from rubrics.errors import RubricError
-from rubrics.model import Rubric
-from rubrics.versions import rubric_from_body
-from tasks.criteria import LEVELS_SCHEMA, levels_table
-from tasks.lake import Lake, connect
-from tasks.rating_files import OVERALL
-from tasks.sql_text import quoted
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.versions import rubric_from_body
+from gradebook.tasks.criteria import LEVELS_SCHEMA, levels_table
+from gradebook.tasks.lake import Lake, connect
+from gradebook.tasks.rating_files import OVERALL
+from gradebook.tasks.sql_text import quoted
+from gradebook.tasks.workspace import RunFolder
 
 RATER, JUDGE, MEMBER = "rater", "judge", "member"  # a person; the run's verdict; one judge of a panel or a cascade
 

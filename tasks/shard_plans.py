@@ -10,20 +10,28 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rubrics.judging.prompt import Case, PromptStyle, case_digest, request_key
-from rubrics.model import Criterion
-from tasks.case_criteria import CASE_CRITERIA, own_criteria
-from tasks.cases import media_bytes
-from tasks.files import replaced_file
-from tasks.judging.packs import PackedQuestion, asked_digest, packing_of, packs_of
-from tasks.judging.panels import CascadeSettings, Judge, Opinion, asked_as, drawn_rows, style_of, wanted_opinions
-from tasks.judging.prices import prompt_bytes
-from tasks.judging.questions import Question
-from tasks.plan_files import rows_of
-from tasks.scoring.cascades import foresee_needed
-from tasks.scoring.preferred import rated_outputs
-from tasks.tallies import COUNTED_SCHEMA, Tallies, Tally, count_asked
-from tasks.workspace import RunFolder
+from gradebook.rubrics.judging.prompt import Case, PromptStyle, case_digest, request_key
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.case_criteria import CASE_CRITERIA, own_criteria
+from gradebook.tasks.cases import media_bytes
+from gradebook.tasks.files import replaced_file
+from gradebook.tasks.judging.packs import PackedQuestion, asked_digest, packing_of, packs_of
+from gradebook.tasks.judging.panels import (
+    CascadeSettings,
+    Judge,
+    Opinion,
+    asked_as,
+    drawn_rows,
+    style_of,
+    wanted_opinions,
+)
+from gradebook.tasks.judging.prices import prompt_bytes
+from gradebook.tasks.judging.questions import Question
+from gradebook.tasks.plan_files import rows_of
+from gradebook.tasks.scoring.cascades import foresee_needed
+from gradebook.tasks.scoring.preferred import rated_outputs
+from gradebook.tasks.tallies import COUNTED_SCHEMA, Tallies, Tally, count_asked
+from gradebook.tasks.workspace import RunFolder
 
 _WANTED_SCHEMA = pa.schema(
     [

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rubrics.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id
-from tasks.files import replaced_file, temporary_path
-from tasks.fitting import canonical_json
-from tasks.formats import RawRow
+from gradebook.rubrics.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id
+from gradebook.tasks.files import replaced_file, temporary_path
+from gradebook.tasks.fitting import canonical_json
+from gradebook.tasks.formats import RawRow
 
 _MOST_ROW_CHARACTERS = 2_000
 _QUARANTINE_BATCH_ROWS = 5_000

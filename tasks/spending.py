@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import duckdb
 
-from tasks.judging.budget import read_budget
-from tasks.lake import Lake, connect_up_to_date
-from tasks.requirements import Row, read_run
-from tasks.wording import counted, usd_words
-from tasks.workspace import RunFolder
+from gradebook.tasks.judging.budget import read_budget
+from gradebook.tasks.lake import Lake, connect_up_to_date
+from gradebook.tasks.requirements import Row, read_run
+from gradebook.tasks.wording import counted, usd_words
+from gradebook.tasks.workspace import RunFolder
 
 Part = Literal["criterion", "judge", "day", "stage"]
 _ROUNDING_USD = 1e-9

@@ -24,7 +24,7 @@ def file_list(paths: Iterable[str]) -> str:
 @cache
 def read_sql(file: str) -> str:
     """The text of a file of sql/."""
-    return resources.files("sql").joinpath(file).read_text(encoding="utf-8")
+    return resources.files("gradebook.sql").joinpath(file).read_text(encoding="utf-8")
 
 
 def report_sql(name: str) -> str:

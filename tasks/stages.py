@@ -7,27 +7,27 @@ import pyarrow.parquet as pq
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from tasks.batching import ask_run_in_batches
-from tasks.collecting import Collected, CollectRequest, collect_outputs
-from tasks.computing import COMPUTING
-from tasks.ingest import Ingested
-from tasks.judging.member_sessions import Session
-from tasks.ledger import run_judgments
-from tasks.marts import aggregate_run
-from tasks.notes import run_notes
-from tasks.plan import RunPlan
-from tasks.progress import reporter
-from tasks.publish import conclude_run, publish_run
-from tasks.quality import validate
-from tasks.runs import Run
-from tasks.scoring.cluster_work import ShardWork, compute_work, keep_work
-from tasks.scoring.setup import ScoringSetup
-from tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
-from tasks.steps import ingest_run, plan_judgments, write_run_feedback
-from tasks.summary import RunSummary
-from tasks.telemetry import Piece, piece_told
-from tasks.timings import Timing, timed
-from tasks.workspace import RunFolder
+from gradebook.tasks.batching import ask_run_in_batches
+from gradebook.tasks.collecting import Collected, CollectRequest, collect_outputs
+from gradebook.tasks.computing import COMPUTING
+from gradebook.tasks.ingest import Ingested
+from gradebook.tasks.judging.member_sessions import Session
+from gradebook.tasks.ledger import run_judgments
+from gradebook.tasks.marts import aggregate_run
+from gradebook.tasks.notes import run_notes
+from gradebook.tasks.plan import RunPlan
+from gradebook.tasks.progress import reporter
+from gradebook.tasks.publish import conclude_run, publish_run
+from gradebook.tasks.quality import validate
+from gradebook.tasks.runs import Run
+from gradebook.tasks.scoring.cluster_work import ShardWork, compute_work, keep_work
+from gradebook.tasks.scoring.setup import ScoringSetup
+from gradebook.tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
+from gradebook.tasks.steps import ingest_run, plan_judgments, write_run_feedback
+from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.telemetry import Piece, piece_told
+from gradebook.tasks.timings import Timing, timed
+from gradebook.tasks.workspace import RunFolder
 
 BATCH_ROWS = 250_000
 # The columns that the suites look at; what spans batches, such as the grain, is held by sql/checks.

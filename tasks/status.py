@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tasks.lake import Lake, connect
-from tasks.lake_tables import CATALOG
-from tasks.requirements import Row, read_rows, unmet_requirements
-from tasks.unpublished_runs import UnpublishedRun, unpublished_runs
+from gradebook.tasks.lake import Lake, connect
+from gradebook.tasks.lake_tables import CATALOG
+from gradebook.tasks.requirements import Row, read_rows, unmet_requirements
+from gradebook.tasks.unpublished_runs import UnpublishedRun, unpublished_runs
 
 ALARMING = timedelta(days=1)
 

@@ -3,25 +3,25 @@
 from dataclasses import replace
 from pathlib import Path
 
-from rubrics.judging.feedback import FEEDBACK_CRITERION_ID
-from rubrics.model import Rubric
-from tasks.case_criteria import methods_used, refuse_no_criteria, taken_ids, write_case_criteria
-from tasks.comparing.baselines import refuse_unpaired
-from tasks.feedback import write_feedback
-from tasks.feedback_plans import add_feedback
-from tasks.ingest import Ingested, ingest_outputs
-from tasks.judging.member_sessions import Session
-from tasks.judging.panels import writer_of
-from tasks.ledger import settle_journals
-from tasks.plan import RunPlan, plan_run
-from tasks.progress import reporter
-from tasks.request import EvaluationRequest, read_request_ratings
-from tasks.resuming import keep_planned
-from tasks.runs import Run
-from tasks.scoring.preferred import has_preferred
-from tasks.scoring.ratings import match_ratings
-from tasks.timings import timed
-from tasks.workspace import RunFolder
+from gradebook.rubrics.judging.feedback import FEEDBACK_CRITERION_ID
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.case_criteria import methods_used, refuse_no_criteria, taken_ids, write_case_criteria
+from gradebook.tasks.comparing.baselines import refuse_unpaired
+from gradebook.tasks.feedback import write_feedback
+from gradebook.tasks.feedback_plans import add_feedback
+from gradebook.tasks.ingest import Ingested, ingest_outputs
+from gradebook.tasks.judging.member_sessions import Session
+from gradebook.tasks.judging.panels import writer_of
+from gradebook.tasks.ledger import settle_journals
+from gradebook.tasks.plan import RunPlan, plan_run
+from gradebook.tasks.progress import reporter
+from gradebook.tasks.request import EvaluationRequest, read_request_ratings
+from gradebook.tasks.resuming import keep_planned
+from gradebook.tasks.runs import Run
+from gradebook.tasks.scoring.preferred import has_preferred
+from gradebook.tasks.scoring.ratings import match_ratings
+from gradebook.tasks.timings import timed
+from gradebook.tasks.workspace import RunFolder
 
 
 def ingest_run(run: Run) -> Ingested:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import duckdb
 
-from rubrics.errors import UnfinishedError
+from gradebook.rubrics.errors import UnfinishedError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_WORDS = ("no space left on device", "disk is full", "disk quota exceeded", "file too large")

@@ -9,11 +9,11 @@ from datetime import datetime
 import duckdb
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, LocalFileSystem
 
-from tasks.held_folders import is_at_work
-from tasks.lake import Lake
-from tasks.lake_tables import CATALOG
-from tasks.object_store import faults_told, open_store
-from tasks.workspace import RunFolder
+from gradebook.tasks.held_folders import is_at_work
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.lake_tables import CATALOG
+from gradebook.tasks.object_store import faults_told, open_store
+from gradebook.tasks.workspace import RunFolder
 
 # Those of old versions too: nothing published is ever taken away.
 _FILES = """

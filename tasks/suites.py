@@ -9,15 +9,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from rubrics.errors import Fault, InputError, SuitesError
-from rubrics.levels import Frozen, Share
-from rubrics.plain_words import Place, describe, keys_of, place_text
-from rubrics.yaml_lines import YamlText, read_yaml
-from tasks.comparing.baselines import LATEST
-from tasks.judging.deadlines import read_deadline
-from tasks.judging.settings import REPLAY_PREFIX
-from tasks.lake import DEFAULT_LAKE
-from tasks.request import EvaluationRequest
+from gradebook.rubrics.errors import Fault, InputError, SuitesError
+from gradebook.rubrics.levels import Frozen, Share
+from gradebook.rubrics.plain_words import Place, describe, keys_of, place_text
+from gradebook.rubrics.yaml_lines import YamlText, read_yaml
+from gradebook.tasks.comparing.baselines import LATEST
+from gradebook.tasks.judging.deadlines import read_deadline
+from gradebook.tasks.judging.settings import REPLAY_PREFIX
+from gradebook.tasks.lake import DEFAULT_LAKE
+from gradebook.tasks.request import EvaluationRequest
 
 DATE = "{date}"
 # A flow run puts its start behind the id, and keeps 48 characters of it: longer ones could fall together.
@@ -202,8 +202,8 @@ def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Pl
 
 def _text_fault(key: str, value: str) -> str | None:
     """Why a rule or a deadline can't be read."""
-    from rubrics.statistics.rule_parser import parse_rule
-    from tasks.comparing.gate import FIGURES
+    from gradebook.rubrics.statistics.rule_parser import parse_rule
+    from gradebook.tasks.comparing.gate import FIGURES
 
     try:
         if key == "fail_if":

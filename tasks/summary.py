@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from rubrics.errors import GradebookError, InputError
-from tasks.lake import Lake, connect, connect_up_to_date
-from tasks.requirements import Row, read_published_run, read_rows, unmet_requirements
+from gradebook.rubrics.errors import GradebookError, InputError
+from gradebook.tasks.lake import Lake, connect, connect_up_to_date
+from gradebook.tasks.requirements import Row, read_published_run, read_rows, unmet_requirements
 
 if TYPE_CHECKING:
-    from tasks.calibration import Calibration
-    from tasks.run_comparisons import RunComparison
+    from gradebook.tasks.calibration import Calibration
+    from gradebook.tasks.run_comparisons import RunComparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class RunSummary:
         if not self.means:
             return ()
         # Here, for every command that prints a table loads this module, and few of them a calibration.
-        from tasks.calibration import corrected_row
+        from gradebook.tasks.calibration import corrected_row
 
         return tuple(corrected_row(row) for row in self.means)
 
@@ -120,7 +120,7 @@ def _calibrate(
         rated = [row["criterion_id"] for row in read_rows(connection, _RATED, run_id, criteria)]
         if not rated:
             return (), None
-        from tasks.calibration import calibrated_means
+        from gradebook.tasks.calibration import calibrated_means
 
         return calibrated_means(connection, run_id, rated), None
     # The run is published: what people said of it later is no reason to fail it.
@@ -137,7 +137,7 @@ def _comparison(
     comparison = None
     if baseline is not None:
         # Here, for every command that prints a table loads this module, and few of them a comparison.
-        from tasks.run_comparisons import read_run_comparison
+        from gradebook.tasks.run_comparisons import read_run_comparison
 
         try:
             comparison = read_run_comparison(connection, lake, run["run_id"], baseline, rule)

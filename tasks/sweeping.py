@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rubrics.errors import InputError, OutputsError
-from tasks.checkpoints import decided_keys, name_checkpoint
-from tasks.formats import encoding_of
-from tasks.lake import Lake
-from tasks.query import run_query
-from tasks.reading import dataset_files, digest_files, read_rows
-from tasks.rubric_versions import find_rubric
+from gradebook.rubrics.errors import InputError, OutputsError
+from gradebook.tasks.checkpoints import decided_keys, name_checkpoint
+from gradebook.tasks.formats import encoding_of
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.query import run_query
+from gradebook.tasks.reading import dataset_files, digest_files, read_rows
+from gradebook.tasks.rubric_versions import find_rubric
 
 # Tried in turn, from the end of a path; those with {model} where no model is named.
 PATTERNS = ("step-{step}.*", "checkpoint-{step}/outputs.*", "checkpoint-{step}.*", "step-{step}/outputs.*")

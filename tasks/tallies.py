@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.judging.panels import Opinion
+from gradebook.tasks.judging.panels import Opinion
 
 # A plan's columns that are counted. prompt_bytes: of the whole request; is_needed: null where it is not known yet.
 COUNTED_SCHEMA = pa.schema(

@@ -10,9 +10,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from rubrics.errors import BudgetReached, LakeUnavailable, UnfinishedError
-from tasks.log_lines import FIELDS, LOGGER, begin_logging
-from tasks.tracing import tracing
+from gradebook.rubrics.errors import BudgetReached, LakeUnavailable, UnfinishedError
+from gradebook.tasks.log_lines import FIELDS, LOGGER, begin_logging
+from gradebook.tasks.tracing import tracing
 
 RUNS, STAGES, QUALITY = (logging.getLogger(f"{LOGGER}.{name}") for name in ("run", "stage", "quality"))
 

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from tasks.files import append_lines
-from tasks.telemetry import Piece, piece_told
-from tasks.workspace import RunFolder
+from gradebook.tasks.files import append_lines
+from gradebook.tasks.telemetry import Piece, piece_told
+from gradebook.tasks.workspace import RunFolder
 
 TIMING_SCHEMA = pa.schema(
     [

@@ -61,7 +61,7 @@ class Tracing:
     """The spans and metrics of this process, sent by threads of their own."""
 
     def __init__(self) -> None:
-        from tasks.otlp import open_providers
+        from gradebook.tasks.otlp import open_providers
 
         self.receiver = Receiver()
         self._traces, self._metrics = open_providers(self.receiver)

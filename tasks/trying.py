@@ -10,15 +10,15 @@ import pyarrow as pa
 import yaml
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.grading import NO_REASON
-from rubrics.checks.modes import run_check
-from rubrics.checks.registry import Check, CheckSettings, Example
-from rubrics.checks.samples import example_shard
-from rubrics.errors import InputError
-from rubrics.methods import Mode
-from rubrics.plain_words import describe, keys_of
-from tasks.scoring.audio import with_audio
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.grading import NO_REASON
+from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.checks.registry import Check, CheckSettings, Example
+from gradebook.rubrics.checks.samples import example_shard
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.methods import Mode
+from gradebook.rubrics.plain_words import describe, keys_of
+from gradebook.tasks.scoring.audio import with_audio
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 

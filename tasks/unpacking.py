@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rubrics.errors import Fault, OutputsError
+from gradebook.rubrics.errors import Fault, OutputsError
 
 BUFFER_BYTES = 2**20
 BATCH_BYTES = 2**24  # of a Parquet file held at once

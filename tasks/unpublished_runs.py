@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from tasks.held_folders import is_at_work
-from tasks.resuming import going_on, read_kept
-from tasks.workspace import RunFolder
+from gradebook.tasks.held_folders import is_at_work
+from gradebook.tasks.resuming import going_on, read_kept
+from gradebook.tasks.workspace import RunFolder
 
 
 @dataclass(frozen=True, slots=True)

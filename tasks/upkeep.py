@@ -15,13 +15,13 @@ from typing import Any
 import duckdb
 from pyarrow.fs import FileInfo
 
-from rubrics.errors import LakeError, LakeUnavailable
-from tasks.lake import Lake, commit, connect
-from tasks.lake_errors import NoLakeThere, is_conflict
-from tasks.lake_tables import CATALOG, begin_statistics, tables_without_statistics
-from tasks.sql_text import quoted
-from tasks.stored_files import address_of, file_system, orphans, remove_orphans, stored_files
-from tasks.wording import counted
+from gradebook.rubrics.errors import LakeError, LakeUnavailable
+from gradebook.tasks.lake import Lake, commit, connect
+from gradebook.tasks.lake_errors import NoLakeThere, is_conflict
+from gradebook.tasks.lake_tables import CATALOG, begin_statistics, tables_without_statistics
+from gradebook.tasks.sql_text import quoted
+from gradebook.tasks.stored_files import address_of, file_system, orphans, remove_orphans, stored_files
+from gradebook.tasks.wording import counted
 
 FLUSHED_FROM = 2_000  # rows of a table in the catalog: fewer cost a query less than a file more does
 MERGED_FROM = 10  # small files of a table

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rubrics.errors import InputError, LakeError
-from tasks.files import write_text
+from gradebook.rubrics.errors import InputError, LakeError
+from gradebook.tasks.files import write_text
 
 _WORKING_FOLDERS = ("shards", "plan", "media", "verdicts", "collected", "opinions", "case_criteria", "marts")
 

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rubrics.errors import UnfinishedError
-from rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
-from rubrics.model import Criterion
-from tasks.judging.journal import read_journal, settled_journals
-from tasks.judging.prices import Price
-from tasks.judging.questions import Answer, Question
-from tasks.judging.session import open_session
-from tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.errors import UnfinishedError
+from gradebook.rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.judging.journal import read_journal, settled_journals
+from gradebook.tasks.judging.prices import Price
+from gradebook.tasks.judging.questions import Answer, Question
+from gradebook.tasks.judging.session import open_session
+from gradebook.tasks.judging.settings import JudgeSettings
 from tests.loopback_judge import LoopbackJudge
 
 CANARY = "sk-canary-0123456789"

@@ -18,15 +18,15 @@ import numpy as np
 import orjson
 from aiohttp import web
 
-from rubrics.errors import UnfinishedError
-from rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
-from rubrics.model import Criterion
-from tasks.judging.budget import read_budget
-from tasks.judging.journal import read_journal, settled_journals
-from tasks.judging.prices import MESSAGE_OVERHEAD_TOKENS, Price
-from tasks.judging.questions import Question
-from tasks.judging.session import open_session
-from tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.errors import UnfinishedError
+from gradebook.rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.judging.budget import read_budget
+from gradebook.tasks.judging.journal import read_journal, settled_journals
+from gradebook.tasks.judging.prices import MESSAGE_OVERHEAD_TOKENS, Price
+from gradebook.tasks.judging.questions import Question
+from gradebook.tasks.judging.session import open_session
+from gradebook.tasks.judging.settings import JudgeSettings
 
 FAULTS = ("500", "429", "drop", "hang", "length", "uncounted", "garbage", "empty")
 TIERS_NAMED: dict[str | None, tuple[str | None, ...]] = {

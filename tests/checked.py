@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks import find_check, read_settings
 
 
 def judge(name: str, output: str, **settings: object) -> tuple[bool | None, str | None]:

@@ -61,8 +61,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[str]:
     """The address of a real Prefect server; its slow start is paid once."""
-    import flows  # noqa: F401 - sets what the server reads
-    from tasks.quality import warm_up
+    from gradebook import flows  # noqa: F401 - sets what the server reads
+    from gradebook.tasks.quality import warm_up
 
     _begin_prefect()
     log = Path(PREFECT_HOME, "server.log")
@@ -130,7 +130,7 @@ Gradebook = Callable[..., Finished]
 @pytest.fixture
 def gradebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Gradebook:
     """Call the command in this process, in an empty folder; no server is started for it."""
-    from flows.cli import main
+    from gradebook.flows.cli import main
 
     monkeypatch.chdir(tmp_path)
 

@@ -19,7 +19,7 @@ from samples import write_outputs, write_rubric
 
 ROOT = Path(__file__).parents[1]
 PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
-GRADEBOOK = [sys.executable, "-m", "flows.cli"]
+GRADEBOOK = [sys.executable, "-m", "gradebook.flows.cli"]
 LAKE = "sqlite:lake/catalog.sqlite"
 CASES, ASKED_BEFORE = 40, 15
 NIGHT = "suites: [{id: night, outputs: night.jsonl, rubric: rubric.yaml, judge: judge.yaml}]\n"

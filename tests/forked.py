@@ -10,7 +10,14 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-IMPORTED = ("flows.cli", "flows.local", "flows.evaluate_outputs", "great_expectations", "openai", "forked")
+IMPORTED = (
+    "gradebook.flows.cli",
+    "gradebook.flows.local",
+    "gradebook.flows.evaluate_outputs",
+    "great_expectations",
+    "openai",
+    "forked",
+)
 
 
 class Forked:
@@ -62,6 +69,6 @@ def _run(words: list[str], folder: Path, written: list[Path], environment: Mappi
     os.environ.update(environment)
     os.chdir(folder)
     sys.argv = ["gradebook", *words]
-    from flows.cli import main
+    from gradebook.flows.cli import main
 
     main()

@@ -6,17 +6,17 @@ from typing import Any
 
 import duckdb
 
-from rubrics.model import Rubric
-from rubrics.opinions import OPINION_SCHEMA
-from rubrics.versions import rubric_digest
-from tasks.aggregate import build_marts, connect_marts
-from tasks.agreement import AGREEMENT_SCHEMA
-from tasks.comparing.table import RUN_COMPARISON_SCHEMA
-from tasks.criteria import add_criteria_sources
-from tasks.lake import Lake, commit, find_lake, prepare_lake
-from tasks.rubric_versions import keep_rubric
-from tasks.timings import TIMING_SCHEMA
-from tasks.workspace import RunFolder
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.opinions import OPINION_SCHEMA
+from gradebook.rubrics.versions import rubric_digest
+from gradebook.tasks.aggregate import build_marts, connect_marts
+from gradebook.tasks.agreement import AGREEMENT_SCHEMA
+from gradebook.tasks.comparing.table import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.criteria import add_criteria_sources
+from gradebook.tasks.lake import Lake, commit, find_lake, prepare_lake
+from gradebook.tasks.rubric_versions import keep_rubric
+from gradebook.tasks.timings import TIMING_SCHEMA
+from gradebook.tasks.workspace import RunFolder
 
 RUN_ID = "large"
 NOW = datetime(2026, 11, 21, 2, 30, tzinfo=UTC)

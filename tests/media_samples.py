@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.checks.audio.waves import tone, wave_file
 from tests.loopback_judge import LoopbackJudge
 
 SOUND = wave_file(tone(1))

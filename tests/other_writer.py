@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tasks.lake import Lake
+from gradebook.tasks.lake import Lake
 
 WRITER = """
 import sqlite3, sys

@@ -8,11 +8,11 @@ from typing import Any
 
 from scored_lake import write_scores
 
-from rubrics.library import parse_rubric
-from rubrics.model import Rubric
-from tasks.lake import Lake, commit
-from tasks.reporting.source import ReportSource, opened_source
-from tasks.summary import summarise
+from gradebook.rubrics.library import parse_rubric
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.lake import Lake, commit
+from gradebook.tasks.reporting.source import ReportSource, opened_source
+from gradebook.tasks.summary import summarise
 
 TEXT = """
 id: reply

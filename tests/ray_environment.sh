@@ -38,9 +38,9 @@ criteria:
 """)
 PY
 for runner in threads ray; do
-    "$python" -m flows.cli evaluate outputs.jsonl --rubric rubric.yaml --run-id "$runner" --runner "$runner" > /dev/null
+    "$python" -m gradebook.flows.cli evaluate outputs.jsonl --rubric rubric.yaml --run-id "$runner" --runner "$runner" > /dev/null
 done
-different=$("$python" -m flows.cli sql --format csv "
+different=$("$python" -m gradebook.flows.cli sql --format csv "
     with a as (select * exclude (run_id) from output_scores where run_id = 'threads'),
     b as (select * exclude (run_id) from output_scores where run_id = 'ray')
     select (select count(*) from b), count(*) from ((from a except all from b) union all (from b except all from a))" | tail -1)

@@ -7,9 +7,9 @@ from typing import Any
 
 from published_runs import publish
 
-from tasks.lake import find_lake
-from tasks.reporting.source import opened_source
-from tasks.summary import RunSummary
+from gradebook.tasks.lake import find_lake
+from gradebook.tasks.reporting.source import opened_source
+from gradebook.tasks.summary import RunSummary
 
 CASE_COUNT = 12
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rubrics.model import Rubric
-from rubrics.weights import highest_score
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.weights import highest_score
 
 NASTY = (
     *("yes", "No", "null", "~", "1.0", "1e-7", "0x1", "010", "12:30", "2024-01-01", ".nan", "<<", "=", "y", "", " "),

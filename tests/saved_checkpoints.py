@@ -38,7 +38,7 @@ def deploy_checkpoint(name: str) -> str:
     """Make a deployment of the flow that no worker serves; returns FLOW/DEPLOYMENT."""
     from prefect import get_client
 
-    from flows.evaluate_checkpoint import evaluate_checkpoint
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
     async def deploy() -> None:
         async with get_client() as client:

@@ -8,14 +8,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from rubrics.case_criteria import CASE_CRITERIA_SCHEMA
-from rubrics.model import Rubric
-from rubrics.versions import rubric_digest
-from tasks.aggregate import build_marts
-from tasks.criteria import add_criteria_sources
-from tasks.lake import Lake, commit, find_lake, prepare_lake
-from tasks.rubric_versions import keep_rubric
-from tasks.workspace import RunFolder
+from gradebook.rubrics.case_criteria import CASE_CRITERIA_SCHEMA
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.versions import rubric_digest
+from gradebook.tasks.aggregate import build_marts
+from gradebook.tasks.criteria import add_criteria_sources
+from gradebook.tasks.lake import Lake, commit, find_lake, prepare_lake
+from gradebook.tasks.rubric_versions import keep_rubric
+from gradebook.tasks.workspace import RunFolder
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 OUTPUT_SCHEMA = pa.schema(

@@ -6,16 +6,16 @@ from contextlib import contextmanager
 import duckdb
 from scored_lake import JUDGMENTS
 
-from rubrics.model import Rubric
-from rubrics.opinions import OPINION_SCHEMA
-from tasks.aggregate import build_marts
-from tasks.agreement import AGREEMENT_SCHEMA
-from tasks.comparing.table import RUN_COMPARISON_SCHEMA
-from tasks.criteria import add_rubric_sources
-from tasks.lake import Lake, commit, connect
-from tasks.reporting.source import ReportSource, opened_source
-from tasks.summary import summarise
-from tasks.timings import TIMING_SCHEMA
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.opinions import OPINION_SCHEMA
+from gradebook.tasks.aggregate import build_marts
+from gradebook.tasks.agreement import AGREEMENT_SCHEMA
+from gradebook.tasks.comparing.table import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.criteria import add_rubric_sources
+from gradebook.tasks.lake import Lake, commit, connect
+from gradebook.tasks.reporting.source import ReportSource, opened_source
+from gradebook.tasks.summary import summarise
+from gradebook.tasks.timings import TIMING_SCHEMA
 
 MARTS = ("category_scores", "criterion_scores", "score_distribution")
 EMPTY = {

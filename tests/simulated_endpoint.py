@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from virtual_time import virtual_now
 
-from tasks.judging.limiter import Limiter
-from tasks.judging.retries import wait_s
+from gradebook.tasks.judging.limiter import Limiter
+from gradebook.tasks.judging.retries import wait_s
 
 
 @dataclass

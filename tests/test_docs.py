@@ -15,22 +15,22 @@ import typer
 import yaml
 from pydantic import BaseModel
 
-from flows.cli import app
-from rubrics import checks
-from rubrics.checks.describing import describe_check
-from rubrics.columns import OUTPUT_COLUMNS
-from rubrics.importers.registry import FORMAT_NAMES, find_format
-from rubrics.levels import Level, Scale
-from rubrics.library import parse_rubric, read_rubric, shipped_rubrics
-from rubrics.lint import rules
-from rubrics.methods import METHODS, SCORED_METHODS
-from rubrics.model import Category, Criterion, Notes, Overall, Rubric
-from tasks.fitting import RowFitter
-from tasks.judging.replay import RecordedReply
-from tasks.judging.settings import JudgeSettings, Prices
-from tasks.lake_tables import make_tables, make_views
-from tasks.rating_files import RatingRow
-from tasks.suites import SuitesFile
+from gradebook.flows.cli import app
+from gradebook.rubrics import checks
+from gradebook.rubrics.checks.describing import describe_check
+from gradebook.rubrics.columns import OUTPUT_COLUMNS
+from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
+from gradebook.rubrics.levels import Level, Scale
+from gradebook.rubrics.library import parse_rubric, read_rubric, shipped_rubrics
+from gradebook.rubrics.lint import rules
+from gradebook.rubrics.methods import METHODS, SCORED_METHODS
+from gradebook.rubrics.model import Category, Criterion, Notes, Overall, Rubric
+from gradebook.tasks.fitting import RowFitter
+from gradebook.tasks.judging.replay import RecordedReply
+from gradebook.tasks.judging.settings import JudgeSettings, Prices
+from gradebook.tasks.lake_tables import make_tables, make_views
+from gradebook.tasks.rating_files import RatingRow
+from gradebook.tasks.suites import SuitesFile
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]}
@@ -191,7 +191,9 @@ def library_table() -> str:
 
 def column_tables() -> str:
     parts = []
-    for name, words in yaml.safe_load(files("sql").joinpath("columns.yml").read_text(encoding="utf-8")).items():
+    for name, words in yaml.safe_load(
+        files("gradebook.sql").joinpath("columns.yml").read_text(encoding="utf-8")
+    ).items():
         rows = [(f"`{column}`", meaning) for column, meaning in words["columns"].items()]
         parts.append(f"### {name}\n{words['description']}\n\n{table(('column', 'meaning'), *rows)}")
     return "\n\n".join(parts)

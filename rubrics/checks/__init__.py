@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from rubrics.checks import (
+from gradebook.rubrics.checks import (
     answers,
     audio,
     dialogue,
@@ -17,7 +17,7 @@ from rubrics.checks import (
     structured,
     wording,
 )
-from rubrics.checks.registry import CheckVerdicts, check_names, find_check, read_settings
+from gradebook.rubrics.checks.registry import CheckVerdicts, check_names, find_check, read_settings
 
 FAMILIES: dict[str, tuple[ModuleType, ...]] = {
     "Length": length.MODULES,

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from rubrics.checks.evidence import cut_text
-from rubrics.checks.registry import CheckSettings, CheckVerdicts
+from gradebook.rubrics.checks.evidence import cut_text
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts
 
 Count = Annotated[int, Field(ge=0, strict=True)]
 

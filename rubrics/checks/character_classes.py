@@ -12,7 +12,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.checks.regexes import WHITESPACE, WORD_CHARACTER
+from gradebook.rubrics.checks.regexes import WHITESPACE, WORD_CHARACTER
 
 ASCII_GAP = r"\x00-/:-@\[-^`{-\x7f"
 ASCII_WHITESPACE = r"\x20\t-\r\x1c-\x1f"

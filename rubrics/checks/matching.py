@@ -6,8 +6,8 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.checks.registry import CheckVerdicts
-from rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.registry import CheckVerdicts
+from gradebook.rubrics.checks.rows import RowFinding, gather_rows
 
 MARK = "\x00"  # stands around a match while it is cut out; the text's own are replaced first
 CODE = r"(?s)```.*?(?:```|\z)|`[^`\n]*`"

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rubrics.checks.evidence import cut_text
-from rubrics.checks.registry import CheckVerdicts
+from gradebook.rubrics.checks.evidence import cut_text
+from gradebook.rubrics.checks.registry import CheckVerdicts
 
 
 class RowFinding(NamedTuple):

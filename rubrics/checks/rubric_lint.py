@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from rubrics.checks.columns import text_column
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.rows import RowFinding, gather_rows
-from rubrics.lint import Finding, lint_text, rules
-from rubrics.lint.parser_rules import PARSER_RULES
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.lint import Finding, lint_text, rules
+from gradebook.rubrics.lint.parser_rules import PARSER_RULES
 
 MOST_FINDINGS_SHOWN = 3
 MOST_CHARACTERS = 200_000  # of a rubric

@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rubrics.checks.registry import Check, Example
-from rubrics.outputs import SHARD_SCHEMA
+from gradebook.rubrics.checks.registry import Check, Example
+from gradebook.rubrics.outputs import SHARD_SCHEMA
 
 MADE_COLUMNS = {"audio": pa.binary(), "audio_fault": pa.string()}  # made of an output when a check asks for them
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from rubrics.importers.case_rows import (
+from gradebook.rubrics.importers.case_rows import (
     ANSWER_COLUMNS,
     Answered,
     CaseId,
@@ -15,9 +15,9 @@ from rubrics.importers.case_rows import (
     number_samples,
     prompt_key,
 )
-from rubrics.importers.keeping import given
-from rubrics.importers.reading import Reading, each_row
-from rubrics.importers.shapes import Row
+from gradebook.rubrics.importers.keeping import given
+from gradebook.rubrics.importers.reading import Reading, each_row
+from gradebook.rubrics.importers.shapes import Row
 
 _OWNED = ("model", "output", "checkpoint", "sample_index")
 _ID_COLUMNS = ("case_id", "prompt_id", "key", "id")

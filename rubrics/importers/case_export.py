@@ -5,12 +5,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from rubrics.importers.case_rows import CaseId, Prompt, SampleIndex, Words, prompt_key
-from rubrics.importers.keeping import Kept, kept_of, plain_number
-from rubrics.importers.reading import Reading, each_row
-from rubrics.importers.shapes import Exported, Imported, Row
-from rubrics.importers.texts import strange_values
-from rubrics.model import CaseCriterion
+from gradebook.rubrics.importers.case_rows import CaseId, Prompt, SampleIndex, Words, prompt_key
+from gradebook.rubrics.importers.keeping import Kept, kept_of, plain_number
+from gradebook.rubrics.importers.reading import Reading, each_row
+from gradebook.rubrics.importers.shapes import Exported, Imported, Row
+from gradebook.rubrics.importers.texts import strange_values
+from gradebook.rubrics.model import CaseCriterion
 
 _EXPORTED = "the rows to export"
 

@@ -6,13 +6,21 @@ from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from rubrics.importers.case_export import Case, export_cases
-from rubrics.importers.case_rows import Answered, CaseId, CaseShape, Prompt, Words, criterion_row, import_cases
-from rubrics.importers.keeping import Kept, given, kept_as, kept_of, plain_number
-from rubrics.importers.reading import OpenMapping
-from rubrics.importers.shapes import Exported, Format, Imported, Row
-from rubrics.importers.texts import json_lines
-from rubrics.model import LARGEST_WEIGHT, CaseCriterion
+from gradebook.rubrics.importers.case_export import Case, export_cases
+from gradebook.rubrics.importers.case_rows import (
+    Answered,
+    CaseId,
+    CaseShape,
+    Prompt,
+    Words,
+    criterion_row,
+    import_cases,
+)
+from gradebook.rubrics.importers.keeping import Kept, given, kept_as, kept_of, plain_number
+from gradebook.rubrics.importers.reading import OpenMapping
+from gradebook.rubrics.importers.shapes import Exported, Format, Imported, Row
+from gradebook.rubrics.importers.texts import json_lines
+from gradebook.rubrics.model import LARGEST_WEIGHT, CaseCriterion
 
 LEVELS = ({"id": "no", "score": 0.0}, {"id": "yes", "score": 1.0})
 

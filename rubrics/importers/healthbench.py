@@ -5,13 +5,21 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rubrics.importers.case_export import Case, export_cases, weight_of
-from rubrics.importers.case_rows import Answered, CaseId, CaseShape, Prompt, Words, criterion_row, import_cases
-from rubrics.importers.keeping import Kept, filled, given, kept_as, kept_of, plain_number
-from rubrics.importers.reading import OpenMapping
-from rubrics.importers.shapes import Exported, Format, Imported, Row
-from rubrics.importers.texts import json_lines
-from rubrics.model import CaseCriterion
+from gradebook.rubrics.importers.case_export import Case, export_cases, weight_of
+from gradebook.rubrics.importers.case_rows import (
+    Answered,
+    CaseId,
+    CaseShape,
+    Prompt,
+    Words,
+    criterion_row,
+    import_cases,
+)
+from gradebook.rubrics.importers.keeping import Kept, filled, given, kept_as, kept_of, plain_number
+from gradebook.rubrics.importers.reading import OpenMapping
+from gradebook.rubrics.importers.shapes import Exported, Format, Imported, Row
+from gradebook.rubrics.importers.texts import json_lines
+from gradebook.rubrics.model import CaseCriterion
 
 _AXIS = "axis:"
 _LONGEST_CATEGORY = 64

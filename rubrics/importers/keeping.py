@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rubrics.importers.shapes import Row
-from rubrics.model import Rubric
+from gradebook.rubrics.importers.shapes import Row
+from gradebook.rubrics.model import Rubric
 
 FIRST_VERSION = "1.0.0"  # of a rubric whose format has no versions
 

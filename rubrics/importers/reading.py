@@ -6,13 +6,13 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rubrics.errors import Fault, RubricError
-from rubrics.importers.keeping import Kept, filled
-from rubrics.importers.shapes import Imported, Row
-from rubrics.importers.texts import placed, printable, read_json, read_json_lines
-from rubrics.model import Rubric
-from rubrics.plain_words import Place, describe, shown
-from rubrics.yaml_lines import DEEPEST, read_yaml
+from gradebook.rubrics.errors import Fault, RubricError
+from gradebook.rubrics.importers.keeping import Kept, filled
+from gradebook.rubrics.importers.shapes import Imported, Row
+from gradebook.rubrics.importers.texts import placed, printable, read_json, read_json_lines
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.plain_words import Place, describe, shown
+from gradebook.rubrics.yaml_lines import DEEPEST, read_yaml
 
 _OF_YAML = shown(True).removeprefix("true")  # what plain words say of a truth: only YAML has bare ones
 

@@ -3,7 +3,7 @@
 from functools import cache
 from importlib import import_module
 
-from rubrics.importers.shapes import Format
+from gradebook.rubrics.importers.shapes import Format
 
 FORMAT_NAMES = (
     "potato",
@@ -24,5 +24,5 @@ def find_format(name: str) -> Format:
     """The format of that name, one of `FORMAT_NAMES`. Raises `KeyError`."""
     if name not in FORMAT_NAMES:
         raise KeyError(name)
-    found: Format = import_module(f"rubrics.importers.{name}").FORMAT
+    found: Format = import_module(f"gradebook.rubrics.importers.{name}").FORMAT
     return found

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rubrics.model import Rubric
+from gradebook.rubrics.model import Rubric
 
 Row = dict[str, Any]
 

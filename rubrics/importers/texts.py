@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from rubrics.errors import Fault, RubricError
-from rubrics.plain_words import Place, place_text
+from gradebook.rubrics.errors import Fault, RubricError
+from gradebook.rubrics.plain_words import Place, place_text
 
 MOST_DIGITS = 300  # a float has no more
 DEEPEST = 100  # forty tasks of a tree one in another, and what the innermost says

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from rubrics.judging.replies import ReadReply, TokenChoices, parse_reply, read_ending
-from rubrics.model import Criterion
+from gradebook.rubrics.judging.replies import ReadReply, TokenChoices, parse_reply, read_ending
+from gradebook.rubrics.model import Criterion
 
 LEAST_MASS = 0.5  # of all labels together, at the place of the reply's own
 LEAST_SHARE = 0.01  # of the labels' mass: a level below it is noise

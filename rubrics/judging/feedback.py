@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from rubrics.judging.prompt import Case
-from rubrics.judging.replies import ReadReply, TokenChoices, clean_text, parse_reply, read_ending
-from rubrics.judging.shown import shown_json
-from rubrics.levels import Level
-from rubrics.model import Criterion, Rubric
+from gradebook.rubrics.judging.prompt import Case
+from gradebook.rubrics.judging.replies import ReadReply, TokenChoices, clean_text, parse_reply, read_ending
+from gradebook.rubrics.judging.shown import shown_json
+from gradebook.rubrics.levels import Level
+from gradebook.rubrics.model import Criterion, Rubric
 
 FEEDBACK_PROMPT_VERSION = "feedback_v1"
 FEEDBACK_CRITERION_ID = "(feedback)"  # stands in the ledger where a judgment has its criterion

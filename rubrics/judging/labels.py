@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 
-from rubrics.judging.shown import fold_text
+from gradebook.rubrics.judging.shown import fold_text
 
 # Four consonants each: no word, no abbreviation that is well known, no two alike but for one letter or its order.
 _CODES = """

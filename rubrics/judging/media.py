@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from rubrics.judging.media_kinds import (
+from gradebook.rubrics.judging.media_kinds import (
     MOST_IMAGE_TOKENS,
     USUAL_IMAGE_TOKENS,
     Kind,
@@ -21,7 +21,7 @@ from rubrics.judging.media_kinds import (
     UnreadableMedia,
     know_kind,
 )
-from rubrics.judging.media_parts import UNREADABLE, Medium, Place, bytes_digest
+from gradebook.rubrics.judging.media_parts import UNREADABLE, Medium, Place, bytes_digest
 
 Fetch = Callable[[str, int], bytes]  # the bytes of a file by its name, of which there may be so many
 

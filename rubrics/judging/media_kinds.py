@@ -84,7 +84,10 @@ def know_kind(content: bytes, expected: Kind | None) -> KnownKind:
 
 
 def _duration_s(content: bytes, form: str) -> float:
-    from rubrics.checks.audio.reading import UnusableAudio, open_recording  # all checks come along, and take a second
+    from gradebook.rubrics.checks.audio.reading import (  # all checks come along, and take a second
+        UnusableAudio,
+        open_recording,
+    )
 
     try:
         with open_recording(content) as recording:

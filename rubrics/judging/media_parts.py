@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
-from rubrics.judging.media_kinds import (
+from gradebook.rubrics.judging.media_kinds import (
     FEWEST_BYTES_A_SECOND,
     FORMS,
     MOST_IMAGE_TOKENS,

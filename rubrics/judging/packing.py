@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from rubrics.judging.labels import CODES, draw_labels, shuffle_labels
-from rubrics.judging.prompt import (
+from gradebook.rubrics.judging.labels import CODES, draw_labels, shuffle_labels
+from gradebook.rubrics.judging.prompt import (
     DEFAULT_STYLE,
     JUDGE_PROMPT_VERSION,
     Case,
@@ -21,9 +21,9 @@ from rubrics.judging.prompt import (
     label_meanings,
     show_criterion,
 )
-from rubrics.judging.replies import ReadReply, parse_reply, read_ending, read_judgment
-from rubrics.judging.templates import file_digest
-from rubrics.model import Criterion
+from gradebook.rubrics.judging.replies import ReadReply, parse_reply, read_ending, read_judgment
+from gradebook.rubrics.judging.templates import file_digest
+from gradebook.rubrics.model import Criterion
 
 PACKED_PROMPT = f"{JUDGE_PROMPT_VERSION}_packed"
 

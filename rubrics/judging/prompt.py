@@ -11,16 +11,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from rubrics.errors import JudgeSettingsError
-from rubrics.judging.labels import draw_labels, shuffle_labels
-from rubrics.judging.media import media_digest
-from rubrics.judging.media_kinds import UnreadableMedia
-from rubrics.judging.media_parts import Medium
-from rubrics.judging.shown import shown_json
-from rubrics.judging.templates import file_digest, read_sections
-from rubrics.levels import Level
-from rubrics.methods import JudgeMethod
-from rubrics.model import Criterion
+from gradebook.rubrics.errors import JudgeSettingsError
+from gradebook.rubrics.judging.labels import draw_labels, shuffle_labels
+from gradebook.rubrics.judging.media import media_digest
+from gradebook.rubrics.judging.media_kinds import UnreadableMedia
+from gradebook.rubrics.judging.media_parts import Medium
+from gradebook.rubrics.judging.shown import shown_json
+from gradebook.rubrics.judging.templates import file_digest, read_sections
+from gradebook.rubrics.levels import Level
+from gradebook.rubrics.methods import JudgeMethod
+from gradebook.rubrics.model import Criterion
 
 JUDGE_PROMPT_VERSION = "judge_v2"
 MOST_LETTERED_LEVELS = 20  # endpoints tell the log-probabilities of so many tokens at most

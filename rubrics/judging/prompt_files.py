@@ -3,8 +3,8 @@
 import base64
 from typing import Any
 
-from rubrics.judging.media import MOST_CASE_BYTES, MOST_MEDIUM_BYTES, Fetch, media_source
-from rubrics.judging.media_kinds import FORMS, UnreadableMedia, know_kind
+from gradebook.rubrics.judging.media import MOST_CASE_BYTES, MOST_MEDIUM_BYTES, Fetch, media_source
+from gradebook.rubrics.judging.media_kinds import FORMS, UnreadableMedia, know_kind
 
 FILE = "file:"
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rubrics.judging.prompt import Messages, PromptStyle
-from rubrics.judging.replies import ReadReply
-from rubrics.judging.shown import inert_text, shown_json
-from rubrics.judging.templates import read_sections
+from gradebook.rubrics.judging.prompt import Messages, PromptStyle
+from gradebook.rubrics.judging.replies import ReadReply
+from gradebook.rubrics.judging.shown import inert_text, shown_json
+from gradebook.rubrics.judging.templates import read_sections
 
 MOST_REPLY_SHOWN = 4_000  # characters
 MOST_QUOTES_NAMED, MOST_QUOTE_SHOWN = 3, 300

@@ -8,7 +8,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rubrics.judging.shown import fold_text
+from gradebook.rubrics.judging.shown import fold_text
 
 Shape = TypeVar("Shape", bound=BaseModel)
 UselessStatus = Literal[

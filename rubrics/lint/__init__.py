@@ -1,6 +1,6 @@
 """A rubric about rubrics: rules, a module a family; importing this package registers them all."""
 
-from rubrics.lint import (
+from gradebook.rubrics.lint import (
     criteria,
     decidable,
     examples,
@@ -14,8 +14,8 @@ from rubrics.lint import (
     weights,
     words,
 )
-from rubrics.lint.findings import Finding, Rule, Severity
-from rubrics.lint.linting import lint_text, rules
+from gradebook.rubrics.lint.findings import Finding, Rule, Severity
+from gradebook.rubrics.lint.linting import lint_text, rules
 
 FAMILIES = (
     criteria,

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from rubrics.lint.findings import Remark, register_rule
-from rubrics.methods import JudgedExample, JudgeMethod
-from rubrics.model import Rubric
+from gradebook.rubrics.lint.findings import Remark, register_rule
+from gradebook.rubrics.methods import JudgedExample, JudgeMethod
+from gradebook.rubrics.model import Rubric
 
 LONGEST_EXAMPLE = 4_000  # characters
 

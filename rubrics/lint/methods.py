@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from rubrics.functions import STAND_INS, is_within
-from rubrics.lint.findings import Remark, register_rule
-from rubrics.methods import SCORED_METHODS, FunctionMethod, SchemaMethod
-from rubrics.model import Rubric
+from gradebook.rubrics.functions import STAND_INS, is_within
+from gradebook.rubrics.lint.findings import Remark, register_rule
+from gradebook.rubrics.methods import SCORED_METHODS, FunctionMethod, SchemaMethod
+from gradebook.rubrics.model import Rubric
 
 _ANNOTATIONS = (
     "$schema $id $anchor $comment $defs $vocabulary definitions title description default examples deprecated readOnly "

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from rubrics.levels import Level
-from rubrics.model import Criterion, Overall, Rubric
-from rubrics.plain_words import Place
+from gradebook.rubrics.levels import Level
+from gradebook.rubrics.model import Criterion, Overall, Rubric
+from gradebook.rubrics.plain_words import Place
 
 READ_METHODS = ("judge", "ratings")  # those whose criteria somebody reads and decides by
 

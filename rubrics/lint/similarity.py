@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from math import ceil
 
-from rubrics.lint.findings import Remark, register_rule
-from rubrics.lint.tokens import content_words
-from rubrics.model import Rubric
+from gradebook.rubrics.lint.findings import Remark, register_rule
+from gradebook.rubrics.lint.tokens import content_words
+from gradebook.rubrics.model import Rubric
 
 LEAST_OVERLAP = 0.8  # words in both over words in either (Jaccard)
 FEWEST_WORDS = 4

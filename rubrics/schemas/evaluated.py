@@ -9,9 +9,9 @@ from typing import Any
 from jsonschema import ValidationError
 from referencing.jsonschema import lookup_recursive_ref
 
-from rubrics.checks.evidence import quote_words
-from rubrics.schemas.matching import match_any
-from rubrics.schemas.metering import spend
+from gradebook.rubrics.checks.evidence import quote_words
+from gradebook.rubrics.schemas.matching import match_any
+from gradebook.rubrics.schemas.metering import spend
 
 Errors = Iterator[ValidationError]
 Evaluated = set[Any]  # keys of an object, or places in an array

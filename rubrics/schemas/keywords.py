@@ -11,10 +11,10 @@ from typing import Any
 
 from jsonschema import ValidationError
 
-from rubrics.checks.evidence import quote_words
-from rubrics.schemas.evaluated import unevaluated_items, unevaluated_properties
-from rubrics.schemas.matching import match_any
-from rubrics.schemas.metering import spend
+from gradebook.rubrics.checks.evidence import quote_words
+from gradebook.rubrics.schemas.evaluated import unevaluated_items, unevaluated_properties
+from gradebook.rubrics.schemas.matching import match_any
+from gradebook.rubrics.schemas.metering import spend
 
 Errors = Iterator[ValidationError]
 Keyword = Callable[..., Errors | None]  # None: no errors, as jsonschema takes it

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.schemas.metering import spend
+from gradebook.rubrics.schemas.metering import spend
 
 STEPS_A_CALL = 16
 TEXTS_A_STEP = 8

@@ -10,7 +10,7 @@ import referencing
 import referencing.exceptions
 import referencing.jsonschema
 
-from rubrics.schemas.drafts import (
+from gradebook.rubrics.schemas.drafts import (
     Draft,
     Schema,
     SchemaFault,

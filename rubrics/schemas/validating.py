@@ -13,14 +13,22 @@ from typing import Any
 import pyarrow as pa
 from jsonschema.protocols import Validator
 
-from rubrics.checks.regexes import regex_fault
-from rubrics.checks.registry import CheckVerdicts
-from rubrics.checks.rows import RowFinding, gather_rows
-from rubrics.checks.structured.json_text import Extract, NotJson, TooManyBrackets, extract_json
-from rubrics.checks.structured.stack import on_a_full_stack
-from rubrics.schemas.drafts import Draft, Schema, SchemaFault, describe_error, draft_of, safe_class, without_dialect
-from rubrics.schemas.metering import TooManySteps, metered
-from rubrics.schemas.references import reached_schemas, registry_of
+from gradebook.rubrics.checks.regexes import regex_fault
+from gradebook.rubrics.checks.registry import CheckVerdicts
+from gradebook.rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.structured.json_text import Extract, NotJson, TooManyBrackets, extract_json
+from gradebook.rubrics.checks.structured.stack import on_a_full_stack
+from gradebook.rubrics.schemas.drafts import (
+    Draft,
+    Schema,
+    SchemaFault,
+    describe_error,
+    draft_of,
+    safe_class,
+    without_dialect,
+)
+from gradebook.rubrics.schemas.metering import TooManySteps, metered
+from gradebook.rubrics.schemas.references import reached_schemas, registry_of
 
 MOST_ERRORS_SHOWN = 3
 MOST_PROBE_STEPS = 20_000

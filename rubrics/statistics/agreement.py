@@ -11,14 +11,14 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrics.statistics import agreement_sums as sums_of
-from rubrics.statistics import correlation
-from rubrics.statistics.agreement_sums import Kinds, LevelSums
-from rubrics.statistics.alpha import METRICS, interval_alpha, krippendorff_alpha
-from rubrics.statistics.bootstrap import LEAST_DEFINED, percentile_interval, resample_counts
-from rubrics.statistics.icc import OneWaySums, TwoWaySums, one_way_correlations, two_way_correlations
-from rubrics.statistics.intervals import DIFFERENCES, LEVEL, SCORES, Interval
-from rubrics.statistics.kappa import cohen_kappa, distance_weights, fleiss_kappa, gwet_ac1
+from gradebook.rubrics.statistics import agreement_sums as sums_of
+from gradebook.rubrics.statistics import correlation
+from gradebook.rubrics.statistics.agreement_sums import Kinds, LevelSums
+from gradebook.rubrics.statistics.alpha import METRICS, interval_alpha, krippendorff_alpha
+from gradebook.rubrics.statistics.bootstrap import LEAST_DEFINED, percentile_interval, resample_counts
+from gradebook.rubrics.statistics.icc import OneWaySums, TwoWaySums, one_way_correlations, two_way_correlations
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, SCORES, Interval
+from gradebook.rubrics.statistics.kappa import cohen_kappa, distance_weights, fleiss_kappa, gwet_ac1
 
 Floats = NDArray[np.float64]
 RESAMPLE_COUNT = 1_000

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrics.statistics.correlation import Pairs
-from rubrics.statistics.icc import OneWaySums, TwoWaySums
+from gradebook.rubrics.statistics.correlation import Pairs
+from gradebook.rubrics.statistics.icc import OneWaySums, TwoWaySums
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -7,7 +7,7 @@ table at a time, under the GPL; here a bootstrap's thousand tables are one produ
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrics.statistics.kappa import ratio
+from gradebook.rubrics.statistics.kappa import ratio
 
 Floats = NDArray[np.float64]
 RELATIVE_TOLERANCE = 1e-12  # of a difference of two sums of squares: by what a float sum can be off

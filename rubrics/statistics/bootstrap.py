@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rubrics.statistics.clusters import cluster_sums
-from rubrics.statistics.intervals import SPREAD_TOLERANCE, UNKNOWN, Interval
+from gradebook.rubrics.statistics.clusters import cluster_sums
+from gradebook.rubrics.statistics.intervals import SPREAD_TOLERANCE, UNKNOWN, Interval
 
 MOST_GROUPS = 512  # equal values are drawn together; more distinct ones than these stand in steps of this number
 MOST_VARIANCE_LOST = 1e-3  # by those steps; 10,000 resamples know a variance to 1.4e-2

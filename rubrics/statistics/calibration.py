@@ -11,8 +11,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rubrics.statistics.influence import Influences, measure_influences
-from rubrics.statistics.intervals import (
+from gradebook.rubrics.statistics.influence import Influences, measure_influences
+from gradebook.rubrics.statistics.intervals import (
     LEVEL,
     SCORES,
     SPREAD_TOLERANCE,

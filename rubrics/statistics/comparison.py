@@ -6,12 +6,12 @@ from math import isnan, nan
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
-from rubrics.statistics.clusters import cluster_sums
-from rubrics.statistics.distributions import pair_distributions
-from rubrics.statistics.intervals import DIFFERENCES, Interval, mean_interval, measure_mean
-from rubrics.statistics.paired import TIED, count_shares, mcnemar, mean_p, standardised_effect, wilcoxon
-from rubrics.statistics.power import minimal_effect
+from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
+from gradebook.rubrics.statistics.clusters import cluster_sums
+from gradebook.rubrics.statistics.distributions import pair_distributions
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, mean_interval, measure_mean
+from gradebook.rubrics.statistics.paired import TIED, count_shares, mcnemar, mean_p, standardised_effect, wilcoxon
+from gradebook.rubrics.statistics.power import minimal_effect
 
 SIGNIFICANT = 0.05
 SEED = 20_261_101

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrics.statistics.kappa import ratio
+from gradebook.rubrics.statistics.kappa import ratio
 
 Floats = NDArray[np.float64]
 MOST_PAIRS = 2_000  # distinct pairs that are compared each with each; more go to scipy, one weighting at a time

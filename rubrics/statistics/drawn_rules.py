@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrics.statistics.rules import OPERATORS, AnyOf, Comparison, Junction, Negation, Rule
+from gradebook.rubrics.statistics.rules import OPERATORS, AnyOf, Comparison, Junction, Negation, Rule
 
 Floats = NDArray[np.float64]
 P_FIGURES = frozenset({"p", "p_adjusted", "p_wilcoxon", "p_mcnemar"})

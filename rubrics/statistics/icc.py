@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrics.statistics.kappa import ratio
+from gradebook.rubrics.statistics.kappa import ratio
 
 Floats = NDArray[np.float64]
 

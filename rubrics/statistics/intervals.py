@@ -6,7 +6,7 @@ from math import isnan, nan, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rubrics.statistics.clusters import cluster_sums
+from gradebook.rubrics.statistics.clusters import cluster_sums
 
 LEVEL = 0.95
 SPREAD_TOLERANCE = 1e-12  # of a standard deviation: equal scores differ by what a float sum can be off

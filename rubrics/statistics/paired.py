@@ -11,8 +11,8 @@ from math import exp, nan, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rubrics.statistics.clusters import cluster_sums
-from rubrics.statistics.intervals import Interval, Mean, measure_mean, rate_interval
+from gradebook.rubrics.statistics.clusters import cluster_sums
+from gradebook.rubrics.statistics.intervals import Interval, Mean, measure_mean, rate_interval
 
 TIED = 1e-9  # of a difference: what a float sum can be off
 MOST_EXACT_FLIPS = 50  # clusters that differ: up to here each sign is counted, beyond the sum is taken as normal

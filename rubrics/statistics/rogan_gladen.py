@@ -6,8 +6,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rubrics.statistics.calibration import Estimate, Levels, Rated
-from rubrics.statistics.intervals import LEVEL, SCORES, SPREAD_TOLERANCE, UNKNOWN, Interval, worth_of_rate
+from gradebook.rubrics.statistics.calibration import Estimate, Levels, Rated
+from gradebook.rubrics.statistics.intervals import LEVEL, SCORES, SPREAD_TOLERANCE, UNKNOWN, Interval, worth_of_rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import NoReturn
 
-from rubrics.errors import InputError
-from rubrics.statistics.rules import (
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.statistics.rules import (
     CATEGORY,
     CRITERION,
     OPERATORS,

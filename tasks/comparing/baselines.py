@@ -6,18 +6,18 @@ from dataclasses import asdict, dataclass
 
 import duckdb
 
-from rubrics.errors import InputError
-from rubrics.model import Rubric
-from rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
-from rubrics.statistics.rules import CATEGORY, CRITERION, Rule, names_in
-from rubrics.weights import category_weights
-from tasks.comparing.gate import FIGURES
-from tasks.comparing.sides import Wanted, pair_groups, read_side
-from tasks.files import write_text
-from tasks.lake import Lake, connect_up_to_date
-from tasks.lake_errors import NoLakeThere
-from tasks.sql_text import file_list, quoted
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, Rule, names_in
+from gradebook.rubrics.weights import category_weights
+from gradebook.tasks.comparing.gate import FIGURES
+from gradebook.tasks.comparing.sides import Wanted, pair_groups, read_side
+from gradebook.tasks.files import write_text
+from gradebook.tasks.lake import Lake, connect_up_to_date
+from gradebook.tasks.lake_errors import NoLakeThere
+from gradebook.tasks.sql_text import file_list, quoted
+from gradebook.tasks.workspace import RunFolder
 
 LATEST = "latest"
 MOST_NAMED = 10

@@ -8,8 +8,8 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrics.model import Rubric
-from rubrics.statistics.decomposition import (
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.statistics.decomposition import (
     Decomposition,
     Groups,
     PairedScores,
@@ -18,16 +18,16 @@ from rubrics.statistics.decomposition import (
     uniform,
     weighted_changes,
 )
-from rubrics.statistics.distributions import (
+from gradebook.rubrics.statistics.distributions import (
     DistributionPair,
     pair_distributions,
     share_at_or_below,
     thin_distributions,
 )
-from rubrics.statistics.intervals import DIFFERENCES, Interval
-from rubrics.statistics.paired import TIED
-from rubrics.weights import TOP, WeightTree, effective_weights
-from tasks.comparing.pairing import PairedSides, name_places
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
+from gradebook.rubrics.statistics.paired import TIED
+from gradebook.rubrics.weights import TOP, WeightTree, effective_weights
+from gradebook.tasks.comparing.pairing import PairedSides, name_places
 
 MOST_CASES = 10
 UNSCORED = "(unscored)"  # the part that comes of verdicts that one side lacks

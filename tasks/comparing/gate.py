@@ -3,10 +3,18 @@
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, fields
 
-from rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES
-from rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rule, describe_figures, holds, unknown_names
-from tasks.comparing.pairing import PairCounts
-from tasks.comparing.rows import ComparedRow
+from gradebook.rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES
+from gradebook.rubrics.statistics.rules import (
+    CATEGORY,
+    CRITERION,
+    OVERALL,
+    Rule,
+    describe_figures,
+    holds,
+    unknown_names,
+)
+from gradebook.tasks.comparing.pairing import PairCounts
+from gradebook.tasks.comparing.rows import ComparedRow
 
 MOST_FIGURES_NAMED = 12
 COUNTS = tuple(field.name for field in fields(PairCounts))

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.comparing.sides import Groups, Wanted
-from tasks.sql_text import CLUSTER
+from gradebook.tasks.comparing.sides import Groups, Wanted
+from gradebook.tasks.sql_text import CLUSTER
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -7,15 +7,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rubrics.case_criteria import read_case_criterion
-from rubrics.errors import InputError
-from rubrics.judging.combining import AGGREGATES, Aggregate, Opinions, combine_opinions
-from rubrics.model import Rubric
-from tasks.aggregate import build_marts
-from tasks.comparing.sides import Side
-from tasks.criteria import add_rubric_sources
-from tasks.past_judges import PastJudge, read_past_judge
-from tasks.requirements import read_rows
+from gradebook.rubrics.case_criteria import read_case_criterion
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.judging.combining import AGGREGATES, Aggregate, Opinions, combine_opinions
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.aggregate import build_marts
+from gradebook.tasks.comparing.sides import Side
+from gradebook.tasks.criteria import add_rubric_sources
+from gradebook.tasks.past_judges import PastJudge, read_past_judge
+from gradebook.tasks.requirements import read_rows
 
 _OF_RUN = {
     "run_opinions": "select output_id, criterion_id, judge, replicate, level_id, score from opinions "

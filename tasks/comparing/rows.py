@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrics.model import Rubric
-from rubrics.statistics.comparison import (
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.statistics.comparison import (
     SIGNIFICANT,
     PairFigures,
     PassFigures,
@@ -17,12 +17,12 @@ from rubrics.statistics.comparison import (
     measure_pairs,
     measure_passes,
 )
-from rubrics.statistics.intervals import DIFFERENCES, Interval
-from rubrics.statistics.paired import adjust_for_many
-from rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
-from rubrics.weights import NO_CATEGORY, category_weights
-from tasks.comparing.pairing import OutputPairs, PairCounts, PairedSides, ScorePairs
-from tasks.requirements import pair_name
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
+from gradebook.rubrics.statistics.paired import adjust_for_many
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
+from gradebook.rubrics.weights import NO_CATEGORY, category_weights
+from gradebook.tasks.comparing.pairing import OutputPairs, PairCounts, PairedSides, ScorePairs
+from gradebook.tasks.requirements import pair_name
 
 Floats = NDArray[np.float64]
 

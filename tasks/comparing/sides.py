@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from rubrics.errors import InputError, RubricError
-from rubrics.model import Criterion, Rubric
-from rubrics.versions import rubric_from_body
-from tasks.lake import Lake
-from tasks.requirements import Row, model_name, read_published_run, read_rows
+from gradebook.rubrics.errors import InputError, RubricError
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.rubrics.versions import rubric_from_body
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.requirements import Row, model_name, read_published_run, read_rows
 
 _RUN = """
 select runs.run_id, runs.status, runs.version, runs.rubric_id, runs.rubric_version, runs.rubric_digest, rubrics.body

@@ -6,14 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from rubrics.statistics.comparison import PASS_FIGURES, PairFigures, PassFigures
-from rubrics.statistics.rules import CRITERION, OVERALL
-from tasks.compare import ModelComparison
-from tasks.comparing.explaining import UNSCORED
-from tasks.comparing.gate import COUNTS
-from tasks.comparing.pairing import PairCounts
-from tasks.comparing.rows import ComparedRow
-from tasks.requirements import Row, model_name
+from gradebook.rubrics.statistics.comparison import PASS_FIGURES, PairFigures, PassFigures
+from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
+from gradebook.tasks.compare import ModelComparison
+from gradebook.tasks.comparing.explaining import UNSCORED
+from gradebook.tasks.comparing.gate import COUNTS
+from gradebook.tasks.comparing.pairing import PairCounts
+from gradebook.tasks.comparing.rows import ComparedRow
+from gradebook.tasks.requirements import Row, model_name
 
 _WORDS = {"dominance"}
 _PAIR_FIGURES = tuple(field.name for field in fields(PairFigures))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import duckdb
 
-from tasks.case_criteria import case_criteria_files
-from tasks.sql_text import file_list, quoted
-from tasks.workspace import RunFolder
+from gradebook.tasks.case_criteria import case_criteria_files
+from gradebook.tasks.sql_text import file_list, quoted
+from gradebook.tasks.workspace import RunFolder
 
 
 def show_unpublished(

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from rubrics.statistics.comparison import PairFigures, PassFigures
-from rubrics.statistics.rules import CATEGORY, OVERALL
-from tasks.comparing.rows import ComparedRow, worst_first
-from tasks.wording import counted, p_words, rate_words, signed_words
+from gradebook.rubrics.statistics.comparison import PairFigures, PassFigures
+from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
+from gradebook.tasks.comparing.rows import ComparedRow, worst_first
+from gradebook.tasks.wording import counted, p_words, rate_words, signed_words
 
 MOST_NAMED = 6
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import duckdb
 
-from rubrics.outputs import OUTPUT_COLUMNS, Output, output_id
-from tasks.health.findings import NOTE, PROBLEM, Finding, or_fine
-from tasks.lake import Lake
-from tasks.ledger_verify import verify_ledger
-from tasks.requirements import read_rows
-from tasks.wording import counted
+from gradebook.rubrics.outputs import OUTPUT_COLUMNS, Output, output_id
+from gradebook.tasks.health.findings import NOTE, PROBLEM, Finding, or_fine
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.ledger_verify import verify_ledger
+from gradebook.tasks.requirements import read_rows
+from gradebook.tasks.wording import counted
 
 BATCH_ROWS = 2_000
 SAMPLE_ROWS = 1_000

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileSystem
 
-from rubrics.errors import LakeError, StorageUnavailable
-from tasks.health.findings import NOTE, PROBLEM, Finding, or_fine
-from tasks.lake import Lake
-from tasks.object_store import look_at_store
-from tasks.stored_files import NamedFile, address_of, file_system, stored_files
-from tasks.upkeep import small_file_count
+from gradebook.rubrics.errors import LakeError, StorageUnavailable
+from gradebook.tasks.health.findings import NOTE, PROBLEM, Finding, or_fine
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.object_store import look_at_store
+from gradebook.tasks.stored_files import NamedFile, address_of, file_system, stored_files
+from gradebook.tasks.upkeep import small_file_count
 
 BATCH_ROWS = 65_536
 # A publication puts its files into the tables' folders before it commits: until then they are in no catalog.

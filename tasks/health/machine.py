@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import duckdb
 from packaging.requirements import Requirement
 
-from tasks.health.findings import NOTE, OK, PROBLEM, Finding, or_fine
-from tasks.lake import Lake
-from tasks.lake_tables import CATALOG
+from gradebook.tasks.health.findings import NOTE, OK, PROBLEM, Finding, or_fine
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.lake_tables import CATALOG
 
 SERVER_TIMEOUT_S = 5.0
 LEAST_FREE_BYTES = 2**30

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import duckdb
 
-from rubrics.errors import InputError, LakeError
-from tasks.health.findings import NOTE, OK, PROBLEM, Finding, or_fine
-from tasks.held_folders import is_at_work
-from tasks.judging.journal import is_journal_held, read_journal
-from tasks.lake import Lake, commit
-from tasks.ledger import BATCH_ROWS
-from tasks.workspace import RunClaim, RunFolder, held_folder
+from gradebook.rubrics.errors import InputError, LakeError
+from gradebook.tasks.health.findings import NOTE, OK, PROBLEM, Finding, or_fine
+from gradebook.tasks.held_folders import is_at_work
+from gradebook.tasks.judging.journal import is_journal_held, read_journal
+from gradebook.tasks.lake import Lake, commit
+from gradebook.tasks.ledger import BATCH_ROWS
+from gradebook.tasks.workspace import RunClaim, RunFolder, held_folder
 
 MEND = "gradebook doctor --mend"
 ENDED = "its process ended before the run did, by a kill or with its machine; marked by gradebook doctor"

@@ -3,8 +3,8 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-from tasks.judging.questions import Request
-from tasks.judging.settings import JudgeSettings
+from gradebook.tasks.judging.questions import Request
+from gradebook.tasks.judging.settings import JudgeSettings
 
 CAPPED_BY_COMPLETION_TOKENS = ("api.openai.com", ".openai.azure.com")  # their newer models refuse `max_tokens`
 MOST_TOP_LOGPROBS = 20  # what endpoints give at most

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from rubrics.errors import BudgetReached, LakeError, UnfinishedError
-from tasks.files import append_whole
+from gradebook.rubrics.errors import BudgetReached, LakeError, UnfinishedError
+from gradebook.tasks.files import append_whole
 
 
 class Budget:

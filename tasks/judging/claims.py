@@ -10,11 +10,11 @@ from typing import Any
 
 import duckdb
 
-from tasks.judging.claim_store import CLAIMS_NAME, ClaimStore
-from tasks.judging.journal import Journal, JournalTail, is_journal_held
-from tasks.judging.retries import RATE_LIMIT_PATIENCE_S
-from tasks.lake_errors import COMMIT_DEADLINE_S, is_conflict
-from tasks.progress import reporter
+from gradebook.tasks.judging.claim_store import CLAIMS_NAME, ClaimStore
+from gradebook.tasks.judging.journal import Journal, JournalTail, is_journal_held
+from gradebook.tasks.judging.retries import RATE_LIMIT_PATIENCE_S
+from gradebook.tasks.lake_errors import COMMIT_DEADLINE_S, is_conflict
+from gradebook.tasks.progress import reporter
 
 LOOK_EVERY_S = 0.3
 IDLE_PATIENCE_S = RATE_LIMIT_PATIENCE_S  # so long a session that is held off may write nothing to its journal

@@ -11,21 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from rubrics.errors import EndpointUnavailable, UnfinishedError
-from rubrics.judging.media_kinds import UnreadableMedia
-from rubrics.judging.replies import ReadReply
-from tasks.judging.bodies import request_body
-from tasks.judging.budget import Budget
-from tasks.judging.completions import Reply
-from tasks.judging.endpoint import Failure
-from tasks.judging.journal import Journal
-from tasks.judging.judgments import judgment_row, outcome_of, read_parts, reply_columns, shared_columns
-from tasks.judging.lines import Line, lines_of
-from tasks.judging.prices import BYTES_PER_TOKEN, Price, cost_usd, most_tokens, prompt_bytes, worst_cost_usd
-from tasks.judging.questions import Askable, Outcome, Request
-from tasks.judging.retries import RATE_LIMIT_PATIENCE_S, wait_s
-from tasks.judging.settings import JudgeSettings
-from tasks.judging.telling import outage_told, tell_left, tell_request, tell_retry
+from gradebook.rubrics.errors import EndpointUnavailable, UnfinishedError
+from gradebook.rubrics.judging.media_kinds import UnreadableMedia
+from gradebook.rubrics.judging.replies import ReadReply
+from gradebook.tasks.judging.bodies import request_body
+from gradebook.tasks.judging.budget import Budget
+from gradebook.tasks.judging.completions import Reply
+from gradebook.tasks.judging.endpoint import Failure
+from gradebook.tasks.judging.journal import Journal
+from gradebook.tasks.judging.judgments import judgment_row, outcome_of, read_parts, reply_columns, shared_columns
+from gradebook.tasks.judging.lines import Line, lines_of
+from gradebook.tasks.judging.prices import BYTES_PER_TOKEN, Price, cost_usd, most_tokens, prompt_bytes, worst_cost_usd
+from gradebook.tasks.judging.questions import Askable, Outcome, Request
+from gradebook.tasks.judging.retries import RATE_LIMIT_PATIENCE_S, wait_s
+from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.judging.telling import outage_told, tell_left, tell_request, tell_retry
 
 MOST_CALLS_REFUSED = 5  # before any reply came
 MOST_CALLS_OUTLASTED = 3  # in a row; one alone may be the fault of what it asks

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rubrics.collecting import Messages
-from rubrics.judging.replies import MOST_REPLY_LENGTH, ReadReply, TokenChoices, clean_text
-from tasks.judging.completions import MOST_NAME_LENGTH, Reply
-from tasks.judging.questions import Outcome, Request
+from gradebook.rubrics.collecting import Messages
+from gradebook.rubrics.judging.replies import MOST_REPLY_LENGTH, ReadReply, TokenChoices, clean_text
+from gradebook.tasks.judging.completions import MOST_NAME_LENGTH, Reply
+from gradebook.tasks.judging.questions import Outcome, Request
 
 COLLECT_CRITERION_ID = "(output)"  # stands in the journal where a judgment has its criterion
 BROKEN_OFF = ("error", "abort")  # a server's words for a text that it did not bring to an end

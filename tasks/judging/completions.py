@@ -7,8 +7,8 @@ from typing import cast
 
 import orjson
 
-from rubrics.judging.replies import TokenChoices, clean_text
-from tasks.judging.prices import Usage
+from gradebook.rubrics.judging.replies import TokenChoices, clean_text
+from gradebook.tasks.judging.prices import Usage
 
 MOST_NAME_LENGTH = 200
 

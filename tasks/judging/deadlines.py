@@ -3,7 +3,7 @@
 import re
 from datetime import datetime, timedelta
 
-from rubrics.errors import InputError
+from gradebook.rubrics.errors import InputError
 
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
 

@@ -15,14 +15,14 @@ import openai
 import orjson
 from openai import AsyncOpenAI
 
-from rubrics.errors import EndpointUnavailable
-from rubrics.judging.replies import clean_text
-from tasks.judging.bounded_http import BoundedHttpClient
-from tasks.judging.completions import Reply, read_completion
-from tasks.judging.key_masks import KeyMask
-from tasks.judging.keys import named_key
-from tasks.judging.retries import is_retried, retry_after_s
-from tasks.judging.settings import Address, JudgeSettings
+from gradebook.rubrics.errors import EndpointUnavailable
+from gradebook.rubrics.judging.replies import clean_text
+from gradebook.tasks.judging.bounded_http import BoundedHttpClient
+from gradebook.tasks.judging.completions import Reply, read_completion
+from gradebook.tasks.judging.key_masks import KeyMask
+from gradebook.tasks.judging.keys import named_key
+from gradebook.tasks.judging.retries import is_retried, retry_after_s
+from gradebook.tasks.judging.settings import Address, JudgeSettings
 
 CODES_OF_FILTERS = ("content_filter", "content_policy_violation")  # of HTTP 400: what the prompt holds is refused
 CODES_OF_REQUESTS = ("context_length_exceeded", *CODES_OF_FILTERS)

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from rubrics.errors import JudgeSettingsError
-from tasks.judging.judge_files import is_settings_file, read_settings_file, validate_settings
-from tasks.judging.settings import REPLAY_PREFIX, JudgeSettings, ModelSettings, identity_digest
+from gradebook.rubrics.errors import JudgeSettingsError
+from gradebook.tasks.judging.judge_files import is_settings_file, read_settings_file, validate_settings
+from gradebook.tasks.judging.settings import REPLAY_PREFIX, JudgeSettings, ModelSettings, identity_digest
 
 EXPECTED = "an endpoint file"
 # What gradebook itself says of a request, or could not read the reply to.

@@ -14,9 +14,9 @@ from typing import Any, Self
 import orjson
 import pyarrow as pa
 
-from rubrics.errors import LakeError, UnfinishedError
-from rubrics.judgments import JUDGMENT_SCHEMA
-from tasks.files import append_whole
+from gradebook.rubrics.errors import LakeError, UnfinishedError
+from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.files import append_whole
 
 _NAMES = frozenset(JUDGMENT_SCHEMA.names)
 _CHUNK_BYTES = 2**20

@@ -9,9 +9,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from rubrics.errors import JudgeSettingsError
-from tasks.judging.panels import CascadeFile, CascadeSettings, Judge, PanelFile, PanelSettings, PlainJudge
-from tasks.judging.settings import ADDRESS_VARIABLE, REPLAY_PREFIX, JudgeSettings, ReplaySettings, digest
+from gradebook.rubrics.errors import JudgeSettingsError
+from gradebook.tasks.judging.panels import CascadeFile, CascadeSettings, Judge, PanelFile, PanelSettings, PlainJudge
+from gradebook.tasks.judging.settings import ADDRESS_VARIABLE, REPLAY_PREFIX, JudgeSettings, ReplaySettings, digest
 
 Read = TypeVar("Read", bound=BaseModel)
 MOST_CHARACTERS, DEEPEST = 100_000, 50  # of a judge file

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from rubrics.judging.replies import MOST_REPLY_LENGTH, ReadReply, clean_text
-from tasks.judging.completions import Reply
-from tasks.judging.questions import Askable, Outcome, Request
+from gradebook.rubrics.judging.replies import MOST_REPLY_LENGTH, ReadReply, clean_text
+from gradebook.tasks.judging.completions import Reply
+from gradebook.tasks.judging.questions import Askable, Outcome, Request
 
 SHARED_OUT = ("prompt_bytes", "prompt_tokens", "cached_tokens", "completion_tokens")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from tasks.judging.questions import Outcome
+from gradebook.tasks.judging.questions import Outcome
 
 _HEAD = 4  # bytes before each, of its length
 

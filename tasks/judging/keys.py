@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from rubrics.errors import EndpointUnavailable
-from tasks.judging.settings import JudgeSettings
-from tasks.orchestration import read_secret
+from gradebook.rubrics.errors import EndpointUnavailable
+from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.orchestration import read_secret
 
 NO_KEY = "none"  # what local endpoints get: the client insists on a key
 SECRET_BLOCK = "secret"

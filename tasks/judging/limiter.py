@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
-from tasks.judging.buckets import BURST_S, Bucket
-from tasks.judging.retries import MOST_RETRY_AFTER_S, RateLimit, read_rate_limit
+from gradebook.tasks.judging.buckets import BURST_S, Bucket
+from gradebook.tasks.judging.retries import MOST_RETRY_AFTER_S, RateLimit, read_rate_limit
 
 START = 20
 GROWTH = 0.05

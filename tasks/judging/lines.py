@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 
-from tasks.judging.completions import Reply
-from tasks.judging.endpoint import Endpoint, Failure
-from tasks.judging.limiter import Limiter
-from tasks.judging.outage import Outage
-from tasks.judging.prices import Price, find_price
-from tasks.judging.settings import Address, JudgeSettings
+from gradebook.tasks.judging.completions import Reply
+from gradebook.tasks.judging.endpoint import Endpoint, Failure
+from gradebook.tasks.judging.limiter import Limiter
+from gradebook.tasks.judging.outage import Outage
+from gradebook.tasks.judging.prices import Price, find_price
+from gradebook.tasks.judging.settings import Address, JudgeSettings
 
 
 class Line:

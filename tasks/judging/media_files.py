@@ -3,10 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from rubrics.judging.media import read_media, too_large
-from rubrics.judging.media_kinds import UnreadableMedia
-from rubrics.judging.prompt import Case
-from tasks.scoring.audio import Unfetched, find_file
+from gradebook.rubrics.judging.media import read_media, too_large
+from gradebook.rubrics.judging.media_kinds import UnreadableMedia
+from gradebook.rubrics.judging.prompt import Case
+from gradebook.tasks.scoring.audio import Unfetched, find_file
 
 
 class MediaFiles:

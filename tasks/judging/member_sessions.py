@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tasks.judging.budget import Budget
-from tasks.judging.journal import Journal
-from tasks.judging.keys import read_keys
-from tasks.judging.panels import Judge, members_of, online_members, writer_of
-from tasks.judging.prices import find_price, refuse_unpriced
-from tasks.judging.probe import probe
-from tasks.judging.replay import ReplaySession
-from tasks.judging.session import JudgingSession, open_session
-from tasks.judging.settings import JudgeSettings, ReplaySettings
-from tasks.judging.threads import JudgingThread
+from gradebook.tasks.judging.budget import Budget
+from gradebook.tasks.judging.journal import Journal
+from gradebook.tasks.judging.keys import read_keys
+from gradebook.tasks.judging.panels import Judge, members_of, online_members, writer_of
+from gradebook.tasks.judging.prices import find_price, refuse_unpriced
+from gradebook.tasks.judging.probe import probe
+from gradebook.tasks.judging.replay import ReplaySession
+from gradebook.tasks.judging.session import JudgingSession, open_session
+from gradebook.tasks.judging.settings import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.threads import JudgingThread
 
 Session = JudgingSession | ReplaySession
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rubrics.judging.packing import (
+from gradebook.rubrics.judging.packing import (
     PACKED_PROMPT,
     can_be_packed,
     pack_labels,
@@ -13,12 +13,12 @@ from rubrics.judging.packing import (
     read_packed,
     render_packed,
 )
-from rubrics.judging.prompt import Messages, criterion_digest
-from rubrics.judging.repairs import repair_messages
-from rubrics.judging.replies import ReadReply
-from rubrics.model import Criterion
-from tasks.judging.questions import Answer, Outcome, Question, Request
-from tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.judging.prompt import Messages, criterion_digest
+from gradebook.rubrics.judging.repairs import repair_messages
+from gradebook.rubrics.judging.replies import ReadReply
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.judging.questions import Answer, Outcome, Question, Request
+from gradebook.tasks.judging.settings import JudgeSettings
 
 
 def packs_of(criteria: Sequence[Criterion], packing: int) -> list[tuple[Criterion, ...]]:

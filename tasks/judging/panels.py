@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rubrics.judging.combining import Aggregate
-from rubrics.judging.prompt import DEFAULT_STYLE, PromptStyle
-from tasks.judging.settings import JudgeSettings, ReplaySettings, Share, identity_digest
+from gradebook.rubrics.judging.combining import Aggregate
+from gradebook.rubrics.judging.prompt import DEFAULT_STYLE, PromptStyle
+from gradebook.tasks.judging.settings import JudgeSettings, ReplaySettings, Share, identity_digest
 
 PlainJudge = JudgeSettings | ReplaySettings
 FIRST, THEN = 0, 1  # the members of a cascade

@@ -11,9 +11,9 @@ from genai_prices import Usage as PricedUsage
 from genai_prices import calc_price
 from genai_prices.types import ModelPrice, TieredPrices
 
-from rubrics.errors import JudgeSettingsError
-from rubrics.judging.media_parts import PartCost, part_cost
-from tasks.judging.settings import Address, Fallback, JudgeSettings, Prices
+from gradebook.rubrics.errors import JudgeSettingsError
+from gradebook.rubrics.judging.media_parts import PartCost, part_cost
+from gradebook.tasks.judging.settings import Address, Fallback, JudgeSettings, Prices
 
 TOKENS_A_PRICE = 1_000_000
 MESSAGE_OVERHEAD_TOKENS = 64  # role markers and the like, which are not in the text

@@ -8,10 +8,10 @@ import httpx2
 import openai
 from openai import OpenAI
 
-from rubrics.errors import EndpointUnavailable, JudgeSettingsError
-from tasks.judging.bounded_http import BoundedFileClient
-from tasks.judging.endpoint import refused_certificate, refused_key
-from tasks.judging.settings import Address, JudgeSettings
+from gradebook.rubrics.errors import EndpointUnavailable, JudgeSettingsError
+from gradebook.tasks.judging.bounded_http import BoundedFileClient
+from gradebook.tasks.judging.endpoint import refused_certificate, refused_key
+from gradebook.tasks.judging.settings import Address, JudgeSettings
 
 PROBE_TRIES = 3
 PROBE_WAIT_S = 0.3

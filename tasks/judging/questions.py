@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
-from rubrics.judging.distributions import read_levels
-from rubrics.judging.feedback import (
+from gradebook.rubrics.judging.distributions import read_levels
+from gradebook.rubrics.judging.feedback import (
     FEEDBACK_CRITERION_ID,
     FEEDBACK_REPLY_SCHEMA,
     Messages,
     feedback_prompt_digest,
     read_feedback,
 )
-from rubrics.judging.prompt import (
+from gradebook.rubrics.judging.prompt import (
     DEFAULT_STYLE,
     Case,
     PromptStyle,
@@ -21,10 +21,10 @@ from rubrics.judging.prompt import (
     render_messages,
     reply_schema,
 )
-from rubrics.judging.repairs import repair_messages
-from rubrics.judging.replies import ReadReply, TokenChoices, read_reply
-from rubrics.model import Criterion
-from tasks.judging.completions import Reply
+from gradebook.rubrics.judging.repairs import repair_messages
+from gradebook.rubrics.judging.replies import ReadReply, TokenChoices, read_reply
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.judging.completions import Reply
 
 LABEL_TOKENS = 32  # of a reply that is a label in JSON and nothing else
 Answered_co = TypeVar("Answered_co", covariant=True)

@@ -7,13 +7,13 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from rubrics.judging.prompt import Case, PromptStyle
-from rubrics.judging.replies import ReadReply
-from rubrics.model import Criterion
-from tasks.judging.judgments import distribution_text
-from tasks.judging.questions import Question
-from tasks.judging.replay import RecordedReply, read_recorded
-from tasks.judging.settings import identity_digest
+from gradebook.rubrics.judging.prompt import Case, PromptStyle
+from gradebook.rubrics.judging.replies import ReadReply
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.judging.judgments import distribution_text
+from gradebook.tasks.judging.questions import Question
+from gradebook.tasks.judging.replay import RecordedReply, read_recorded
+from gradebook.tasks.judging.settings import identity_digest
 
 # What ended a reply is not in the ledger, so its text can't tell it.
 ENDINGS = frozenset({"refused", "truncated", "filtered"})

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Final, Literal, Self
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from rubrics.errors import MOST_FAULTS_SHOWN, Fault, JudgeSettingsError
-from rubrics.judging.replies import ReadReply, ReplyStatus, UselessStatus, is_quoted
-from rubrics.model import Criterion
-from tasks.judging.journal import Journal
-from tasks.judging.judgments import judgment_row, outcome_of
-from tasks.judging.questions import Answer, Outcome, Question
-from tasks.judging.settings import ReplaySettings
+from gradebook.rubrics.errors import MOST_FAULTS_SHOWN, Fault, JudgeSettingsError
+from gradebook.rubrics.judging.replies import ReadReply, ReplyStatus, UselessStatus, is_quoted
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.judging.journal import Journal
+from gradebook.tasks.judging.judgments import judgment_row, outcome_of
+from gradebook.tasks.judging.questions import Answer, Outcome, Question
+from gradebook.tasks.judging.settings import ReplaySettings
 
 _Key = tuple[str, str, str | None, int, str, int, str | None]  # see RecordedReply.key
 _Found = tuple[int, "RecordedReply"]  # with its line

@@ -12,19 +12,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from rubrics.errors import UnfinishedError
-from tasks.judging.budget import Budget
-from tasks.judging.claims import Claims, Held
-from tasks.judging.client import JudgeClient
-from tasks.judging.journal import Journal
-from tasks.judging.judgments import held_outcome
-from tasks.judging.keys import read_keys
-from tasks.judging.packs import PackedQuestion
-from tasks.judging.prices import Price, refuse_unpriced
-from tasks.judging.questions import Askable, Outcome
-from tasks.judging.settings import JudgeSettings
-from tasks.judging.sharing import SharedAnswers
-from tasks.judging.threads import JudgingThread
+from gradebook.rubrics.errors import UnfinishedError
+from gradebook.tasks.judging.budget import Budget
+from gradebook.tasks.judging.claims import Claims, Held
+from gradebook.tasks.judging.client import JudgeClient
+from gradebook.tasks.judging.journal import Journal
+from gradebook.tasks.judging.judgments import held_outcome
+from gradebook.tasks.judging.keys import read_keys
+from gradebook.tasks.judging.packs import PackedQuestion
+from gradebook.tasks.judging.prices import Price, refuse_unpriced
+from gradebook.tasks.judging.questions import Askable, Outcome
+from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.judging.sharing import SharedAnswers
+from gradebook.tasks.judging.threads import JudgingThread
 
 Answered = TypeVar("Answered")
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from rubrics.judging.packing import packed_prompt_digest
-from rubrics.judging.prompt import JUDGE_PROMPT_VERSION, PromptStyle, prompt_digest
+from gradebook.rubrics.judging.packing import packed_prompt_digest
+from gradebook.rubrics.judging.prompt import JUDGE_PROMPT_VERSION, PromptStyle, prompt_digest
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tasks.judging.kept_outcomes import KeptOutcomes
-from tasks.judging.questions import Askable, Outcome
+from gradebook.tasks.judging.kept_outcomes import KeptOutcomes
+from gradebook.tasks.judging.questions import Askable, Outcome
 
 
 class SharedAnswers:

@@ -5,14 +5,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rubrics.errors import EndpointUnavailable
-from tasks.judging.completions import Reply
-from tasks.judging.endpoint import Failure
-from tasks.judging.outage import Outage
-from tasks.judging.prices import Price, cost_usd
-from tasks.log_lines import LOGGER
-from tasks.telemetry import count_request, tell
-from tasks.tracing import RequestTold, tracing
+from gradebook.rubrics.errors import EndpointUnavailable
+from gradebook.tasks.judging.completions import Reply
+from gradebook.tasks.judging.endpoint import Failure
+from gradebook.tasks.judging.outage import Outage
+from gradebook.tasks.judging.prices import Price, cost_usd
+from gradebook.tasks.log_lines import LOGGER
+from gradebook.tasks.telemetry import count_request, tell
+from gradebook.tasks.tracing import RequestTold, tracing
 
 JUDGE = logging.getLogger(f"{LOGGER}.judge")
 

@@ -4,10 +4,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Self
 
-from rubrics.judging.prompt import Case
-from tasks.judging.media_files import MediaFiles
-from tasks.reporting.marking import Segment, judge_quotes, quotes_of, segments_of, visible
-from tasks.requirements import TOLERANCE, Row, model_name
+from gradebook.rubrics.judging.prompt import Case
+from gradebook.tasks.judging.media_files import MediaFiles
+from gradebook.tasks.reporting.marking import Segment, judge_quotes, quotes_of, segments_of, visible
+from gradebook.tasks.requirements import TOLERANCE, Row, model_name
 
 MOST_SAID = 600  # characters of a rationale, and of each quote beside it
 MOST_QUOTES = 6

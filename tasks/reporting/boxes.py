@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from rubrics.weights import NO_CATEGORY
-from tasks.reporting.figures import Figure, table_of
-from tasks.reporting.lanes import Lanes, by_group, lane_names, told_names
-from tasks.reporting.source import Group, ReportSource
-from tasks.requirements import Row
-from tasks.wording import score_words
+from gradebook.rubrics.weights import NO_CATEGORY
+from gradebook.tasks.reporting.figures import Figure, table_of
+from gradebook.tasks.reporting.lanes import Lanes, by_group, lane_names, told_names
+from gradebook.tasks.reporting.source import Group, ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.wording import score_words
 
 OVERALL = "Overall"
 MOST_BOXES = 48  # in one picture

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from tasks.comparing.gate import GateFinding
-from tasks.comparing.rows import ComparedRow, worst_first
-from tasks.comparing.wording import (
+from gradebook.tasks.comparing.gate import GateFinding
+from gradebook.tasks.comparing.rows import ComparedRow, worst_first
+from gradebook.tasks.comparing.wording import (
     case_sentences,
     caution_sentences,
     direction_words,
@@ -14,13 +14,13 @@ from tasks.comparing.wording import (
     row_name,
     unchanged_sentence,
 )
-from tasks.reporting.decomposition import decomposition_of
-from tasks.reporting.figures import Figure, Table, table_of
-from tasks.reporting.forest import chance_words, forest_of
-from tasks.reporting.source import MOST_DRAWN, ReportSource
-from tasks.requirements import Row, model_name
-from tasks.run_comparisons import RunComparison
-from tasks.wording import counted, p_words, score_words, signed_words, span_words
+from gradebook.tasks.reporting.decomposition import decomposition_of
+from gradebook.tasks.reporting.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.forest import chance_words, forest_of
+from gradebook.tasks.reporting.source import MOST_DRAWN, ReportSource
+from gradebook.tasks.requirements import Row, model_name
+from gradebook.tasks.run_comparisons import RunComparison
+from gradebook.tasks.wording import counted, p_words, score_words, signed_words, span_words
 
 WORDS = ("Compared", "Beyond chance")
 NUMBERS = ("A", "B", "B - A", "95% interval", "p adjusted", "{0}", "{1}", "Tied", "Pairs", "Could find")

@@ -15,8 +15,8 @@ import vl_convert
 import yaml
 from markupsafe import Markup
 
-from tasks.reporting.templates import page_text, theme
-from tasks.requirements import Row
+from gradebook.tasks.reporting.templates import page_text, theme
+from gradebook.tasks.requirements import Row
 
 SVG = "http://www.w3.org/2000/svg"
 PNG_SCALE = 2.0  # dots a unit

@@ -1,10 +1,10 @@
 """The decision about a checkpoint in Markdown, for the page of a Prefect server."""
 
-from tasks.checkpoint_gate import CheckpointDecision
-from tasks.reporting.markdown import escaped, table_text
-from tasks.reporting.run_tables import comparison_table, sides_words
-from tasks.run_comparisons import RunComparison
-from tasks.wording import score_words
+from gradebook.tasks.checkpoint_gate import CheckpointDecision
+from gradebook.tasks.reporting.markdown import escaped, table_text
+from gradebook.tasks.reporting.run_tables import comparison_table, sides_words
+from gradebook.tasks.run_comparisons import RunComparison
+from gradebook.tasks.wording import score_words
 
 MOST_ROWS = 100
 

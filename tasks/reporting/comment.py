@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tasks.reporting.markdown import command, escaped, render_markdown, table_text
-from tasks.reporting.run_tables import comparison_table, cost_table, criterion_table, rows_cut, sides_words
-from tasks.reporting.scores import score_table
-from tasks.reporting.source import MOST_DRAWN, ReportSource
-from tasks.requirements import Row
-from tasks.summary import RunSummary
-from tasks.wording import counted, price_words, rate_words
+from gradebook.tasks.reporting.markdown import command, escaped, render_markdown, table_text
+from gradebook.tasks.reporting.run_tables import comparison_table, cost_table, criterion_table, rows_cut, sides_words
+from gradebook.tasks.reporting.scores import score_table
+from gradebook.tasks.reporting.source import MOST_DRAWN, ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.wording import counted, price_words, rate_words
 
 MOST_CHARACTERS = 65_000  # of a comment on GitHub, with some room for who adds a line to it
 MOST_COMPARED, MOST_ARTIFACT_ROWS = 20, 500

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tasks.reporting.figures import Table, table_of
-from tasks.reporting.findings import Finding, Sign
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row, model_name
-from tasks.sql_text import report_sql
-from tasks.wording import counted, rate_words
+from gradebook.tasks.reporting.figures import Table, table_of
+from gradebook.tasks.reporting.findings import Finding, Sign
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row, model_name
+from gradebook.tasks.sql_text import report_sql
+from gradebook.tasks.wording import counted, rate_words
 
 MOST_ROWS = 10  # refused, in the table
 MOST_REASONS = 5  # named in a sentence

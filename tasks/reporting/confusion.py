@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from tasks.agreement import JUDGE_RATERS
-from tasks.reporting.charts import draw, told_apart
-from tasks.reporting.figures import Figure, table_of
-from tasks.reporting.held_agreement import HeldAgreement
-from tasks.reporting.source import ReportSource
-from tasks.run_agreement import AgreementPart
-from tasks.wording import counted, rate_words
+from gradebook.tasks.agreement import JUDGE_RATERS
+from gradebook.tasks.reporting.charts import draw, told_apart
+from gradebook.tasks.reporting.figures import Figure, table_of
+from gradebook.tasks.reporting.held_agreement import HeldAgreement
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.run_agreement import AgreementPart
+from gradebook.tasks.wording import counted, rate_words
 
 MOST_DRAWN = 6  # criteria; those with the least agreement
 MOST_UPRIGHT = 4  # levels whose names stand side by side

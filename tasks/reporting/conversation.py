@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.reporting.marking import MOST_SHOWN, Segment, segments_of, visible, whole_text
+from gradebook.tasks.reporting.marking import MOST_SHOWN, Segment, segments_of, visible, whole_text
 
 MOST_ROLE = 60  # characters of its name
 MOST_TURNS = 20  # of a conversation; of a longer one its first and its last ones are shown

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from rubrics.statistics.calibration import Estimate
-from tasks.calibration import Calibration
-from tasks.reporting.charts import draw, shortened
-from tasks.reporting.figures import Column, Figure, Table
-from tasks.reporting.held_agreement import is_kind, penalties_of
-from tasks.reporting.source import Group, ReportSource
-from tasks.requirements import Row
-from tasks.wording import counted, score_words
+from gradebook.rubrics.statistics.calibration import Estimate
+from gradebook.tasks.calibration import Calibration
+from gradebook.tasks.reporting.charts import draw, shortened
+from gradebook.tasks.reporting.figures import Column, Figure, Table
+from gradebook.tasks.reporting.held_agreement import is_kind, penalties_of
+from gradebook.tasks.reporting.source import Group, ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.wording import counted, score_words
 
 MOST_LINES = 16  # of a picture: a criterion and model each
 KINDS = ("judge alone", "corrected", "people alone")

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tasks.reporting.cost_figures import criterion_figure, stage_figure, stage_name
-from tasks.reporting.figures import Figure, Table, table_of
-from tasks.reporting.forecast import Forecast, read_forecast, without_ledger
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row
-from tasks.spending import CostSum, sum_spending
-from tasks.wording import count_words, counted, known_words, price_words, rate_words, seconds_words
+from gradebook.tasks.reporting.cost_figures import criterion_figure, stage_figure, stage_name
+from gradebook.tasks.reporting.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.forecast import Forecast, read_forecast, without_ledger
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.spending import CostSum, sum_spending
+from gradebook.tasks.wording import count_words, counted, known_words, price_words, rate_words, seconds_words
 
 STAGE_NUMBERS = (
     *("Rows", "Wall, s", "CPU, s", "Asked", "Replayed", "Tokens in", "of them cached", "Tokens out"),

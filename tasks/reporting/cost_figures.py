@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tasks.reporting.charts import draw, told_apart
-from tasks.reporting.figures import Figure, table_of
-from tasks.requirements import Row
-from tasks.spending import CostSum
-from tasks.wording import counted, known_words, price_words, rate_words, seconds_words
+from gradebook.tasks.reporting.charts import draw, told_apart
+from gradebook.tasks.reporting.figures import Figure, table_of
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.spending import CostSum
+from gradebook.tasks.wording import counted, known_words, price_words, rate_words, seconds_words
 
 MOST_BARS = 12
 BILLED, SAVED, SPENT = "billed", "saved by the ledger", "CPU time"

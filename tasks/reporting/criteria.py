@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.reporting.figures import Figure, Table, table_of
-from tasks.reporting.heat import HeatMap, contributions_map, means_map
-from tasks.reporting.measured import MeasuredCriterion, measured_criteria
-from tasks.reporting.radar import radar_of
-from tasks.reporting.source import Group, ReportSource
-from tasks.reporting.weak_spots import WeakSpots, read_weak_spots
-from tasks.reporting.weights import weights_of
-from tasks.wording import counted, rate_words, score_words, span_of
+from gradebook.tasks.reporting.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.heat import HeatMap, contributions_map, means_map
+from gradebook.tasks.reporting.measured import MeasuredCriterion, measured_criteria
+from gradebook.tasks.reporting.radar import radar_of
+from gradebook.tasks.reporting.source import Group, ReportSource
+from gradebook.tasks.reporting.weak_spots import WeakSpots, read_weak_spots
+from gradebook.tasks.reporting.weights import weights_of
+from gradebook.tasks.wording import counted, rate_words, score_words, span_of
 
 NUMBERS = ("Mean", "95% interval", "At threshold", "Coverage", "Weight", "Contribution")
 _OWN_COUNT = "select count(distinct criterion_id) as own_count from case_criteria where run_id = ?"

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tasks.reporting.charts import draw, labels_of, shortened
-from tasks.reporting.figures import Figure, table_of
-from tasks.reporting.history_figures import Series, named, series_of
-from tasks.reporting.moments import Key, Moment, Moments
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row, model_name
-from tasks.wording import score_words, signed_words
+from gradebook.tasks.reporting.charts import draw, labels_of, shortened
+from gradebook.tasks.reporting.figures import Figure, table_of
+from gradebook.tasks.reporting.history_figures import Series, named, series_of
+from gradebook.tasks.reporting.moments import Key, Moment, Moments
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row, model_name
+from gradebook.tasks.wording import score_words, signed_words
 
 MOST_CRITERIA = 12
 LEAST_CHANGE = 0.0005  # of a mean with three digits

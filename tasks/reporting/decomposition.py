@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rubrics.statistics.rules import CRITERION, OVERALL
-from tasks.comparing.explaining import UNSCORED
-from tasks.comparing.rows import ComparedRow
-from tasks.comparing.wording import overall_row
-from tasks.reporting.charts import draw, labels_of
-from tasks.reporting.figures import Figure, Table, table_of
-from tasks.requirements import Row
-from tasks.wording import counted, signed_words
+from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
+from gradebook.tasks.comparing.explaining import UNSCORED
+from gradebook.tasks.comparing.rows import ComparedRow
+from gradebook.tasks.comparing.wording import overall_row
+from gradebook.tasks.reporting.charts import draw, labels_of
+from gradebook.tasks.reporting.figures import Figure, Table, table_of
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.wording import counted, signed_words
 
 MOST_BARS = 15
 NOTHING = 1e-9  # what sums of floats are apart without meaning it

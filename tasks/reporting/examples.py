@@ -6,16 +6,16 @@ from functools import partial
 
 from markupsafe import escape
 
-from tasks.lake_tables import narrowed_to_outputs
-from tasks.reporting.answers import JUDGED_BYTES, Answer, Judged, ReadOutput, answer_of, cut, judged_rows
-from tasks.reporting.conversation import Turn, turns_of
-from tasks.reporting.figures import anchor_of
-from tasks.reporting.marking import Segment, segments_of
-from tasks.reporting.picking import Pick, compared_criteria, is_within_run, pick_outputs
-from tasks.reporting.source import Group, ReportSource
-from tasks.requirements import TOLERANCE, Row
-from tasks.sql_text import report_sql
-from tasks.wording import counted
+from gradebook.tasks.lake_tables import narrowed_to_outputs
+from gradebook.tasks.reporting.answers import JUDGED_BYTES, Answer, Judged, ReadOutput, answer_of, cut, judged_rows
+from gradebook.tasks.reporting.conversation import Turn, turns_of
+from gradebook.tasks.reporting.figures import anchor_of
+from gradebook.tasks.reporting.marking import Segment, segments_of
+from gradebook.tasks.reporting.picking import Pick, compared_criteria, is_within_run, pick_outputs
+from gradebook.tasks.reporting.source import Group, ReportSource
+from gradebook.tasks.requirements import TOLERANCE, Row
+from gradebook.tasks.sql_text import report_sql
+from gradebook.tasks.wording import counted
 
 MOST_BYTES = 2_800_000  # of all examples on the page
 MOST_READ = 1_000_000  # characters of a text

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tasks.reporting.figures import Table
+from gradebook.tasks.reporting.figures import Table
 
 
 class Sign(StrEnum):

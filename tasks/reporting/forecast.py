@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tasks.estimates import FEWEST_QUESTIONS, sum_spread
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row
-from tasks.spending import CostSum, Spending
-from tasks.sql_text import report_sql
-from tasks.wording import counted, price_words
+from gradebook.tasks.estimates import FEWEST_QUESTIONS, sum_spread
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.spending import CostSum, Spending
+from gradebook.tasks.sql_text import report_sql
+from gradebook.tasks.wording import counted, price_words
 
 # The runs that may tell how much a question's price varies, the newest first: this one is among them.
 _PRICED = """

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from rubrics.statistics.rules import CATEGORY, OVERALL
-from tasks.comparing.rows import ComparedRow
-from tasks.comparing.wording import row_name
-from tasks.reporting.charts import draw, labels_of
-from tasks.reporting.figures import Figure, table_of
-from tasks.requirements import Row
-from tasks.wording import counted, p_words, score_words, signed_words, span_words
+from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
+from gradebook.tasks.comparing.rows import ComparedRow
+from gradebook.tasks.comparing.wording import row_name
+from gradebook.tasks.reporting.charts import draw, labels_of
+from gradebook.tasks.reporting.figures import Figure, table_of
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.wording import counted, p_words, score_words, signed_words, span_words
 
 MOST_ROWS = 20
 WORSE, BETTER, CHANCE, UNKNOWN = "worse", "better", "no", "–"

@@ -1,11 +1,11 @@
 """The forms of a run's report: a page, a comment, a picture."""
 
-from tasks.lake import Lake
-from tasks.reporting.comment import run_comment
-from tasks.reporting.page import run_page
-from tasks.reporting.picture import run_picture
-from tasks.reporting.source import opened_source
-from tasks.summary import RunSummary
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.reporting.comment import run_comment
+from gradebook.tasks.reporting.page import run_page
+from gradebook.tasks.reporting.picture import run_picture
+from gradebook.tasks.reporting.source import opened_source
+from gradebook.tasks.summary import RunSummary
 
 
 def run_report(lake: Lake, summary: RunSummary, form: str, against: str | None = None) -> bytes:

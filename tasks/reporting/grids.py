@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from tasks.requirements import Row
-from tasks.wording import score_words, share_words
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.wording import score_words, share_words
 
 STEP = 0.005
 MOST_STEPS = 1000

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import quote
 
-from tasks.reporting.measured import MeasuredCriterion
-from tasks.reporting.source import Group
-from tasks.wording import rate_words, score_words, signed_words
+from gradebook.tasks.reporting.measured import MeasuredCriterion
+from gradebook.tasks.reporting.source import Group
+from gradebook.tasks.wording import rate_words, score_words, signed_words
 
 OWN = "brought along by rows"
 NOWHERE = "without a category"

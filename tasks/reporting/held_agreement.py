@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rubrics.statistics.agreement import Measure
-from tasks.agreement import JUDGE_RATERS, JUDGES, RATERS
-from tasks.reporting.charts import draw, shortened
-from tasks.reporting.figures import Column, Figure, Table
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row
-from tasks.run_agreement import AgreementPart, measure_parts
-from tasks.wording import counted, rate_words, score_words, signed_words
+from gradebook.rubrics.statistics.agreement import Measure
+from gradebook.tasks.agreement import JUDGE_RATERS, JUDGES, RATERS
+from gradebook.tasks.reporting.charts import draw, shortened
+from gradebook.tasks.reporting.figures import Column, Figure, Table
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.run_agreement import AgreementPart, measure_parts
+from gradebook.tasks.wording import counted, rate_words, score_words, signed_words
 
 MOST_CRITERIA = 10  # in one picture
 WHO = {JUDGE_RATERS: "judge and people", RATERS: "people among themselves", JUDGES: "judges among themselves"}

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tasks.reporting.criterion_history import LEAST_CHANGE, criterion_figure
-from tasks.reporting.figures import Figure, Table, table_of
-from tasks.reporting.history_figures import drawn_history, series_of
-from tasks.reporting.moments import Moment, Moments, read_criterion_means, read_moments, stretch
-from tasks.reporting.source import MOST_DRAWN, ReportSource
-from tasks.wording import counted, score_words, signed_words
+from gradebook.tasks.reporting.criterion_history import LEAST_CHANGE, criterion_figure
+from gradebook.tasks.reporting.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.history_figures import drawn_history, series_of
+from gradebook.tasks.reporting.moments import Moment, Moments, read_criterion_means, read_moments, stretch
+from gradebook.tasks.reporting.source import MOST_DRAWN, ReportSource
+from gradebook.tasks.wording import counted, score_words, signed_words
 
 MOST_TOLD = 3  # models in a sentence
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tasks.reporting.charts import Colour, draw, shortened, told_apart
-from tasks.reporting.moments import Moment, Moments
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row
-from tasks.wording import score_words
+from gradebook.tasks.reporting.charts import Colour, draw, shortened, told_apart
+from gradebook.tasks.reporting.moments import Moment, Moments
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.wording import score_words
 
 MOST_LABELS = 5
 LABEL_LETTERS = 12

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from tasks.reporting.charts import Rows, draw, shortened, told_apart
-from tasks.reporting.source import Group, ReportSource
-from tasks.requirements import Row
+from gradebook.tasks.reporting.charts import Rows, draw, shortened, told_apart
+from gradebook.tasks.reporting.source import Group, ReportSource
+from gradebook.tasks.requirements import Row
 
 LANE_UNITS = 17
 HEADING_UNITS = 24

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tasks.reporting.boxes import category_names
-from tasks.reporting.figures import Figure, table_of
-from tasks.reporting.lanes import Lanes, by_group, lane_names, told_names
-from tasks.reporting.segments import Scale, Segment, read_scale
-from tasks.reporting.source import Group, ReportSource
-from tasks.requirements import Row
-from tasks.sql_text import report_sql
-from tasks.wording import counted, rate_words, share_words
+from gradebook.tasks.reporting.boxes import category_names
+from gradebook.tasks.reporting.figures import Figure, table_of
+from gradebook.tasks.reporting.lanes import Lanes, by_group, lane_names, told_names
+from gradebook.tasks.reporting.segments import Scale, Segment, read_scale
+from gradebook.tasks.reporting.source import Group, ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.sql_text import report_sql
+from gradebook.tasks.wording import counted, rate_words, share_words
 
 UNSCORED = "unscored"
 MOST_LANES = 40  # in one picture

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from tasks.reporting.figures import Table
+from gradebook.tasks.reporting.figures import Table
 
 MOST_LETTERS, MOST_CELL_LETTERS = 400, 100  # of one text of an input, in a sentence and in a table
 _JOINER = "\u2060"  # no letter, and nothing to be seen: it parts what would be a mention, a link or an emoji
@@ -69,7 +69,7 @@ def _unlisted(text: str) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(str(resources.files("pages"))),
+        loader=jinja2.FileSystemLoader(str(resources.files("gradebook.pages"))),
         autoescape=True,  # it leaves Markup alone, which is what `finalize` makes of every value
         finalize=escaped,
         undefined=jinja2.StrictUndefined,

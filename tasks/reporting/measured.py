@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rubrics.weights import NO_CATEGORY
-from tasks.reporting.source import Group, ReportSource
-from tasks.requirements import Row
+from gradebook.rubrics.weights import NO_CATEGORY
+from gradebook.tasks.reporting.source import Group, ReportSource
+from gradebook.tasks.requirements import Row
 
 Path = tuple[str, ...]  # categories, the outermost first
 GroupKey = tuple[str, str | None]

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row
-from tasks.sql_text import report_sql
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.sql_text import report_sql
 
 MOST_RUNS = 30
 

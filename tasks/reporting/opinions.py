@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.reporting.charts import draw, shortened
-from tasks.reporting.figures import Figure, Table, table_of
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row, model_name
-from tasks.wording import counted, rate_words, sqrt_words
+from gradebook.tasks.reporting.charts import draw, shortened
+from gradebook.tasks.reporting.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row, model_name
+from gradebook.tasks.wording import counted, rate_words, sqrt_words
 
 MOST_CRITERIA = 12  # in one picture
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")

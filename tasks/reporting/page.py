@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tasks.files import write_text
-from tasks.lake import Lake
-from tasks.reporting.change import read_change
-from tasks.reporting.cost import read_cost
-from tasks.reporting.criteria import read_criteria
-from tasks.reporting.examples import read_examples
-from tasks.reporting.history import read_history
-from tasks.reporting.people import read_people
-from tasks.reporting.scores import read_scores
-from tasks.reporting.source import ReportSource, opened_source
-from tasks.reporting.spread import read_spread
-from tasks.reporting.templates import render
-from tasks.reporting.trust import read_trust
-from tasks.summary import RunSummary
+from gradebook.tasks.files import write_text
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.reporting.change import read_change
+from gradebook.tasks.reporting.cost import read_cost
+from gradebook.tasks.reporting.criteria import read_criteria
+from gradebook.tasks.reporting.examples import read_examples
+from gradebook.tasks.reporting.history import read_history
+from gradebook.tasks.reporting.people import read_people
+from gradebook.tasks.reporting.scores import read_scores
+from gradebook.tasks.reporting.source import ReportSource, opened_source
+from gradebook.tasks.reporting.spread import read_spread
+from gradebook.tasks.reporting.templates import render
+from gradebook.tasks.reporting.trust import read_trust
+from gradebook.tasks.summary import RunSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,20 @@
 
 from dataclasses import dataclass
 
-from tasks.agreement import JUDGE_RATERS, RATERS
-from tasks.reporting.confusion import MOST_DRAWN, confusion_figures
-from tasks.reporting.corrected_means import means_figure, means_table
-from tasks.reporting.figures import Figure, Table
-from tasks.reporting.held_agreement import HeldAgreement, agreement_table, bias_figure, rates_figure, read_agreement
-from tasks.reporting.opinions import noise_figures, noise_table
-from tasks.reporting.source import ReportSource
-from tasks.wording import counted
+from gradebook.tasks.agreement import JUDGE_RATERS, RATERS
+from gradebook.tasks.reporting.confusion import MOST_DRAWN, confusion_figures
+from gradebook.tasks.reporting.corrected_means import means_figure, means_table
+from gradebook.tasks.reporting.figures import Figure, Table
+from gradebook.tasks.reporting.held_agreement import (
+    HeldAgreement,
+    agreement_table,
+    bias_figure,
+    rates_figure,
+    read_agreement,
+)
+from gradebook.tasks.reporting.opinions import noise_figures, noise_table
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.wording import counted
 
 _RATED = """
 select count(distinct rater) as rater_count, count(*) as rating_count, count(distinct output_id) as output_count,

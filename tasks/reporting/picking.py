@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rubrics.statistics.rules import CRITERION
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row
-from tasks.run_comparisons import RunComparison
-from tasks.sql_text import report_sql
+from gradebook.rubrics.statistics.rules import CRITERION
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.run_comparisons import RunComparison
+from gradebook.tasks.sql_text import report_sql
 
 MOST_OF_A_KIND = 10
 MOST_EXAMPLES = 80

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rubrics.statistics.rules import OVERALL
-from tasks.comparing.rows import ComparedRow
-from tasks.reporting.charts import draw_png, shortened, told_apart
-from tasks.reporting.run_tables import beyond_chance, compared_rows, sides_words, weight_words
-from tasks.reporting.scores import interval_words
-from tasks.reporting.source import Group, ReportSource
-from tasks.requirements import Row
-from tasks.wording import counted, score_words, signed_words, span_words
+from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.tasks.comparing.rows import ComparedRow
+from gradebook.tasks.reporting.charts import draw_png, shortened, told_apart
+from gradebook.tasks.reporting.run_tables import beyond_chance, compared_rows, sides_words, weight_words
+from gradebook.tasks.reporting.scores import interval_words
+from gradebook.tasks.reporting.source import Group, ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.wording import counted, score_words, signed_words, span_words
 
 MOST_CRITERIA = 20
 MOST_CHANGES = 16

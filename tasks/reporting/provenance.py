@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from tasks.reporting.figures import table_of
-from tasks.reporting.findings import Finding, Sign
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row
-from tasks.wording import counted
+from gradebook.tasks.reporting.figures import table_of
+from gradebook.tasks.reporting.findings import Finding, Sign
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.wording import counted
 
 DIGITS = 12  # of a digest, as people compare them
 MOST_EARLIER = 20  # runs in the table

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from math import cos, pi, sin
 
-from tasks.reporting.charts import draw, labels_of
-from tasks.reporting.figures import Figure, table_of
-from tasks.reporting.measured import MeasuredCriterion
-from tasks.reporting.source import Group
-from tasks.requirements import Row
-from tasks.wording import counted, score_words
+from gradebook.tasks.reporting.charts import draw, labels_of
+from gradebook.tasks.reporting.figures import Figure, table_of
+from gradebook.tasks.reporting.measured import MeasuredCriterion
+from gradebook.tasks.reporting.source import Group
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.wording import counted, score_words
 
 FEWEST_AXES, MOST_AXES = 3, 12
 RINGS = (0.25, 0.5, 0.75, 1.0)

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tasks.reporting.figures import Table, table_of
-from tasks.reporting.findings import Finding, Sign
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row
-from tasks.sql_text import report_sql
-from tasks.wording import counted, rate_words
+from gradebook.tasks.reporting.figures import Table, table_of
+from gradebook.tasks.reporting.findings import Finding, Sign
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.sql_text import report_sql
+from gradebook.tasks.wording import counted, rate_words
 
 MOST_USELESS_RATE = 0.05  # as the quality suite of judgments has it
 STATUS_WORDS = {

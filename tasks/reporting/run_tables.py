@@ -3,12 +3,12 @@
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from tasks.comparing.rows import ComparedRow, worst_first
-from tasks.comparing.wording import direction_words, row_name
-from tasks.reporting.figures import Table, table_of
-from tasks.requirements import Row, model_name
-from tasks.run_comparisons import RunComparison
-from tasks.wording import counted, p_words, price_words, rate_words, score_words, signed_words, span_words
+from gradebook.tasks.comparing.rows import ComparedRow, worst_first
+from gradebook.tasks.comparing.wording import direction_words, row_name
+from gradebook.tasks.reporting.figures import Table, table_of
+from gradebook.tasks.requirements import Row, model_name
+from gradebook.tasks.run_comparisons import RunComparison
+from gradebook.tasks.wording import counted, p_words, price_words, rate_words, score_words, signed_words, span_words
 
 COMPARED = ("A", "B", "B - A", "95% interval", "p", "{0}", "{1}", "Tied", "Pairs")
 COSTS = (

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tasks.reporting.charts import draw
-from tasks.reporting.figures import Figure, Table, table_of
-from tasks.reporting.source import Group, ReportSource
-from tasks.requirements import Row, model_name
-from tasks.wording import counted, price_words, rate_words, score_words
+from gradebook.tasks.reporting.charts import draw
+from gradebook.tasks.reporting.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.source import Group, ReportSource
+from gradebook.tasks.requirements import Row, model_name
+from gradebook.tasks.wording import counted, price_words, rate_words, score_words
 
 NUMBERS = (
     *("Mean", "95% interval", "Uniform weights", "Pass rate", "Gate failures", "Coverage", "Scored", "Outputs"),

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.requirements import Row
+from gradebook.tasks.requirements import Row
 
 BAND_COUNT = 5
 

@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rubrics.errors import InputError
-from tasks.files import replaced_file, write_text
-from tasks.lake import Lake, connect_up_to_date
-from tasks.progress import reporter
-from tasks.reporting.page import write_report
-from tasks.reporting.site_rubrics import read_rubric_pages
-from tasks.reporting.site_runs import RunLine, read_home
-from tasks.reporting.templates import render
-from tasks.summary import summarise
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.files import replaced_file, write_text
+from gradebook.tasks.lake import Lake, connect_up_to_date
+from gradebook.tasks.progress import reporter
+from gradebook.tasks.reporting.page import write_report
+from gradebook.tasks.reporting.site_rubrics import read_rubric_pages
+from gradebook.tasks.reporting.site_runs import RunLine, read_home
+from gradebook.tasks.reporting.templates import render
+from gradebook.tasks.summary import summarise
+from gradebook.tasks.workspace import RunFolder
 
 STAGE = "site"
 

@@ -6,14 +6,14 @@ from itertools import groupby
 
 import duckdb
 
-from rubrics.errors import RubricError
-from rubrics.model import Rubric
-from rubrics.version_steps import required_step
-from rubrics.versions import rubric_from_body
-from tasks.reporting.figures import Table, table_of
-from tasks.requirements import Row, read_rows
-from tasks.rubric_versions import VERSIONS
-from tasks.wording import score_words
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.version_steps import required_step
+from gradebook.rubrics.versions import rubric_from_body
+from gradebook.tasks.reporting.figures import Table, table_of
+from gradebook.tasks.requirements import Row, read_rows
+from gradebook.tasks.rubric_versions import VERSIONS
+from gradebook.tasks.wording import score_words
 
 _BODIES = "select rubric_id, rubric_version, body from rubrics"
 _CRITERIA = """

@@ -9,12 +9,12 @@ from itertools import groupby
 import duckdb
 from markupsafe import Markup
 
-from tasks.lake import Lake
-from tasks.reporting.charts import draw
-from tasks.reporting.scores import interval_words
-from tasks.requirements import Row, model_name, read_rows, unmet_requirements
-from tasks.wording import counted, score_words, signed_words
-from tasks.workspace import RunFolder
+from gradebook.tasks.lake import Lake
+from gradebook.tasks.reporting.charts import draw
+from gradebook.tasks.reporting.scores import interval_words
+from gradebook.tasks.requirements import Row, model_name, read_rows, unmet_requirements
+from gradebook.tasks.wording import counted, score_words, signed_words
+from gradebook.tasks.workspace import RunFolder
 
 MOST_POINTS = 30  # of a trend
 MOST_TRENDS = 60  # each is drawn in a tenth of a second

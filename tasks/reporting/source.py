@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from rubrics.errors import InputError
-from tasks.compare import Asked, compare_sides
-from tasks.comparing.sides import Wanted, read_side
-from tasks.lake import Lake, connect
-from tasks.reporting.charts import Colour, told_apart
-from tasks.requirements import Row, model_name, read_rows
-from tasks.run_comparisons import RunComparison, comparison_of
-from tasks.sql_text import report_sql
-from tasks.summary import RunSummary
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.compare import Asked, compare_sides
+from gradebook.tasks.comparing.sides import Wanted, read_side
+from gradebook.tasks.lake import Lake, connect
+from gradebook.tasks.reporting.charts import Colour, told_apart
+from gradebook.tasks.requirements import Row, model_name, read_rows
+from gradebook.tasks.run_comparisons import RunComparison, comparison_of
+from gradebook.tasks.sql_text import report_sql
+from gradebook.tasks.summary import RunSummary
 
 Kept = TypeVar("Kept")
 COLOUR_COUNT = 8  # of pages/theme.yaml; a ninth model has the first one's again

@@ -3,14 +3,14 @@
 from contextlib import suppress
 from dataclasses import dataclass
 
-from rubrics.errors import RubricError
-from rubrics.model import Rubric
-from rubrics.versions import rubric_from_body
-from tasks.reporting.boxes import read_boxes
-from tasks.reporting.figures import Figure
-from tasks.reporting.levels import CategoryLevels, left_out_words, read_levels
-from tasks.reporting.source import ReportSource
-from tasks.reporting.thresholds import Thresholds, read_thresholds
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.versions import rubric_from_body
+from gradebook.tasks.reporting.boxes import read_boxes
+from gradebook.tasks.reporting.figures import Figure
+from gradebook.tasks.reporting.levels import CategoryLevels, left_out_words, read_levels
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.reporting.thresholds import Thresholds, read_thresholds
 
 
 @dataclass(frozen=True, slots=True)

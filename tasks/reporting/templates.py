@@ -11,13 +11,22 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
-from tasks.reporting.marking import visible
-from tasks.wording import counted, p_words, price_words, rate_words, score_words, signed_words, span_words, sqrt_words
+from gradebook.tasks.reporting.marking import visible
+from gradebook.tasks.wording import (
+    counted,
+    p_words,
+    price_words,
+    rate_words,
+    score_words,
+    signed_words,
+    span_words,
+    sqrt_words,
+)
 
 
 def page_text(file: str) -> str:
     """The text of a file of pages/."""
-    return resources.files("pages").joinpath(file).read_text(encoding="utf-8")
+    return resources.files("gradebook.pages").joinpath(file).read_text(encoding="utf-8")
 
 
 @cache
@@ -36,7 +45,7 @@ def _shown(value: Any) -> Any:
 def environment() -> jinja2.Environment:
     """Where the pages' templates are; whatever they show is escaped."""
     found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(str(resources.files("pages"))),
+        loader=jinja2.FileSystemLoader(str(resources.files("gradebook.pages"))),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -79,5 +88,5 @@ def digest(text: str) -> str:
 
 
 def _joined(folder: str, ending: str) -> str:
-    files = sorted(Path(str(resources.files("pages"))).joinpath(folder).glob(f"*.{ending}"))
+    files = sorted(Path(str(resources.files("gradebook.pages"))).joinpath(folder).glob(f"*.{ending}"))
     return "\n".join(file.read_text(encoding="utf-8") for file in files)

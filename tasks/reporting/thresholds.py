@@ -9,17 +9,17 @@ from itertools import accumulate, pairwise
 import yaml
 from markupsafe import Markup
 
-from rubrics.model import Rubric
-from rubrics.statistics.rules import OVERALL
-from tasks.reporting.charts import draw
-from tasks.reporting.figures import Figure, table_of
-from tasks.reporting.grids import STEP, Grid, Meeting, counts_met, grid_of, meeting_words
-from tasks.reporting.lanes import lane_names, told_names
-from tasks.reporting.source import Group, ReportSource
-from tasks.reporting.templates import page_text
-from tasks.requirements import Row, model_name
-from tasks.sql_text import report_sql
-from tasks.wording import counted, score_words
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.tasks.reporting.charts import draw
+from gradebook.tasks.reporting.figures import Figure, table_of
+from gradebook.tasks.reporting.grids import STEP, Grid, Meeting, counts_met, grid_of, meeting_words
+from gradebook.tasks.reporting.lanes import lane_names, told_names
+from gradebook.tasks.reporting.source import Group, ReportSource
+from gradebook.tasks.reporting.templates import page_text
+from gradebook.tasks.requirements import Row, model_name
+from gradebook.tasks.sql_text import report_sql
+from gradebook.tasks.wording import counted, score_words
 
 MOST_POINTS = 400  # of a drawn curve; the counts are of all scores
 TABLE_STEPS = 20

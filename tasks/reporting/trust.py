@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tasks.agreement import JUDGE_RATERS, RATERS
-from tasks.reporting.completeness import completeness_findings
-from tasks.reporting.corrected_means import corrected_reading, is_off
-from tasks.reporting.findings import Finding, Sign
-from tasks.reporting.held_agreement import HeldAgreement, is_biased, is_too_kind, read_agreement
-from tasks.reporting.provenance import provenance_findings
-from tasks.reporting.reply_findings import reply_findings
-from tasks.reporting.source import ReportSource
-from tasks.requirements import model_name
-from tasks.run_agreement import AgreementPart
-from tasks.wording import counted, rate_words, signed_words
+from gradebook.tasks.agreement import JUDGE_RATERS, RATERS
+from gradebook.tasks.reporting.completeness import completeness_findings
+from gradebook.tasks.reporting.corrected_means import corrected_reading, is_off
+from gradebook.tasks.reporting.findings import Finding, Sign
+from gradebook.tasks.reporting.held_agreement import HeldAgreement, is_biased, is_too_kind, read_agreement
+from gradebook.tasks.reporting.provenance import provenance_findings
+from gradebook.tasks.reporting.reply_findings import reply_findings
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import model_name
+from gradebook.tasks.run_agreement import AgreementPart
+from gradebook.tasks.wording import counted, rate_words, signed_words
 
 # Where a person should look: rules of thumb, and the numbers stand beside them.
 STEADY_FLIP_RATE, LOOSE_FLIP_RATE = 0.05, 0.2

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tasks.reporting.charts import shortened
-from tasks.reporting.figures import anchor_of
-from tasks.reporting.source import ReportSource
-from tasks.requirements import Row, model_name
-from tasks.wording import counted, score_words, signed_words, span_of
+from gradebook.tasks.reporting.charts import shortened
+from gradebook.tasks.reporting.figures import anchor_of
+from gradebook.tasks.reporting.source import ReportSource
+from gradebook.tasks.requirements import Row, model_name
+from gradebook.tasks.wording import counted, score_words, signed_words, span_of
 
 MOST_SPOTS = 20
 _SPOTS = f"""

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from tasks.reporting.charts import draw, labels_of
-from tasks.reporting.figures import Figure, table_of
-from tasks.reporting.measured import MeasuredCriterion
-from tasks.requirements import Row
-from tasks.wording import counted, rate_words
+from gradebook.tasks.reporting.charts import draw, labels_of
+from gradebook.tasks.reporting.figures import Figure, table_of
+from gradebook.tasks.reporting.measured import MeasuredCriterion
+from gradebook.tasks.requirements import Row
+from gradebook.tasks.wording import counted, rate_words
 
 MOST_BARS = 24
 MOST_NAMED = 4

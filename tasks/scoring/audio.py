@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
-from rubrics.checks.samples import MADE_COLUMNS
+from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.checks.samples import MADE_COLUMNS
 
 MOST_FILE_BYTES = 200_000_000
 MOST_HELD_BYTES = 64_000_000  # and one file more: what a slice of the shard may hold

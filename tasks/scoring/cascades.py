@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, wanted_opinions
-from tasks.plan_files import rows_of
-from tasks.scoring.opinion_rows import OpinionRows, first_judge_unsure, opinion_rows, table_keys
+from gradebook.tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, wanted_opinions
+from gradebook.tasks.plan_files import rows_of
+from gradebook.tasks.scoring.opinion_rows import OpinionRows, first_judge_unsure, opinion_rows, table_keys
 
 
 def foresee_needed(judge: Judge, planned: pa.Table) -> pa.Array:

@@ -5,19 +5,19 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rubrics.checks.grading import Finding, grade_findings
-from rubrics.methods import CheckMethod
-from rubrics.model import CaseCriterion
-from rubrics.verdicts import VERDICT_SCHEMA
-from tasks.case_criteria import CASE_CRITERIA, OwnCriterion, own_criteria
-from tasks.computing import COMPUTING
-from tasks.scoring.checks import check_outputs, stored_columns
-from tasks.scoring.judge import judge_outputs, score_without_judge
-from tasks.scoring.ratings import score_ratings
-from tasks.scoring.schema import score_schema
-from tasks.scoring.setup import ScoringSetup
-from tasks.scoring.unsupported import leave_unscored
-from tasks.timings import Timing
+from gradebook.rubrics.checks.grading import Finding, grade_findings
+from gradebook.rubrics.methods import CheckMethod
+from gradebook.rubrics.model import CaseCriterion
+from gradebook.rubrics.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.case_criteria import CASE_CRITERIA, OwnCriterion, own_criteria
+from gradebook.tasks.computing import COMPUTING
+from gradebook.tasks.scoring.checks import check_outputs, stored_columns
+from gradebook.tasks.scoring.judge import judge_outputs, score_without_judge
+from gradebook.tasks.scoring.ratings import score_ratings
+from gradebook.tasks.scoring.schema import score_schema
+from gradebook.tasks.scoring.setup import ScoringSetup
+from gradebook.tasks.scoring.unsupported import leave_unscored
+from gradebook.tasks.timings import Timing
 
 
 def score_case_criteria(setup: ScoringSetup, shard: str, shard_index: int, timing: Timing) -> pa.Table:

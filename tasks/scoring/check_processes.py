@@ -14,13 +14,13 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.computing import core_count
-from tasks.processes import ProcessPool, end_process, start_python
-from tasks.scoring.check_worker import Answer
-from tasks.scoring.computations import Computation, needed_columns, score_rows
-from tasks.timings import Timing
+from gradebook.tasks.computing import core_count
+from gradebook.tasks.processes import ProcessPool, end_process, start_python
+from gradebook.tasks.scoring.check_worker import Answer
+from gradebook.tasks.scoring.computations import Computation, needed_columns, score_rows
+from gradebook.tasks.timings import Timing
 
-WORKER = "tasks.scoring.check_worker"
+WORKER = "gradebook.tasks.scoring.check_worker"
 MOST_LOST = 3  # processes that a run may lose, for want of memory as like as not, before it goes on without
 LEAST_WORK_S = 10.0  # a process takes a second to start
 MOST_SAMPLE_ROWS = 64

@@ -10,8 +10,8 @@ from multiprocessing.connection import Connection
 
 import pyarrow as pa
 
-from tasks.processes import end_with_parent
-from tasks.scoring.computations import compute_verdicts, read_columns
+from gradebook.tasks.processes import end_with_parent
+from gradebook.tasks.scoring.computations import compute_verdicts, read_columns
 
 Answer = tuple[int, float] | None
 

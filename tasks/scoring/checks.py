@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.columns import text_column
-from rubrics.checks.grading import Finding, grade_findings
-from rubrics.checks.modes import run_check
-from rubrics.checks.samples import MADE_COLUMNS
-from rubrics.methods import CheckMethod
-from rubrics.model import Criterion
-from tasks.scoring.audio import audio_slices
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.grading import Finding, grade_findings
+from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.checks.samples import MADE_COLUMNS
+from gradebook.rubrics.methods import CheckMethod
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.scoring.audio import audio_slices
 
 
 def score_check(run_id: str, criterion: Criterion, shard: pa.Table, folders: tuple[Path, ...] = ()) -> pa.Table:

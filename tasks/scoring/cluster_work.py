@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from rubrics.errors import UnfinishedError
-from rubrics.model import Rubric
-from tasks.progress import reporter
-from tasks.runs import code_version
-from tasks.scoring.check_worker import LastShard
-from tasks.scoring.computations import Computation, compute_verdicts, is_computed, read_columns
-from tasks.scoring.setup import ScoringSetup
-from tasks.timings import Timing, keep_timing
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import UnfinishedError
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.progress import reporter
+from gradebook.tasks.runs import code_version
+from gradebook.tasks.scoring.check_worker import LastShard
+from gradebook.tasks.scoring.computations import Computation, compute_verdicts, is_computed, read_columns
+from gradebook.tasks.scoring.setup import ScoringSetup
+from gradebook.tasks.timings import Timing, keep_timing
+from gradebook.tasks.workspace import RunFolder
 
 _SHARED = "expected the run's folder under the same path on each worker (docs/scaling.md)"
 

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rubrics.methods import CheckMethod, SchemaMethod
-from rubrics.model import Criterion
-from tasks.files import write_parquet
-from tasks.scoring.checks import score_check, stored_columns
-from tasks.scoring.schema import score_schema
+from gradebook.rubrics.methods import CheckMethod, SchemaMethod
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.files import write_parquet
+from gradebook.tasks.scoring.checks import score_check, stored_columns
+from gradebook.tasks.scoring.schema import score_schema
 
 
 @dataclass(frozen=True, slots=True)

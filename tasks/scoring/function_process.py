@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from rubrics.methods import FunctionMethod
-from tasks.functions import FunctionSettings
-from tasks.processes import end_process, start_python
+from gradebook.rubrics.methods import FunctionMethod
+from gradebook.tasks.functions import FunctionSettings
+from gradebook.tasks.processes import end_process, start_python
 
 LONGEST_LINE = 100_000
 START_S = 30.0  # what a process may take to start, or to take in what it is sent
-WORKER = "tasks.scoring.function_worker"
+WORKER = "gradebook.tasks.scoring.function_worker"
 # Arrow's other pools take a gigabyte of the limit before they need it.
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 NO_VERDICT = "function's process sent what is no verdict"

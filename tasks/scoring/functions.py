@@ -9,18 +9,18 @@ from typing import Self
 
 import pyarrow as pa
 
-from rubrics.checks.columns import text_column
-from rubrics.checks.evidence import cut_text
-from rubrics.errors import Fault, RubricError
-from rubrics.methods import FunctionMethod
-from rubrics.model import Criterion, Rubric
-from rubrics.outputs import OUTPUT_COLUMNS
-from rubrics.verdicts import verdict_table
-from tasks.functions import FunctionSettings, runnable_functions
-from tasks.processes import ProcessPool
-from tasks.scoring.function_process import FunctionFault, FunctionProcess, ProcessLost, Reply
-from tasks.scoring.unsupported import leave_unscored
-from tasks.timings import Timing
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.evidence import cut_text
+from gradebook.rubrics.errors import Fault, RubricError
+from gradebook.rubrics.methods import FunctionMethod
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.rubrics.outputs import OUTPUT_COLUMNS
+from gradebook.rubrics.verdicts import verdict_table
+from gradebook.tasks.functions import FunctionSettings, runnable_functions
+from gradebook.tasks.processes import ProcessPool
+from gradebook.tasks.scoring.function_process import FunctionFault, FunctionProcess, ProcessLost, Reply
+from gradebook.tasks.scoring.unsupported import leave_unscored
+from gradebook.tasks.timings import Timing
 
 FUNCTION_COLUMNS = tuple(column for column in OUTPUT_COLUMNS if column != "criteria")
 CANT_TELL = "the function can't tell"

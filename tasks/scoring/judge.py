@@ -6,14 +6,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rubrics.model import Criterion
-from rubrics.verdicts import verdict_table
-from tasks.files import write_parquet
-from tasks.judging.panels import CascadeSettings, has_several, wanted_opinions
-from tasks.plan_files import rows_of
-from tasks.scoring.cascades import used_rows
-from tasks.scoring.judged_shards import JudgedShards
-from tasks.scoring.opinion_rows import (
+from gradebook.rubrics.model import Criterion
+from gradebook.rubrics.verdicts import verdict_table
+from gradebook.tasks.files import write_parquet
+from gradebook.tasks.judging.panels import CascadeSettings, has_several, wanted_opinions
+from gradebook.tasks.plan_files import rows_of
+from gradebook.tasks.scoring.cascades import used_rows
+from gradebook.tasks.scoring.judged_shards import JudgedShards
+from gradebook.tasks.scoring.opinion_rows import (
     OpinionRows,
     combined_verdicts,
     first_judge_unsure,
@@ -21,8 +21,8 @@ from tasks.scoring.opinion_rows import (
     opinion_scores,
     place_keys,
 )
-from tasks.timings import Timing
-from tasks.workspace import RunFolder
+from gradebook.tasks.timings import Timing
+from gradebook.tasks.workspace import RunFolder
 
 NO_JUDGE = "no_judge: the run had no --judge"
 

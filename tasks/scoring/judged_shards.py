@@ -11,20 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rubrics.model import Rubric
-from tasks.judging.member_sessions import Session
-from tasks.judging.packs import PackedAnswers, packing_of
-from tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, style_of, wanted_opinions
-from tasks.judging.questions import Answer
-from tasks.judging.replay import ReplaySession
-from tasks.judging.session import JudgingSession
-from tasks.judging.settings import JudgeSettings
-from tasks.orchestration import limited
-from tasks.plan_files import asked_keys, shard_plan_files
-from tasks.progress import reporter
-from tasks.scoring.opinion_rows import TOLD_SCHEMA, Told, escalated_places, place_keys, table_keys
-from tasks.scoring.questions import shard_questions
-from tasks.workspace import RunFolder
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.judging.member_sessions import Session
+from gradebook.tasks.judging.packs import PackedAnswers, packing_of
+from gradebook.tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, style_of, wanted_opinions
+from gradebook.tasks.judging.questions import Answer
+from gradebook.tasks.judging.replay import ReplaySession
+from gradebook.tasks.judging.session import JudgingSession
+from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.orchestration import limited
+from gradebook.tasks.plan_files import asked_keys, shard_plan_files
+from gradebook.tasks.progress import reporter
+from gradebook.tasks.scoring.opinion_rows import TOLD_SCHEMA, Told, escalated_places, place_keys, table_keys
+from gradebook.tasks.scoring.questions import shard_questions
+from gradebook.tasks.workspace import RunFolder
 
 BATCH_ROWS = 2_000
 

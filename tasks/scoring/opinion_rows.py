@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rubrics.judging.combining import NO_MAJORITY, Opinions, combine_opinions, commonest_reason, find_unsure
-from rubrics.judging.distributions import expected_score
-from rubrics.model import Criterion
-from rubrics.opinions import OPINION_SCHEMA
-from rubrics.verdicts import verdict_table
-from tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, PanelSettings, member_names
-from tasks.plan_files import rows_of
+from gradebook.rubrics.judging.combining import NO_MAJORITY, Opinions, combine_opinions, commonest_reason, find_unsure
+from gradebook.rubrics.judging.distributions import expected_score
+from gradebook.rubrics.model import Criterion
+from gradebook.rubrics.opinions import OPINION_SCHEMA
+from gradebook.rubrics.verdicts import verdict_table
+from gradebook.tasks.judging.panels import FIRST, THEN, CascadeSettings, Judge, Opinion, PanelSettings, member_names
+from gradebook.tasks.plan_files import rows_of
 
 _TEXTS = ("output_id", "criterion_id", "level_id", "evidence", "rationale", "reason", "distribution", "paid_by")
 TOLD_SCHEMA = pa.schema([*(pa.field(name, pa.string()) for name in _TEXTS), pa.field("saved_usd", pa.float64())])

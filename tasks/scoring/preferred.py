@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.methods import JudgeMethod
-from rubrics.model import Criterion, Rubric
-from tasks.scoring.ratings import score_ratings
+from gradebook.rubrics.methods import JudgeMethod
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.tasks.scoring.ratings import score_ratings
 
 RATINGS_METHOD = "ratings"  # what such a verdict names as its method
 JudgeOthers = Callable[[pa.ChunkedArray], pa.Table]

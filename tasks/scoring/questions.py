@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rubrics.judging.prompt import DEFAULT_STYLE, PromptStyle
-from rubrics.model import Criterion, Rubric
-from tasks.case_criteria import own_criteria
-from tasks.cases import PlannedMedia, read_stored_cases
-from tasks.judging.packs import PackedQuestion, packs_of
-from tasks.judging.questions import Question
-from tasks.plan_files import shard_plan_files
-from tasks.workspace import RunFolder
+from gradebook.rubrics.judging.prompt import DEFAULT_STYLE, PromptStyle
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.tasks.case_criteria import own_criteria
+from gradebook.tasks.cases import PlannedMedia, read_stored_cases
+from gradebook.tasks.judging.packs import PackedQuestion, packs_of
+from gradebook.tasks.judging.questions import Question
+from gradebook.tasks.plan_files import shard_plan_files
+from gradebook.tasks.workspace import RunFolder
 
 _Key = tuple[str, int, bool, bool]  # a request key, its replicate, whether the levels are swapped, whether it is open
 _KEY_COLUMNS = ("output_id", "criterion_id", "request_key", "replicate", "is_swapped")

@@ -9,17 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rubrics.errors import Fault, RatingsError
-from rubrics.model import Criterion
-from rubrics.verdicts import verdict_table
-from tasks.files import write_parquet
-from tasks.lake import Lake, connect
-from tasks.rating_files import (
+from gradebook.rubrics.errors import Fault, RatingsError
+from gradebook.rubrics.model import Criterion
+from gradebook.rubrics.verdicts import verdict_table
+from gradebook.tasks.files import write_parquet
+from gradebook.tasks.lake import Lake, connect
+from gradebook.tasks.rating_files import (
     RATING_SCHEMA,
     SLOT_SCHEMA,
 )
-from tasks.sql_text import file_list
-from tasks.workspace import RunFolder
+from gradebook.tasks.sql_text import file_list
+from gradebook.tasks.workspace import RunFolder
 
 MATCHED_SCHEMA = pa.schema(
     [

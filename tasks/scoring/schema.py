@@ -5,11 +5,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from rubrics.checks.columns import text_column
-from rubrics.checks.grading import grade_outputs
-from rubrics.methods import SchemaMethod
-from rubrics.model import Criterion
-from rubrics.schemas.validating import NO_SCHEMAS, validate_outputs
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.grading import grade_outputs
+from gradebook.rubrics.methods import SchemaMethod
+from gradebook.rubrics.model import Criterion
+from gradebook.rubrics.schemas.validating import NO_SCHEMAS, validate_outputs
 
 
 def score_schema(

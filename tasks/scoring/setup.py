@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rubrics.model import Criterion
-from tasks.asking import judging
-from tasks.judging.member_sessions import Session, writer_session
-from tasks.plan import RunPlan
-from tasks.runners import PROCESSES, read_runner
-from tasks.runs import Run
-from tasks.scoring.check_processes import CheckPool, opened_checks
-from tasks.scoring.computations import Computation, is_computed
-from tasks.scoring.functions import FunctionPool, opened_functions
-from tasks.scoring.judged_shards import JudgedShards
-from tasks.workspace import RunFolder
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.asking import judging
+from gradebook.tasks.judging.member_sessions import Session, writer_session
+from gradebook.tasks.plan import RunPlan
+from gradebook.tasks.runners import PROCESSES, read_runner
+from gradebook.tasks.runs import Run
+from gradebook.tasks.scoring.check_processes import CheckPool, opened_checks
+from gradebook.tasks.scoring.computations import Computation, is_computed
+from gradebook.tasks.scoring.functions import FunctionPool, opened_functions
+from gradebook.tasks.scoring.judged_shards import JudgedShards
+from gradebook.tasks.workspace import RunFolder
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,22 +8,22 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rubrics.model import Criterion, Rubric
-from rubrics.verdicts import VERDICT_SCHEMA
-from tasks.case_criteria import CASE_CRITERIA
-from tasks.computing import COMPUTING
-from tasks.files import replaced_file
-from tasks.progress import reporter
-from tasks.scoring.case_criteria import score_case_criteria
-from tasks.scoring.computations import compute_verdicts, is_computed, write_counted
-from tasks.scoring.functions import FUNCTION_COLUMNS, score_function
-from tasks.scoring.judge import judge_outputs, score_judge, score_without_judge
-from tasks.scoring.preferred import prefers_people, score_preferred
-from tasks.scoring.ratings import score_ratings
-from tasks.scoring.setup import ScoringSetup
-from tasks.scoring.unsupported import leave_unscored
-from tasks.timings import Timing, timed
-from tasks.workspace import RunFolder
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.rubrics.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.case_criteria import CASE_CRITERIA
+from gradebook.tasks.computing import COMPUTING
+from gradebook.tasks.files import replaced_file
+from gradebook.tasks.progress import reporter
+from gradebook.tasks.scoring.case_criteria import score_case_criteria
+from gradebook.tasks.scoring.computations import compute_verdicts, is_computed, write_counted
+from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
+from gradebook.tasks.scoring.judge import judge_outputs, score_judge, score_without_judge
+from gradebook.tasks.scoring.preferred import prefers_people, score_preferred
+from gradebook.tasks.scoring.ratings import score_ratings
+from gradebook.tasks.scoring.setup import ScoringSetup
+from gradebook.tasks.scoring.unsupported import leave_unscored
+from gradebook.tasks.timings import Timing, timed
+from gradebook.tasks.workspace import RunFolder
 
 
 def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int) -> Path:

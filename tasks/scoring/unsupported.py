@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from rubrics.checks.columns import text_column
-from rubrics.model import Criterion
-from rubrics.verdicts import verdict_table
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.model import Criterion
+from gradebook.rubrics.verdicts import verdict_table
 
 
 def leave_unscored(run_id: str, criterion: Criterion, shard: pa.Table) -> pa.Table:

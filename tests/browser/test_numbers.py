@@ -4,9 +4,9 @@ import pytest
 from chromium import Visit, Visiting
 from page_runs import Reported
 
-from tasks.query import run_query
-from tasks.requirements import Row, model_name
-from tasks.wording import rate_words, score_words
+from gradebook.tasks.query import run_query
+from gradebook.tasks.requirements import Row, model_name
+from gradebook.tasks.wording import rate_words, score_words
 
 pytestmark = pytest.mark.browser
 CELLS = """

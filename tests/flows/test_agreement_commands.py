@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from samples import query, write_outputs, write_rubric
 
-from tasks.calibration import calibrate_run
-from tasks.lake import commit, find_lake
+from gradebook.tasks.calibration import calibrate_run
+from gradebook.tasks.lake import commit, find_lake
 from tests.loopback_judge import LoopbackJudge
 
 CASES = 12
@@ -205,7 +205,7 @@ def test_people_see_the_means_and_whom_to_rate(rated):
 def test_the_flow_gives_what_the_command_does(rated, tmp_path, prefect_server):
     import asyncio
 
-    from flows.calibrate_judge import calibrate_judge
+    from gradebook.flows.calibrate_judge import calibrate_judge
 
     lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
     found = asyncio.run(calibrate_judge("r", rate_next=2, lake=lake))

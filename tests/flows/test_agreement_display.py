@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from flows.agreement_display import show_agreement
-from rubrics.statistics.agreement import measure_sides
-from tasks.run_agreement import AgreementPart, RunAgreement
+from gradebook.flows.agreement_display import show_agreement
+from gradebook.rubrics.statistics.agreement import measure_sides
+from gradebook.tasks.run_agreement import AgreementPart, RunAgreement
 
 RUN = {"run_id": "r", "rubric_id": "rated", "rubric_version": "1.0.0", "judge": None}
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.checks.audio.waves import tone, wave_file
 
 RUBRIC = """
 id: speech

@@ -13,8 +13,8 @@ from loopback_judge import LoopbackJudge
 from samples import query, write_lines
 from saved_checkpoints import deploy_checkpoint, write_brief_rubric, write_checkpoint
 
-from flows import notify
-from rubrics.errors import InputError, RubricError
+from gradebook.flows import notify
+from gradebook.rubrics.errors import InputError, RubricError
 
 NOWHERE = "http://127.0.0.1:9/api"  # the port of "discard": nothing listens
 
@@ -49,7 +49,7 @@ async def put(flow_run_id: str, state: Any) -> None:
 
 @pytest.mark.server
 def test_a_checkpoint_is_decided_once_and_shown(prefect_server, gradebook, rubric, tmp_path):
-    from flows.evaluate_checkpoint import evaluate_checkpoint
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
     outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
     asked = {"model": "m", "outputs": outputs, "rubric": rubric, "step": 7}
@@ -63,7 +63,7 @@ def test_a_checkpoint_is_decided_once_and_shown(prefect_server, gradebook, rubri
 
 @pytest.mark.server
 def test_what_a_served_checkpoint_says_is_collected_first(prefect_server, gradebook, rubric, tmp_path, monkeypatch):
-    from flows.evaluate_checkpoint import evaluate_checkpoint
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     prompts = write_lines(tmp_path / "prompts.jsonl", [{"case": f"c{n}", "prompt": f"Say {n}."} for n in range(6)])
@@ -82,7 +82,7 @@ def test_what_a_served_checkpoint_says_is_collected_first(prefect_server, gradeb
 
 @pytest.mark.server
 def test_prompts_without_an_endpoint_are_refused(prefect_server, rubric, tmp_path):
-    from flows.evaluate_checkpoint import evaluate_checkpoint
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
     asked = {"model": "m", "outputs": "o.jsonl", "rubric": rubric, "prompts": "prompts.jsonl"}
     with pytest.raises(InputError, match="endpoint: found none beside prompts, expected both"):
@@ -147,7 +147,7 @@ def test_what_could_not_be_collected_is_refused_before_a_server_is_asked(gradebo
 
 @pytest.mark.server
 def test_nothing_is_collected_for_a_rubric_that_is_not_there(prefect_server, tmp_path, monkeypatch):
-    from flows.evaluate_checkpoint import evaluate_checkpoint
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
     prompts = write_lines(tmp_path / "prompts.jsonl", [{"case_id": "c", "prompt": "Why?"}])
     asked = {"model": "m", "outputs": str(tmp_path / "o.jsonl"), "rubric": "gone.yaml", "step": 8}
@@ -201,7 +201,7 @@ def test_a_deployment_that_is_not_there_is_bad_input(prefect_server, gradebook, 
 )
 def test_without_a_server_a_training_job_is_told_and_none_is_started(tmp_path, address, words):
     outputs = str(write_checkpoint(tmp_path / "o.jsonl", 6))
-    command = [sys.executable, "-m", "flows.cli", "notify", "checkpoint", outputs, "--model", "m"]
+    command = [sys.executable, "-m", "gradebook.flows.cli", "notify", "checkpoint", outputs, "--model", "m"]
     settings = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
     settings |= {"PREFECT_HOME": str(tmp_path / "home")} | ({"PREFECT_API_URL": address} if address else {})
     finished = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=100, check=False)
@@ -220,7 +220,7 @@ def test_the_gate_s_event_comes_back_from_the_server(prefect_server, rubric, tmp
     from prefect.events.clients import get_events_subscriber
     from prefect.events.filters import EventFilter, EventNameFilter
 
-    from flows.evaluate_checkpoint import evaluate_checkpoint
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
     monkeypatch.chdir(tmp_path)
     outputs = str(write_checkpoint(tmp_path / "step-9.jsonl", 2))
@@ -242,7 +242,7 @@ def test_the_event_of_a_notice_says_what_was_saved(deployment, tmp_path):
     from prefect.events.clients import get_events_subscriber
     from prefect.events.filters import EventFilter, EventNameFilter
 
-    from flows.notify import notify_checkpoint
+    from gradebook.flows.notify import notify_checkpoint
 
     outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
 

@@ -21,7 +21,7 @@ def modules_after(*words: str) -> set[str]:
     code = f"""
 import sys
 sys.argv = {["gradebook", *words]!r}
-from flows.cli import main
+from gradebook.flows.cli import main
 try:
     main()
 finally:
@@ -30,7 +30,7 @@ finally:
     root = Path(__file__).parents[2]
     finished = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
     modules = set(finished.stderr.splitlines())
-    assert "flows.cli" in modules, finished.stderr
+    assert "gradebook.flows.cli" in modules, finished.stderr
     return modules
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from scored_lake import make_lake, write_scores
 
-from rubrics.model import Rubric
-from tasks.comparing.gate import FIGURES
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.comparing.gate import FIGURES
 
 LEVELS = [{"id": "bad", "score": 0, "description": "x"}, {"id": "good", "score": 1, "description": "x"}]
 SHARED = {"description": "?", "method": {"type": "ratings"}, "levels": LEVELS}

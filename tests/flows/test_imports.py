@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from samples import write_outputs
 
-from rubrics.importers.registry import FORMAT_NAMES, find_format
+from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
 
 EXAMPLES = Path(__file__).parents[1] / "rubrics" / "importers" / "examples"
 OF_RUBRICS = [

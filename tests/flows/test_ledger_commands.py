@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from samples import write_rubric
 
-from tasks.lake import commit, find_lake
+from gradebook.tasks.lake import commit, find_lake
 
 TAMPERED = {
     "another level": ("update judgments set level_id = 'better'", ["level_id", "verdict"]),

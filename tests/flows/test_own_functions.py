@@ -116,7 +116,7 @@ def test_an_interrupted_run_ends_at_once_with_all_its_processes(gradebook, files
     (tmp_path / "gradebook.toml").write_text(
         "[functions]\nallow = ['my_checks']\nrow_time_limit_s = 600", encoding="utf-8"
     )
-    command = [sys.executable, "-m", "flows.cli", "evaluate", files[0], "--rubric", files[1]]
+    command = [sys.executable, "-m", "gradebook.flows.cli", "evaluate", files[0], "--rubric", files[1]]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and not has_looked(tmp_path):

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from prefect_homes import embedded, processes_of
 
-import flows
+from gradebook import flows
 
 SCRIPT = Path(flows.__file__).with_name("server_process.py")
-COMMAND = [sys.executable, "-m", "flows.cli", "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml"]
+COMMAND = [sys.executable, "-m", "gradebook.flows.cli", "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml"]
 # The package under test, also where another checkout is installed.
 ROOT = {"PYTHONPATH": str(SCRIPT.parents[1])}
 QUIET = {"PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_LEVEL": "CRITICAL"}

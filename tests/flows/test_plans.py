@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from samples import judged_criteria, query, write_outputs, write_rubric
 
-from tasks.judging.journal import Journal
-from tasks.lake import connect, find_lake
-from tasks.ledger import run_judgments
+from gradebook.tasks.judging.journal import Journal
+from gradebook.tasks.lake import connect, find_lake
+from gradebook.tasks.ledger import run_judgments
 from tests.loopback_judge import LoopbackJudge
 
 CASES = 6

@@ -17,11 +17,11 @@ from prefect.utilities.schema_tools.hydration import HydrationContext, hydrate
 from prefect_homes import embedded, processes_of
 from samples import write_outputs, write_rubric
 
-from flows.automations import AUTOMATIONS, GATES_NOT_MET
+from gradebook.flows.automations import AUTOMATIONS, GATES_NOT_MET
 
 ROOT = Path(__file__).parents[2]
 PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
-GRADEBOOK = [sys.executable, "-m", "flows.cli"]
+GRADEBOOK = [sys.executable, "-m", "gradebook.flows.cli"]
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_an_evaluation_beside_its_baseline_leaves_the_comparison(evaluate, words
 
 @pytest.mark.server
 def test_a_rescored_run_leaves_its_scores_and_costs(evaluate, words):
-    from flows.rescore_run import rescore_run
+    from gradebook.flows.rescore_run import rescore_run
 
     published = evaluate(*words).json["run_id"]
     heavier = write_rubric(words[2].with_name("heavier.yaml"), version="1.1.0", weight=3)
@@ -235,14 +235,14 @@ def test_a_worker_runs_a_deployment_and_publishes(deployed, gradebook, tmp_path)
 def test_the_settings_of_this_process_call_nobody_outside():
     from prefect.settings import get_current_settings
 
-    import flows  # noqa: F401 - sets them
+    from gradebook import flows  # noqa: F401 - sets them
 
     assert get_current_settings().server.analytics_enabled is False
     assert os.environ["DO_NOT_TRACK"] == "1"
 
 
 def test_data_quality_is_checked_without_telemetry():
-    from tasks.quality import warm_up
+    from gradebook.tasks.quality import warm_up
 
     warm_up()
     assert os.environ["GX_ANALYTICS_ENABLED"] == "False"

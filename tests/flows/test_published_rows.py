@@ -12,8 +12,8 @@ import pytest
 from loopback_judge import LoopbackJudge
 from samples import write_lines, write_outputs, write_rubric
 
-from tasks.lake import Lake, commit, connect, find_lake
-from tasks.lake_log import list_versions
+from gradebook.tasks.lake import Lake, commit, connect, find_lake
+from gradebook.tasks.lake_log import list_versions
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 TABLES = """

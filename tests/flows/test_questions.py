@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(str(files("examples"))) / "support_replies"
+EXAMPLE = Path(str(files("gradebook.examples"))) / "support_replies"
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 QUESTIONS = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 JUDGE = ("--judge", f"replay:{EXAMPLE / 'replies.jsonl'}")

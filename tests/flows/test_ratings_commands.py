@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rubrics.outputs import SHARD_SCHEMA
-from tasks.lake import commit, find_lake, prepare_lake
+from gradebook.rubrics.outputs import SHARD_SCHEMA
+from gradebook.tasks.lake import commit, find_lake, prepare_lake
 
 RUBRIC = """
 id: rated

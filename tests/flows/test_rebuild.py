@@ -12,9 +12,9 @@ import pytest
 from forked import Forked
 from samples import query
 
-from tasks.aggregate import mart_names
-from tasks.lake import commit, find_lake
-from tasks.rebuild import rebuild_run
+from gradebook.tasks.aggregate import mart_names
+from gradebook.tasks.lake import commit, find_lake
+from gradebook.tasks.rebuild import rebuild_run
 from tests.rescored_runs import LIKED, evaluate_panel, lake_of, write_rubric, write_runs
 
 pytestmark = pytest.mark.server
@@ -203,7 +203,7 @@ def test_the_same_command_again_is_a_new_run_unless_it_names_one(copied, gradebo
 
 
 def test_the_flow_publishes_what_the_command_does(copied, prefect_server):
-    from flows.rescore_run import rescore_run
+    from gradebook.flows.rescore_run import rescore_run
 
     summary = asyncio.run(rescore_run("panel", str(copied / "heavier.yaml"), lake=lake_of(copied)))
     assert (summary.run["status"], summary.run["trigger"], summary.is_met) == ("published", "rescore", True)

@@ -8,7 +8,7 @@ import pytest
 from loopback_judge import LoopbackJudge
 from samples import query, write_outputs, write_rubric
 
-from rubrics.errors import UnfinishedError
+from gradebook.rubrics.errors import UnfinishedError
 
 CASES = 6
 CHECKS = """
@@ -58,7 +58,7 @@ def run_deployed(flow: Any, name: str, parameters: dict[str, Any]) -> Any:
 def test_a_checkpoint_whose_judge_failed_for_a_while_is_decided_by_the_same_run(
     prefect_server, gradebook, judge, folder
 ):
-    from flows.evaluate_checkpoint import evaluate_checkpoint
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
     judge.faults = ["fine", "fine", "quota", "fine", "quota"]
     asked = {"model": "m", "outputs": "outputs.jsonl", "rubric": "rubric.yaml", "judge": "judge.yaml", "step": 7}
@@ -71,7 +71,7 @@ def test_a_checkpoint_whose_judge_failed_for_a_while_is_decided_by_the_same_run(
 
 @pytest.mark.server
 def test_a_night_that_is_tried_again_publishes_what_is_missing_alone(prefect_server, gradebook, judge, folder):
-    from flows.evaluate_nightly import evaluate_nightly
+    from gradebook.flows.evaluate_nightly import evaluate_nightly
 
     judge.faults = ["fine", "fine", "quota"]
     flow = evaluate_nightly.with_options(retries=1)
@@ -88,7 +88,7 @@ def test_a_night_that_is_tried_again_publishes_what_is_missing_alone(prefect_ser
 def test_after_the_last_try_the_flow_run_has_failed_and_what_was_judged_is_kept(
     prefect_server, gradebook, judge, folder
 ):
-    from flows.evaluate_checkpoint import evaluate_checkpoint
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 
     judge.faults = ["fine", "quota", "fine", "quota", "quota"]
     asked = {"model": "m", "outputs": "outputs.jsonl", "rubric": "rubric.yaml", "judge": "judge.yaml", "step": 7}
@@ -102,7 +102,7 @@ def test_after_the_last_try_the_flow_run_has_failed_and_what_was_judged_is_kept(
 def test_a_process_whose_death_is_told_twice_died_once_and_a_failed_try_is_no_death():
     from prefect.states import AwaitingRetry, Crashed, Pending, Running, Scheduled
 
-    from flows.deployed import death_count
+    from gradebook.flows.deployed import death_count
 
     first = [Scheduled(), Pending(), Running(), Crashed(), AwaitingRetry(), Crashed(), AwaitingRetry()]
     assert death_count(first) == 1

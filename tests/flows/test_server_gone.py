@@ -17,9 +17,9 @@ from loopback_judge import LoopbackJudge
 from prefect_homes import SERVER_SETTINGS
 from samples import query, write_outputs, write_rubric
 
-import flows
-from flows.lost_server import lost_server_told
-from rubrics.errors import UnfinishedError
+from gradebook import flows
+from gradebook.flows.lost_server import lost_server_told
+from gradebook.rubrics.errors import UnfinishedError
 
 CASES, IN_FLIGHT = 24, 4
 REQUEST = httpx.Request("GET", "http://127.0.0.1/api/health")
@@ -84,11 +84,11 @@ def start(server: Server, judge: LoopbackJudge, tmp_path: Path) -> Callable[...,
     settings = f"model: gpt-4o-mini\nbase_url: {judge.base_url}\nmax_in_flight: {IN_FLIGHT}\n"
     (tmp_path / "judge.yaml").write_text(settings, encoding="utf-8")
     words = ["outputs.jsonl", "--rubric", "rubric.yaml", "--judge", "judge.yaml", "--run-id", "one", "--json"]
-    root = {"PYTHONPATH": str(Path(flows.__file__).parents[1]), "OPENAI_API_KEY": "none"}
+    root = {"PYTHONPATH": str(Path(flows.__file__).parents[2]), "OPENAI_API_KEY": "none"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
     def call(**more: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "flows.cli", "evaluate", *words]
+        command = [sys.executable, "-m", "gradebook.flows.cli", "evaluate", *words]
         return subprocess.Popen(command, cwd=tmp_path, env=os.environ | server.settings | root | more, **pipes)
 
     return call

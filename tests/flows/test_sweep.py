@@ -7,7 +7,7 @@ import pytest
 from samples import query
 from saved_checkpoints import deploy_checkpoint, write_brief_rubric, write_checkpoint
 
-from rubrics.errors import UnfinishedError
+from gradebook.rubrics.errors import UnfinishedError
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_what_was_told_of_is_not_asked_for_again_by_the_sweep(deployment, gradeb
 
 @pytest.mark.server
 def test_the_flow_asks_for_all_that_can_be_read_and_names_what_can_not(deployment, gradebook, rubric, saved):
-    from flows.sweep_checkpoints import sweep_checkpoints
+    from gradebook.flows.sweep_checkpoints import sweep_checkpoints
 
     asked = {"rubric": rubric, "place": str(saved), "model": "m", "deployment": deployment}
     swept = sweep_checkpoints(**asked)
@@ -67,7 +67,7 @@ def test_the_flow_asks_for_all_that_can_be_read_and_names_what_can_not(deploymen
 def test_a_flow_run_that_was_swept_up_is_no_part_of_the_sweep(deployment, gradebook, rubric, saved):
     from prefect.client.orchestration import get_client
 
-    from flows.sweep_checkpoints import sweep_checkpoints
+    from gradebook.flows.sweep_checkpoints import sweep_checkpoints
 
     swept = sweep_checkpoints(rubric, str(saved), model="m", deployment=deployment)
     with get_client(sync_client=True) as client:

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rubric_strategies import json_values, mappings
 
-from rubrics.case_criteria import CASE_CRITERIA_SCHEMA, case_criteria_fault, case_criteria_table, read_case_criterion
+from gradebook.rubrics.case_criteria import (
+    CASE_CRITERIA_SCHEMA,
+    case_criteria_fault,
+    case_criteria_table,
+    read_case_criterion,
+)
 
 BRIEF: dict[str, Any] = {
     "id": "brief",

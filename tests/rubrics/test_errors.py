@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
-from rubrics import errors
-from rubrics.errors import Fault, GradebookError, InputError, RubricError, UnfinishedError
+from gradebook.rubrics import errors
+from gradebook.rubrics.errors import Fault, GradebookError, InputError, RubricError, UnfinishedError
 
 INPUT_ERRORS = ["RubricError", "OutputsError", "RatingsError", "SuitesError", "LakeError", "QueryError"]
 INPUT_ERRORS += ["JudgeSettingsError"]

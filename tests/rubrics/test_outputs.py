@@ -3,7 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.outputs import OUTPUT_COLUMNS, SHARD_SCHEMA, Output, OutputRow, describe_value, misfit_reason, output_id
+from gradebook.rubrics.outputs import (
+    OUTPUT_COLUMNS,
+    SHARD_SCHEMA,
+    Output,
+    OutputRow,
+    describe_value,
+    misfit_reason,
+    output_id,
+)
 
 ROW = {"case_id": "c1", "model": "m", "output": "yes"}
 

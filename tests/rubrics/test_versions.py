@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrics.errors import RubricError
-from rubrics.library import parse_rubric
-from rubrics.model import Rubric
-from rubrics.versions import canonical_body, describe_difference, find_differences, rubric_digest, rubric_from_body
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.library import parse_rubric
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.versions import (
+    canonical_body,
+    describe_difference,
+    find_differences,
+    rubric_digest,
+    rubric_from_body,
+)
 
 FLOW = """
 id: reply

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rubric_strategies import NASTY, json_values, texts
 
-from rubrics.errors import RubricError
-from rubrics.library import read_rubric, shipped_rubrics
-from rubrics.model import Rubric
-from rubrics.versions import rubric_digest
-from rubrics.writing import WIDEST_TEXT, rubric_values, rubric_yaml, values_yaml
-from rubrics.yaml_lines import read_yaml
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.library import read_rubric, shipped_rubrics
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.versions import rubric_digest
+from gradebook.rubrics.writing import WIDEST_TEXT, rubric_values, rubric_yaml, values_yaml
+from gradebook.rubrics.yaml_lines import read_yaml
 
 WRITTEN = """\
 id: reply

@@ -12,11 +12,11 @@ from loopback_judge import LoopbackJudge
 from prefect_homes import embedded
 from samples import write_outputs, write_rubric
 
-from rubrics.errors import LakeError
-from tasks.lake import find_lake
+from gradebook.rubrics.errors import LakeError
+from gradebook.tasks.lake import find_lake
 
 KEY, PASSWORD = "sk-canary-0123456789", "pass-canary-9876543210"
-GRADEBOOK = [sys.executable, "-m", "flows.cli"]
+GRADEBOOK = [sys.executable, "-m", "gradebook.flows.cli"]
 ROOT = Path(__file__).parents[2]
 
 

@@ -5,9 +5,9 @@ from contextlib import closing
 
 import pytest
 
-from rubrics.errors import QueryError
-from tasks.lake import Lake, commit, find_lake, prepare_lake
-from tasks.query import run_query
+from gradebook.rubrics.errors import QueryError
+from gradebook.tasks.lake import Lake, commit, find_lake, prepare_lake
+from gradebook.tasks.query import run_query
 
 PLANTED = (
     "create view planted as select * from sqlite_scan('{other}', 'secrets')",

@@ -6,7 +6,7 @@ from importlib.resources import files
 import duckdb
 import pytest
 
-from tasks.aggregate import build_marts, run_sql_checks
+from gradebook.tasks.aggregate import build_marts, run_sql_checks
 
 CRITERIA = {
     "tone": {"weight": 0.6, "threshold": 0.5, "category": "voice"},
@@ -99,7 +99,7 @@ def sound(kept) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def test_every_check_has_a_case_that_breaks_it():
-    names = {entry.name.removesuffix(".sql") for entry in files("sql").joinpath("checks").iterdir()}
+    names = {entry.name.removesuffix(".sql") for entry in files("gradebook.sql").joinpath("checks").iterdir()}
     assert names == set(BREAKS)
 
 

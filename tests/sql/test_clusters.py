@@ -1,10 +1,10 @@
-"""Intervals where a case has several outputs: those of rubrics.statistics, in SQL."""
+"""Intervals where a case has several outputs: those of gradebook.rubrics.statistics, in SQL."""
 
 import numpy as np
 import pytest
 
-from rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
-from rubrics.statistics.intervals import SCORES, rate_interval, student_t
+from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
+from gradebook.rubrics.statistics.intervals import SCORES, rate_interval, student_t
 
 TONE = {"tone": {"threshold": 0.5}}
 PENALTY = {"met": {"weight": 1.0}, "rude": {"weight": -1.0}}

@@ -5,13 +5,13 @@ from importlib.resources import files
 
 import pytest
 
-from tasks.aggregate import SOURCES, model_order
+from gradebook.tasks.aggregate import SOURCES, model_order
 
 LAYERS = ("staging", "intermediate", "marts", "views", "checks", "report")
 FILES = {
     f"{layer}/{entry.name}": entry.read_text(encoding="utf-8")
     for layer in LAYERS
-    for entry in files("sql").joinpath(layer).iterdir()
+    for entry in files("gradebook.sql").joinpath(layer).iterdir()
 }
 MODELS = [path for path in FILES if not path.startswith("checks/")]
 EXPRESSION = re.compile(r"^(?:with )?(\w+) as \(", re.MULTILINE)

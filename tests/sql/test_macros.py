@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from rubrics.statistics.intervals import wilson
+from gradebook.rubrics.statistics.intervals import wilson
 
 MART = "agreement"  # the least of all: macros are there before any
 GIVEN = ({"tone": {}}, {"o": {"tone": 1.0}})

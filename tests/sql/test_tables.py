@@ -8,17 +8,17 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from rubrics.judgments import JUDGMENT_SCHEMA
-from rubrics.opinions import OPINION_SCHEMA
-from rubrics.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA
-from rubrics.verdicts import VERDICT_SCHEMA
-from tasks.aggregate import build_marts
-from tasks.criteria import LEVELS_SCHEMA
-from tasks.feedback import FEEDBACK_SCHEMA
-from tasks.lake import connect, find_lake, prepare_lake
-from tasks.lake_tables import VIEWS, make_tables, make_views
-from tasks.quality import QUALITY_SCHEMA
-from tasks.scoring.ratings import RATING_SCHEMA
+from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.opinions import OPINION_SCHEMA
+from gradebook.rubrics.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA
+from gradebook.rubrics.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.aggregate import build_marts
+from gradebook.tasks.criteria import LEVELS_SCHEMA
+from gradebook.tasks.feedback import FEEDBACK_SCHEMA
+from gradebook.tasks.lake import connect, find_lake, prepare_lake
+from gradebook.tasks.lake_tables import VIEWS, make_tables, make_views
+from gradebook.tasks.quality import QUALITY_SCHEMA
+from gradebook.tasks.scoring.ratings import RATING_SCHEMA
 
 MARTS = [
     *("output_scores", "criterion_scores", "category_scores", "run_scores", "score_distribution", "stage_costs"),
@@ -41,7 +41,7 @@ PARQUET = {
     "written_feedback": FEEDBACK_SCHEMA,
     "levels": LEVELS_SCHEMA,
 }
-COLUMNS = yaml.safe_load(files("sql").joinpath("columns.yml").read_text(encoding="utf-8"))
+COLUMNS = yaml.safe_load(files("gradebook.sql").joinpath("columns.yml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_the_tables_and_views_can_be_made_twice(lake, make):
 
 def test_every_view_file_is_a_view():
     assert sorted(VIEWS) == sorted(
-        entry.name.removesuffix(".sql") for entry in files("sql").joinpath("views").iterdir()
+        entry.name.removesuffix(".sql") for entry in files("gradebook.sql").joinpath("views").iterdir()
     )
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rubrics.statistics.intervals import SCORES, student_t
+from gradebook.rubrics.statistics.intervals import SCORES, student_t
 
 TONE = {"tone": {"weight": 3.0}, "form": {"weight": 1.0}}
 POOR = (0.1, 0.2, 0.3, 0.4, 0.5)

@@ -7,7 +7,7 @@ from importlib.resources import files
 import duckdb
 import pytest
 
-from tasks.aggregate import (
+from gradebook.tasks.aggregate import (
     Model,
     UnknownRelation,
     build_marts,
@@ -16,7 +16,7 @@ from tasks.aggregate import (
     order_models,
     run_sql_checks,
 )
-from tasks.comparing.table import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.comparing.table import RUN_COMPARISON_SCHEMA
 
 SOURCES = """
 create table source_outputs as
@@ -104,7 +104,7 @@ def test_the_order_holds_every_model_file_once():
     found = [
         entry.name.removesuffix(".sql")
         for layer in ("staging", "intermediate", "marts")
-        for entry in files("sql").joinpath(layer).iterdir()
+        for entry in files("gradebook.sql").joinpath(layer).iterdir()
     ]
     assert sorted(model_order()) == sorted(found)
 
@@ -147,7 +147,7 @@ def test_the_file_s_connection_spills_beside_the_file(tmp_path):
 
 def test_there_is_a_finding_for_every_check_met_or_not(connection):
     build_marts(connection)
-    checks = [entry.name.removesuffix(".sql") for entry in files("sql").joinpath("checks").iterdir()]
+    checks = [entry.name.removesuffix(".sql") for entry in files("gradebook.sql").joinpath("checks").iterdir()]
     assert [finding.name for finding in run_sql_checks(connection)] == sorted(checks)
 
 

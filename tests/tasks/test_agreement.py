@@ -5,7 +5,7 @@ from math import isnan
 import duckdb
 import pytest
 
-from tasks.agreement import (
+from gradebook.tasks.agreement import (
     AGREEMENT_SCHEMA,
     MOST_ONE_BY_ONE,
     agreement_table,
@@ -14,7 +14,7 @@ from tasks.agreement import (
     measure_group,
     read_voices,
 )
-from tasks.said import add_said
+from gradebook.tasks.said import add_said
 
 RELATIONS = """
 create table agreed_ratings (

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rubrics.checks.audio.waves import tone, wave_file
-from rubrics.model import Criterion
-from tasks.scoring import audio
-from tasks.scoring.audio import audio_slices, read_sound, with_audio
-from tasks.scoring.checks import score_check, stored_columns
+from gradebook.rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.scoring import audio
+from gradebook.tasks.scoring.audio import audio_slices, read_sound, with_audio
+from gradebook.tasks.scoring.checks import score_check, stored_columns
 
 SECOND = wave_file(tone(1))
 CODED = base64.b64encode(SECOND).decode()

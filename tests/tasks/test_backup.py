@@ -14,9 +14,9 @@ from published_runs import NOW, score_and_publish
 from s3 import BUCKET, Storage
 from samples import write_outputs
 
-from tasks.lake import Lake, connect, find_lake
-from tasks.request import EvaluationRequest
-from tasks.runs import opened_run
+from gradebook.tasks.lake import Lake, connect, find_lake
+from gradebook.tasks.request import EvaluationRequest
+from gradebook.tasks.runs import opened_run
 
 RUBRIC = """
 id: wording

@@ -9,10 +9,10 @@ import duckdb
 import pytest
 from published_runs import publish
 
-from tasks.lake import Lake, commit, find_lake
-from tasks.ledger_verify import _VERDICTS
-from tasks.rescore import _taken_over
-from tasks.summary import RunSummary, summarise
+from gradebook.tasks.lake import Lake, commit, find_lake
+from gradebook.tasks.ledger_verify import _VERDICTS
+from gradebook.tasks.rescore import _taken_over
+from gradebook.tasks.summary import RunSummary, summarise
 
 RUBRIC = """
 id: words

@@ -6,12 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rubrics.model import Criterion
-from tasks import plan_files
-from tasks.judging.panels import CascadeSettings, Judge, Opinion, When
-from tasks.judging.settings import JudgeSettings
-from tasks.scoring.cascades import foresee_needed, used_rows
-from tasks.scoring.opinion_rows import OpinionRows, combined_verdicts, first_judge_unsure, opinion_rows, opinion_scores
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks import plan_files
+from gradebook.tasks.judging.panels import CascadeSettings, Judge, Opinion, When
+from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.scoring.cascades import foresee_needed, used_rows
+from gradebook.tasks.scoring.opinion_rows import (
+    OpinionRows,
+    combined_verdicts,
+    first_judge_unsure,
+    opinion_rows,
+    opinion_scores,
+)
 
 LEVELS = [{"id": name, "score": score, "description": name} for name, score in (("bad", 0), ("so", 0.5), ("good", 1))]
 TONE = Criterion.model_validate(

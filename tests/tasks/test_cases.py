@@ -8,16 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rubrics.judging.media_kinds import UnreadableMedia
-from rubrics.model import Rubric
-from rubrics.outputs import SHARD_SCHEMA
-from tasks.cases import read_cases
-from tasks.judging.session import open_session
-from tasks.judging.settings import JudgeSettings
-from tasks.lake import find_lake
-from tasks.plan import plan_run
-from tasks.scoring.questions import shard_questions
-from tasks.workspace import RunFolder
+from gradebook.rubrics.judging.media_kinds import UnreadableMedia
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.outputs import SHARD_SCHEMA
+from gradebook.tasks.cases import read_cases
+from gradebook.tasks.judging.session import open_session
+from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.lake import find_lake
+from gradebook.tasks.plan import plan_run
+from gradebook.tasks.scoring.questions import shard_questions
+from gradebook.tasks.workspace import RunFolder
 from tests.asked import PRICE, TONE
 from tests.media_samples import SOUND, SeeingJudge, chat, coded, image_part, parts_of, png, text_part
 

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rubrics.model import Criterion
-from tasks.scoring import check_processes
-from tasks.scoring.check_processes import CheckPool, is_worth_processes, opened_checks
-from tasks.scoring.check_worker import LastShard
-from tasks.scoring.computations import Computation, compute_verdicts
-from tasks.scoring.setup import ScoringSetup
-from tasks.scoring.shards import score_shard
-from tasks.timings import Timing, read_timings
-from tasks.workspace import RunFolder
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.scoring import check_processes
+from gradebook.tasks.scoring.check_processes import CheckPool, is_worth_processes, opened_checks
+from gradebook.tasks.scoring.check_worker import LastShard
+from gradebook.tasks.scoring.computations import Computation, compute_verdicts
+from gradebook.tasks.scoring.setup import ScoringSetup
+from gradebook.tasks.scoring.shards import score_shard
+from gradebook.tasks.timings import Timing, read_timings
+from gradebook.tasks.workspace import RunFolder
 
 TEXTS = ["one", "", "{}", '{"a": 1} and so on', "sorry. It is so. \u0e44\u0e17\u0e22 \U0001f600", "ada@example.org\r\n"]
 COUNT = 600
@@ -118,7 +118,7 @@ def test_a_killed_process_leaves_its_shard_to_the_caller_and_another_takes_its_p
 
 
 def test_a_pool_that_loses_its_processes_gives_up(shard, tmp_path, monkeypatch):
-    monkeypatch.setattr(check_processes, "WORKER", "tasks.scoring.nowhere")
+    monkeypatch.setattr(check_processes, "WORKER", "gradebook.tasks.scoring.nowhere")
     with CheckPool() as pool:
         pool.lost_count = check_processes.MOST_LOST - 1
         assert pool.compute(computation("length", shard, tmp_path), Timing("score")) is None
@@ -141,7 +141,7 @@ def scored(folder: Path, shard: str, checks: CheckPool | None) -> Path:
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[CheckPool]:
     """A pool whose processes end before they answer."""
-    monkeypatch.setattr(check_processes, "WORKER", "tasks.scoring.nowhere")
+    monkeypatch.setattr(check_processes, "WORKER", "gradebook.tasks.scoring.nowhere")
     with CheckPool() as pool:
         yield pool
 
@@ -150,7 +150,7 @@ def test_a_shard_whose_process_was_lost_is_scored(failing, shard, tmp_path, capf
     (tmp_path / "run").mkdir()
     assert pq.read_metadata(scored(tmp_path / "run", shard, failing)).num_rows == COUNT
     assert failing.lost_count == 1
-    assert "tasks.scoring.nowhere" in capfd.readouterr().err
+    assert "gradebook.tasks.scoring.nowhere" in capfd.readouterr().err
 
 
 def test_a_criterion_in_a_process_has_one_timing(pool, shard, tmp_path):
@@ -190,8 +190,8 @@ def test_a_shard_too_small_for_a_sample_is_never_worth_processes(tmp_path, monke
 
 PARENT = """
     import pickle
-    from tasks.scoring.check_processes import CheckPool
-    from tasks.timings import Timing
+    from gradebook.tasks.scoring.check_processes import CheckPool
+    from gradebook.tasks.timings import Timing
     pool = CheckPool()
     pool.compute(pickle.load(open("work", "rb")), Timing("score"))
     (process,) = pool.processes.held()

@@ -13,9 +13,9 @@ from published_runs import NOW, publish
 from saved_checkpoints import write_brief_rubric, write_checkpoint
 from scored_lake import make_lake
 
-from rubrics.errors import InputError, OutputsError
-from tasks.checkpoint_gate import CheckpointDecision, Decider
-from tasks.checkpoints import (
+from gradebook.rubrics.errors import InputError, OutputsError
+from gradebook.tasks.checkpoint_gate import CheckpointDecision, Decider
+from gradebook.tasks.checkpoints import (
     CheckpointKey,
     best_checkpoint,
     decide,
@@ -24,14 +24,16 @@ from tasks.checkpoints import (
     list_checkpoints,
     name_checkpoint,
 )
-from tasks.fitting import OneCheckpoint, RowFitter
-from tasks.lake import Lake, find_lake
-from tasks.reading import dataset_files, digest_files
-from tasks.reporting.checkpoints import checkpoint_text
-from tasks.sweeping import find_saved, query_saved, undecided
+from gradebook.tasks.fitting import OneCheckpoint, RowFitter
+from gradebook.tasks.lake import Lake, find_lake
+from gradebook.tasks.reading import dataset_files, digest_files
+from gradebook.tasks.reporting.checkpoints import checkpoint_text
+from gradebook.tasks.sweeping import find_saved, query_saved, undecided
 
 RULE = "mean_diff < -0.2"
-COLUMNS = yaml.safe_load(files("sql").joinpath("columns.yml").read_text(encoding="utf-8"))["checkpoints"]["columns"]
+COLUMNS = yaml.safe_load(files("gradebook.sql").joinpath("columns.yml").read_text(encoding="utf-8"))["checkpoints"][
+    "columns"
+]
 
 
 def lake_in(folder: Path):

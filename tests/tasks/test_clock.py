@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from samples import query, write_lines
 
-from rubrics.errors import InputError
-from tasks.lake import Lake, connect, find_lake
-from tasks.lake_log import list_versions
-from tasks.lake_versions import find_version
-from tasks.upkeep import compact_lake
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.lake import Lake, connect, find_lake
+from gradebook.tasks.lake_log import list_versions
+from gradebook.tasks.lake_versions import find_version
+from gradebook.tasks.upkeep import compact_lake
 
 pytestmark = pytest.mark.slow
 LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), os.environ.get("LIBFAKETIME"))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rubrics.errors import BudgetReached, EndpointUnavailable, InputError, UnfinishedError
-from tasks.collecting import Collected, CollectRequest, collect_outputs
-from tasks.fitting import RowFitter
+from gradebook.rubrics.errors import BudgetReached, EndpointUnavailable, InputError, UnfinishedError
+from gradebook.tasks.collecting import Collected, CollectRequest, collect_outputs
+from gradebook.tasks.fitting import RowFitter
 from tests.asked import CANARY, NOWHERE
 from tests.loopback_judge import LoopbackJudge
 from tests.loopback_limits import RequestLimit

@@ -9,22 +9,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rubrics.case_criteria import case_criteria_table
-from rubrics.errors import BudgetReached, EndpointUnavailable
-from rubrics.library import parse_rubric
-from rubrics.model import Rubric
-from rubrics.outputs import SHARD_SCHEMA
-from rubrics.verdicts import VERDICT_SCHEMA
-from tasks.feedback import FEEDBACK_SCHEMA, RECORDED_NOTE, FeedbackCount, write_feedback
-from tasks.files import write_parquet
-from tasks.judging.judge_files import read_judge
-from tasks.judging.prices import Price
-from tasks.judging.replay import ReplaySession
-from tasks.judging.session import open_session
-from tasks.judging.settings import JudgeSettings
-from tasks.lake import Lake, connect, find_lake, prepare_lake
-from tasks.ledger import run_judgments, settle_journals
-from tasks.workspace import RunFolder
+from gradebook.rubrics.case_criteria import case_criteria_table
+from gradebook.rubrics.errors import BudgetReached, EndpointUnavailable
+from gradebook.rubrics.library import parse_rubric
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.outputs import SHARD_SCHEMA
+from gradebook.rubrics.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.feedback import FEEDBACK_SCHEMA, RECORDED_NOTE, FeedbackCount, write_feedback
+from gradebook.tasks.files import write_parquet
+from gradebook.tasks.judging.judge_files import read_judge
+from gradebook.tasks.judging.prices import Price
+from gradebook.tasks.judging.replay import ReplaySession
+from gradebook.tasks.judging.session import open_session
+from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.lake import Lake, connect, find_lake, prepare_lake
+from gradebook.tasks.ledger import run_judgments, settle_journals
+from gradebook.tasks.workspace import RunFolder
 from tests.loopback_judge import LoopbackJudge
 
 PRICE = Price(input_usd=1e-6, cached_usd=1e-6, output_usd=1e-6)

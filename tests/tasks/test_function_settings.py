@@ -2,9 +2,9 @@
 
 import pytest
 
-from rubrics.errors import InputError
-from rubrics.methods import FunctionMethod
-from tasks.functions import FunctionSettings, read_function_settings
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.methods import FunctionMethod
+from gradebook.tasks.functions import FunctionSettings, read_function_settings
 
 
 def test_without_a_file_or_an_option_nothing_is_allowed(tmp_path):

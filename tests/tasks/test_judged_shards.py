@@ -6,13 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rubrics.model import Rubric
-from tasks.files import write_text
-from tasks.judging.panels import CascadeSettings
-from tasks.judging.replay import ReplaySession
-from tasks.judging.settings import ReplaySettings
-from tasks.scoring.judged_shards import JudgedShards
-from tasks.workspace import RunFolder
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.files import write_text
+from gradebook.tasks.judging.panels import CascadeSettings
+from gradebook.tasks.judging.replay import ReplaySession
+from gradebook.tasks.judging.settings import ReplaySettings
+from gradebook.tasks.scoring.judged_shards import JudgedShards
+from gradebook.tasks.workspace import RunFolder
 from tests.asked import TONE
 
 

@@ -10,11 +10,11 @@ import duckdb
 import pytest
 from other_writer import written_by_another
 
-from rubrics.errors import LakeError
-from tasks import lake_connections
-from tasks.kept_lakes import Attached, kept_lakes
-from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from tasks.query import run_query
+from gradebook.rubrics.errors import LakeError
+from gradebook.tasks import lake_connections
+from gradebook.tasks.kept_lakes import Attached, kept_lakes
+from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from gradebook.tasks.query import run_query
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import psutil
 import pytest
 from other_writer import written_by_another
 
-from rubrics.errors import LakeError, LakeUnavailable, QueryError
-from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from tasks.query import run_query
+from gradebook.rubrics.errors import LakeError, LakeUnavailable, QueryError
+from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from gradebook.tasks.query import run_query
 
 WRITERS, COMMITS = 4, 5
 

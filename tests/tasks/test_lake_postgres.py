@@ -13,11 +13,11 @@ from loopback_judge import LoopbackJudge
 from postgres import PostgresServer
 from samples import write_outputs, write_rubric
 
-from rubrics.errors import LakeError, QueryError
-from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from tasks.lake_log import list_versions
-from tasks.lake_versions import find_version
-from tasks.query import run_query
+from gradebook.rubrics.errors import LakeError, QueryError
+from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from gradebook.tasks.lake_log import list_versions
+from gradebook.tasks.lake_versions import find_version
+from gradebook.tasks.query import run_query
 
 pytestmark = pytest.mark.postgres
 WRITERS, COMMITS = 4, 5

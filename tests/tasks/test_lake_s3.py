@@ -17,13 +17,13 @@ from published_runs import NOW, score_and_publish
 from s3 import BUCKET, CANARY, Storage, running_storage
 from samples import write_outputs
 
-from rubrics.errors import InputError, LakeError, QueryError, StorageUnavailable
-from tasks.lake import Lake, connect, find_lake, prepare_lake
-from tasks.publish import conclude_run
-from tasks.query import run_query
-from tasks.request import EvaluationRequest
-from tasks.runs import opened_run
-from tasks.summary import RunSummary
+from gradebook.rubrics.errors import InputError, LakeError, QueryError, StorageUnavailable
+from gradebook.tasks.lake import Lake, connect, find_lake, prepare_lake
+from gradebook.tasks.publish import conclude_run
+from gradebook.tasks.query import run_query
+from gradebook.tasks.request import EvaluationRequest
+from gradebook.tasks.runs import opened_run
+from gradebook.tasks.summary import RunSummary
 
 RUBRIC = """
 id: wording
@@ -272,7 +272,7 @@ def test_without_the_extension_its_package_is_named(tmp_path):
 import sys
 sys.modules["duckdb_extension_httpfs"] = None
 import duckdb
-from tasks.lake_extensions import load_extensions
+from gradebook.tasks.lake_extensions import load_extensions
 load_extensions(duckdb.connect(config={"extension_directory": sys.argv[1]}), "httpfs")
 """
     command = [sys.executable, "-c", code, str(tmp_path)]

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 import yaml
 
-from rubrics.library import read_rubric
-from rubrics.model import Rubric
-from tasks.criteria import LEVELS_SCHEMA
-from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from tasks.lake_tables import VIEWS, is_up_to_date, narrow_to_outputs, tables_without_statistics
-from tasks.rubric_versions import delete_pointer, keep_rubric
-from tasks.sql_text import read_sql
-from tasks.upkeep import compact_lake
+from gradebook.rubrics.library import read_rubric
+from gradebook.rubrics.model import Rubric
+from gradebook.tasks.criteria import LEVELS_SCHEMA
+from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from gradebook.tasks.lake_tables import VIEWS, is_up_to_date, narrow_to_outputs, tables_without_statistics
+from gradebook.tasks.rubric_versions import delete_pointer, keep_rubric
+from gradebook.tasks.sql_text import read_sql
+from gradebook.tasks.upkeep import compact_lake
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 GENERAL = read_rubric("general_answer")
 CRITERIA_COLUMNS = "criterion_id, category, weight, is_gate, digest, name, rationale, effective_weight, position"
-WORDS = yaml.safe_load(files("sql").joinpath("columns.yml").read_text(encoding="utf-8")).values()
+WORDS = yaml.safe_load(files("gradebook.sql").joinpath("columns.yml").read_text(encoding="utf-8")).values()
 MEANINGS = {text for words in WORDS for text in (words["description"], *words["columns"].values())}
 COLUMNS = {"criteria": CRITERIA_COLUMNS, "levels": ", ".join(LEVELS_SCHEMA.names)}
 

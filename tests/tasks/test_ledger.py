@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from rubrics.errors import LakeError
-from rubrics.judgments import JUDGMENT_SCHEMA
-from tasks.judging.journal import Journal, settled_journals
-from tasks.lake import Lake, connect, find_lake, prepare_lake
-from tasks.ledger import run_judgments, settle_journals
+from gradebook.rubrics.errors import LakeError
+from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.journal import Journal, settled_journals
+from gradebook.tasks.lake import Lake, connect, find_lake, prepare_lake
+from gradebook.tasks.ledger import run_judgments, settle_journals
 
 JUDGMENT = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
     "run_id": "r",
@@ -84,7 +84,7 @@ def test_a_journal_that_someone_else_settles_is_left_to_them(lake):
 
 
 def test_a_long_journal_is_settled_a_batch_at_a_time(lake, monkeypatch):
-    monkeypatch.setattr("tasks.ledger.BATCH_ROWS", 2)
+    monkeypatch.setattr("gradebook.tasks.ledger.BATCH_ROWS", 2)
     path = write_journal(lake, "a", "b", "c", "d", "e")
     path.write_bytes(path.read_bytes() + b"{}\n")
     with pytest.raises(LakeError, match=r"\.jsonl:6: "):

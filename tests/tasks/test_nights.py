@@ -9,8 +9,8 @@ import pytest
 from published_runs import NOW, publish
 from samples import write_lines
 
-from tasks.nights import Night, NightUnfinished, SuiteEnd, SuiteMean, budget_left, failed_end, night_text
-from tasks.request import EvaluationRequest
+from gradebook.tasks.nights import Night, NightUnfinished, SuiteEnd, SuiteMean, budget_left, failed_end, night_text
+from gradebook.tasks.request import EvaluationRequest
 
 RUBRIC = """
 id: brief

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from samples import write_outputs, write_rubric
 
-from tasks.asking import judging
-from tasks.plan import RunPlan
-from tasks.request import EvaluationRequest
-from tasks.runs import opened_run
+from gradebook.tasks.asking import judging
+from gradebook.tasks.plan import RunPlan
+from gradebook.tasks.request import EvaluationRequest
+from gradebook.tasks.runs import opened_run
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from postgres import PostgresServer
 
-from rubrics.errors import LakeError, LakeUnavailable
-from tasks import lake_attaching
-from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from tasks.query import run_query
+from gradebook.rubrics.errors import LakeError, LakeUnavailable
+from gradebook.tasks import lake_attaching
+from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from gradebook.tasks.query import run_query
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 COMMANDS = (

@@ -15,9 +15,9 @@ from postgres import PostgresServer
 from postgres_proxy import LossyProxy
 from samples import query, write_outputs, write_rubric
 
-from rubrics.errors import UnfinishedError
-from tasks import lake_commits
-from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from gradebook.rubrics.errors import UnfinishedError
+from gradebook.tasks import lake_commits
+from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rubrics.errors import QualityNotMet
-from rubrics.verdicts import VERDICT_SCHEMA
-from tasks.quality import read_findings, validate
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import QualityNotMet
+from gradebook.rubrics.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.quality import read_findings, validate
+from gradebook.tasks.workspace import RunFolder
 
 VERDICT = {"run_id": "r", "criterion_id": "c", "method": "check", "level_id": "pass", "is_replayed": False}
 

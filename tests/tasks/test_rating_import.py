@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rubrics.errors import InputError, LakeError, RatingsError
-from rubrics.library import parse_rubric
-from rubrics.model import Rubric
-from rubrics.outputs import SHARD_SCHEMA
-from tasks import rating_sheets, rating_sources
-from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from tasks.rating_import import RatingImport, import_ratings
-from tasks.rating_sheets import RatingFile
-from tasks.rating_store import count_ratings, find_ratings
+from gradebook.rubrics.errors import InputError, LakeError, RatingsError
+from gradebook.rubrics.library import parse_rubric
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.outputs import SHARD_SCHEMA
+from gradebook.tasks import rating_sheets, rating_sources
+from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from gradebook.tasks.rating_import import RatingImport, import_ratings
+from gradebook.tasks.rating_sheets import RatingFile
+from gradebook.tasks.rating_store import count_ratings, find_ratings
 
 RUBRIC = parse_rubric(
     """

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rubrics.library import parse_rubric
-from rubrics.outputs import SHARD_SCHEMA
-from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from tasks.rating_import import RatingImport, import_ratings
-from tasks.rating_sheets import RatingFile
-from tasks.rating_store import count_ratings
-from tasks.scoring.ratings import match_ratings, score_ratings
-from tasks.workspace import RunFolder
+from gradebook.rubrics.library import parse_rubric
+from gradebook.rubrics.outputs import SHARD_SCHEMA
+from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from gradebook.tasks.rating_import import RatingImport, import_ratings
+from gradebook.tasks.rating_sheets import RatingFile
+from gradebook.tasks.rating_store import count_ratings
+from gradebook.tasks.scoring.ratings import match_ratings, score_ratings
+from gradebook.tasks.workspace import RunFolder
 
 RUBRIC = parse_rubric(
     """

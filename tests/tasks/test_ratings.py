@@ -7,15 +7,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rubrics.errors import RatingsError
-from rubrics.library import parse_rubric
-from rubrics.model import Rubric
-from rubrics.outputs import SHARD_SCHEMA
-from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from tasks.publish import _insert_ratings
-from tasks.rating_files import RATING_SCHEMA, read_ratings
-from tasks.scoring.ratings import match_ratings, score_ratings
-from tasks.workspace import RunFolder
+from gradebook.rubrics.errors import RatingsError
+from gradebook.rubrics.library import parse_rubric
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.outputs import SHARD_SCHEMA
+from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from gradebook.tasks.publish import _insert_ratings
+from gradebook.tasks.rating_files import RATING_SCHEMA, read_ratings
+from gradebook.tasks.scoring.ratings import match_ratings, score_ratings
+from gradebook.tasks.workspace import RunFolder
 
 RUBRIC = parse_rubric(
     """

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from rubrics.errors import InputError
-from rubrics.outputs import SHARD_SCHEMA
-from tasks.judging.panels import PanelSettings
-from tasks.judging.settings import JudgeSettings
-from tasks.lake import Lake, commit, find_lake, prepare_lake
-from tasks.rubric_costs import CostChange, preview_change
-from tasks.rubric_versions import find_rubric, keep_rubric
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.outputs import SHARD_SCHEMA
+from gradebook.tasks.judging.panels import PanelSettings
+from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.lake import Lake, commit, find_lake, prepare_lake
+from gradebook.tasks.rubric_costs import CostChange, preview_change
+from gradebook.tasks.rubric_versions import find_rubric, keep_rubric
 from tests.media_samples import chat, image_part, png, text_part
 
 NIGHT = datetime(2026, 11, 1, tzinfo=UTC)

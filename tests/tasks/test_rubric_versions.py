@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rubric_strategies import rubrics
 
-from rubrics.errors import InputError, RubricError
-from rubrics.library import read_rubric
-from rubrics.model import Rubric
-from rubrics.versions import rubric_digest
-from tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from tasks.rubric_versions import (
+from gradebook.rubrics.errors import InputError, RubricError
+from gradebook.rubrics.library import read_rubric
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.versions import rubric_digest
+from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from gradebook.tasks.rubric_versions import (
     delete_pointer,
     keep_rubric,
     list_versions,

@@ -11,24 +11,24 @@ from published_runs import NOW, publish
 from samples import write_lines
 from scored_lake import make_lake, write_scores
 
-from flows.comparing_display import show_run_comparison
-from rubrics.errors import InputError
-from rubrics.library import read_rubric
-from tasks.compare import Asked, compare_runs
-from tasks.comparing.baselines import LATEST, Baseline, Looking, baseline_notes, find_baseline, keep_baseline
-from tasks.comparing.gate import GateFinding
-from tasks.comparing.table import comparison_table
-from tasks.comparing.unpublished import show_unpublished
-from tasks.lake import Lake, connect, find_lake
-from tasks.lake_errors import NoLakeThere
-from tasks.rebuild import rebuild_run
-from tasks.reporting.page import write_report
-from tasks.request import EvaluationRequest, check_request
-from tasks.requirements import read_rows
-from tasks.run_comparisons import RunComparison, read_run_comparison
-from tasks.runs import opened_run
-from tasks.summary import summarise
-from tasks.workspace import RunFolder
+from gradebook.flows.comparing_display import show_run_comparison
+from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.library import read_rubric
+from gradebook.tasks.compare import Asked, compare_runs
+from gradebook.tasks.comparing.baselines import LATEST, Baseline, Looking, baseline_notes, find_baseline, keep_baseline
+from gradebook.tasks.comparing.gate import GateFinding
+from gradebook.tasks.comparing.table import comparison_table
+from gradebook.tasks.comparing.unpublished import show_unpublished
+from gradebook.tasks.lake import Lake, connect, find_lake
+from gradebook.tasks.lake_errors import NoLakeThere
+from gradebook.tasks.rebuild import rebuild_run
+from gradebook.tasks.reporting.page import write_report
+from gradebook.tasks.request import EvaluationRequest, check_request
+from gradebook.tasks.requirements import read_rows
+from gradebook.tasks.run_comparisons import RunComparison, read_run_comparison
+from gradebook.tasks.runs import opened_run
+from gradebook.tasks.summary import summarise
+from gradebook.tasks.workspace import RunFolder
 
 RUBRIC = """
 id: {rubric}

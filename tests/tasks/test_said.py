@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rubrics.library import parse_rubric
-from tasks.lake import commit, connect, find_lake, prepare_lake
-from tasks.rubric_versions import keep_rubric
-from tasks.run_agreement import known_criteria, measure_run
-from tasks.said import add_said_of_run
+from gradebook.rubrics.library import parse_rubric
+from gradebook.tasks.lake import commit, connect, find_lake, prepare_lake
+from gradebook.tasks.rubric_versions import keep_rubric
+from gradebook.tasks.run_agreement import known_criteria, measure_run
+from gradebook.tasks.said import add_said_of_run
 
 TEXT = """
 id: rated

@@ -2,12 +2,12 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from rubrics.checks.grading import grade_outputs
-from rubrics.checks.registry import CheckVerdicts
-from rubrics.model import Criterion
-from rubrics.verdicts import VERDICT_SCHEMA
-from tasks.scoring.checks import score_check
-from tasks.scoring.schema import score_schema
+from gradebook.rubrics.checks.grading import grade_outputs
+from gradebook.rubrics.checks.registry import CheckVerdicts
+from gradebook.rubrics.model import Criterion
+from gradebook.rubrics.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.scoring.checks import score_check
+from gradebook.tasks.scoring.schema import score_schema
 
 LEVELS = [{"id": "good", "score": 0.9}, {"id": "bad", "score": 0.1}, {"id": "middling", "score": 0.5}]
 SHARD = pa.table(

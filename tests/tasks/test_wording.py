@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.requirements import pair_name
-from tasks.wording import rate_words
+from gradebook.tasks.requirements import pair_name
+from gradebook.tasks.wording import rate_words
 
 
 @pytest.mark.parametrize(

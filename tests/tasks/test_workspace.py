@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rubrics.errors import InputError
-from tasks.workspace import RunFolder, claim_run, created_at
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.workspace import RunFolder, claim_run, created_at
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 

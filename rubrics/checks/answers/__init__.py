@@ -1,6 +1,6 @@
 """Checks of an answer against the accepted ones."""
 
-from rubrics.checks.answers import choices, numeric, references, shared_words, translation
+from gradebook.rubrics.checks.answers import choices, numeric, references, shared_words, translation
 
 MODULES = (
     references,

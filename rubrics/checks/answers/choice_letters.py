@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 
-from rubrics.checks.answers.numerals import boxed_text
+from gradebook.rubrics.checks.answers.numerals import boxed_text
 
 ARTICLES = "AI"  # the letters that are English words too
 OPENING = r"[ \t*_`\"'“\u2018(\[{<$]{0,8}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrics.checks.answers.sequences import Ids, SequencePairs, Sequences, renumber
+from gradebook.rubrics.checks.answers.sequences import Ids, SequencePairs, Sequences, renumber
 
 Counts = NDArray[np.int64]
 LARGEST_KEY = 1 << 62

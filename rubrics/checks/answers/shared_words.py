@@ -9,10 +9,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from rubrics.checks.answers.ngrams import count_grams
-from rubrics.checks.answers.normalising import fold_case, fold_whitespace, remove_articles, remove_punctuation
-from rubrics.checks.answers.overlap import CasedOverlapSettings, OverlapSettings, Values, f_measures, judge_overlap
-from rubrics.checks.answers.sequences import (
+from gradebook.rubrics.checks.answers.ngrams import count_grams
+from gradebook.rubrics.checks.answers.normalising import fold_case, fold_whitespace, remove_articles, remove_punctuation
+from gradebook.rubrics.checks.answers.overlap import (
+    CasedOverlapSettings,
+    OverlapSettings,
+    Values,
+    f_measures,
+    judge_overlap,
+)
+from gradebook.rubrics.checks.answers.sequences import (
     SequencePairs,
     Sequences,
     renumber,
@@ -20,7 +26,7 @@ from rubrics.checks.answers.sequences import (
     split_characters,
     split_words,
 )
-from rubrics.checks.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 COLUMNS = ("output", "reference")
 

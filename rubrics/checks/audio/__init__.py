@@ -1,6 +1,6 @@
 """Checks of audio: its format, its length, its loudness and its faults."""
 
-from rubrics.checks.audio import fidelity, kind, loudness, timing
+from gradebook.rubrics.checks.audio import fidelity, kind, loudness, timing
 
 MODULES = (kind, timing, loudness, fidelity)
 

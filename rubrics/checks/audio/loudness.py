@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from rubrics.checks.audio.measuring import (
+from gradebook.rubrics.checks.audio.measuring import (
     AUDIO_COLUMNS,
     QUIETEST_DBFS,
     AudioMeasureSettings,
@@ -14,10 +14,17 @@ from rubrics.checks.audio.measuring import (
     frame_powers,
     judge_audio,
 )
-from rubrics.checks.audio.reading import Recording, UnusableAudio
-from rubrics.checks.audio.waves import shown, tone
-from rubrics.checks.audio.weighting import ABSOLUTE_GATE, GATING_HOPS, gated, hop_powers, loudness, window_powers
-from rubrics.checks.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.audio.reading import Recording, UnusableAudio
+from gradebook.rubrics.checks.audio.waves import shown, tone
+from gradebook.rubrics.checks.audio.weighting import (
+    ABSOLUTE_GATE,
+    GATING_HOPS,
+    gated,
+    hop_powers,
+    loudness,
+    window_powers,
+)
+from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 HOP_MS = 100
 HIGHEST_LEVEL = 20.0  # LUFS or dBFS: a bound above it has lost its minus sign

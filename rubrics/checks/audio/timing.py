@@ -7,10 +7,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from rubrics.checks.audio.measuring import AUDIO_COLUMNS, QUIETEST_DBFS, AudioMeasureSettings, frame_powers, judge_audio
-from rubrics.checks.audio.reading import Recording, Samples
-from rubrics.checks.audio.waves import shown, tone
-from rubrics.checks.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.audio.measuring import (
+    AUDIO_COLUMNS,
+    QUIETEST_DBFS,
+    AudioMeasureSettings,
+    frame_powers,
+    judge_audio,
+)
+from gradebook.rubrics.checks.audio.reading import Recording, Samples
+from gradebook.rubrics.checks.audio.waves import shown, tone
+from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 SILENCE_FRAME_MS = 10
 SilenceKind = Literal["share", "leading", "trailing", "longest"]

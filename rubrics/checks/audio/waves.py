@@ -5,7 +5,7 @@ import wave
 
 import numpy as np
 
-from rubrics.checks.audio.reading import Samples
+from gradebook.rubrics.checks.audio.reading import Samples
 
 EXAMPLE_RATE = 8_000
 

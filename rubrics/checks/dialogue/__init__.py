@@ -1,6 +1,6 @@
 """Checks of what a conversation has to settle: slots, and claims that need a tool call."""
 
-from rubrics.checks.dialogue import slots, tool_calls
+from gradebook.rubrics.checks.dialogue import slots, tool_calls
 
 MODULES = (
     slots,

@@ -1,6 +1,6 @@
 """Checks of an output against its sources: links, citations, quotations, numbers."""
 
-from rubrics.checks.grounding import citations, links, passages
+from gradebook.rubrics.checks.grounding import citations, links, passages
 
 MODULES = (
     citations,

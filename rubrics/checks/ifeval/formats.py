@@ -5,8 +5,8 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.checks.bounds import Count
-from rubrics.checks.ifeval.instruction import (
+from gradebook.rubrics.checks.bounds import Count
+from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
     NoSettings,
     judge_exact,
@@ -14,11 +14,11 @@ from rubrics.checks.ifeval.instruction import (
     register_column_instruction,
     register_instruction,
 )
-from rubrics.checks.ifeval.searching import SPECIAL, StrippedKeyword
-from rubrics.checks.regexes import WHITESPACE
-from rubrics.checks.registry import CheckSettings, Example
-from rubrics.checks.rows import RowFinding
-from rubrics.checks.structured.json_text import NotJson, parse_json
+from gradebook.rubrics.checks.ifeval.searching import SPECIAL, StrippedKeyword
+from gradebook.rubrics.checks.regexes import WHITESPACE
+from gradebook.rubrics.checks.registry import CheckSettings, Example
+from gradebook.rubrics.checks.rows import RowFinding
+from gradebook.rubrics.checks.structured.json_text import NotJson, parse_json
 
 # Each is linear: what it may run over ends at a line's end or at the next of its own marks.
 STAR_BULLET = re.compile(r"\n[^\S\n]*\*[^*].*")

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from rubrics.checks.registry import CheckFunction, CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.rows import PASSED, RowFinding, gather_rows
+from gradebook.rubrics.checks.registry import CheckFunction, CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.rows import PASSED, RowFinding, gather_rows
 
 Relation = Literal["less than", "at least"]
 FOLLOWED = PASSED

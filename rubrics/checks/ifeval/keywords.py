@@ -4,18 +4,18 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from rubrics.checks.bounds import Count
-from rubrics.checks.evidence import quote_words
-from rubrics.checks.ifeval.instruction import (
+from gradebook.rubrics.checks.bounds import Count
+from gradebook.rubrics.checks.evidence import quote_words
+from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
     Relation,
     judge_relation,
     register_column_instruction,
     register_instruction,
 )
-from rubrics.checks.ifeval.searching import Keyword, StrippedKeyword, count_keyword, find_keywords, find_words
-from rubrics.checks.registry import CheckSettings, Example
-from rubrics.checks.rows import RowFinding
+from gradebook.rubrics.checks.ifeval.searching import Keyword, StrippedKeyword, count_keyword, find_keywords, find_words
+from gradebook.rubrics.checks.registry import CheckSettings, Example
+from gradebook.rubrics.checks.rows import RowFinding
 
 
 def _one_character(letter: str) -> str:

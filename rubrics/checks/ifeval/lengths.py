@@ -5,12 +5,18 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rubrics.checks.bounds import Count
-from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
-from rubrics.checks.ifeval.instruction import FOLLOWED, Relation, judge_exact, judge_relation, register_instruction
-from rubrics.checks.ifeval.sentences import count_sentences
-from rubrics.checks.registry import CheckSettings, Example
-from rubrics.checks.rows import RowFinding
+from gradebook.rubrics.checks.bounds import Count
+from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.checks.ifeval.instruction import (
+    FOLLOWED,
+    Relation,
+    judge_exact,
+    judge_relation,
+    register_instruction,
+)
+from gradebook.rubrics.checks.ifeval.sentences import count_sentences
+from gradebook.rubrics.checks.registry import CheckSettings, Example
+from gradebook.rubrics.checks.rows import RowFinding
 
 DIVIDER = "***"
 WORD = re.compile(r"\w+")

@@ -7,17 +7,17 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from rubrics.checks.bounds import Count
-from rubrics.checks.ifeval.instruction import (
+from gradebook.rubrics.checks.bounds import Count
+from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
     NoSettings,
     Relation,
     judge_relation,
     register_instruction,
 )
-from rubrics.checks.language.language_of import UNTOLD, find_language
-from rubrics.checks.registry import CheckSettings, Example
-from rubrics.checks.rows import RowFinding
+from gradebook.rubrics.checks.language.language_of import UNTOLD, find_language
+from gradebook.rubrics.checks.registry import CheckSettings, Example
+from gradebook.rubrics.checks.rows import RowFinding
 
 ENGLISH = "en"
 LANGUAGES = {

@@ -5,16 +5,16 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from rubrics.checks.evidence import EXCERPT_CHARACTERS
-from rubrics.checks.ifeval.instruction import (
+from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS
+from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
     NoSettings,
     register_column_instruction,
     register_instruction,
 )
-from rubrics.checks.ifeval.searching import StrippedKeyword, find_keywords
-from rubrics.checks.registry import CheckSettings, Example
-from rubrics.checks.rows import RowFinding
+from gradebook.rubrics.checks.ifeval.searching import StrippedKeyword, find_keywords
+from gradebook.rubrics.checks.registry import CheckSettings, Example
+from gradebook.rubrics.checks.rows import RowFinding
 
 Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 POSTSCRIPTS = {"P.S.": re.compile(r"p\.\s?s\."), "P.P.S": re.compile(r"p\.\s?p\.\s?s")}

@@ -1,6 +1,6 @@
 """Checks of the language and the script."""
 
-from rubrics.checks.language import languages
+from gradebook.rubrics.checks.language import languages
 
 MODULES = (languages,)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rubrics.checks.language.model import LanguageModel, Scores, read_model
+from gradebook.rubrics.checks.language.model import LanguageModel, Scores, read_model
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

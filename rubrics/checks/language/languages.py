@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
-from rubrics.checks.columns import text_column
-from rubrics.checks.language.language_of import UNTOLD, find_languages
-from rubrics.checks.manner.phrases import read_phrases
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.language.language_of import UNTOLD, find_languages
+from gradebook.rubrics.checks.manner.phrases import read_phrases
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.rows import RowFinding, gather_rows
 
 MEANT = MappingProxyType(  # codes that are taken for them
     {"jp": "ja", "cn": "zh", "kr": "ko", "nb": "no", "nn": "no", "iw": "he", "ua": "uk", "gr": "el"}

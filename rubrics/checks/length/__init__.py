@@ -1,6 +1,6 @@
 """Checks of length: words, characters, lines, tokens, sentences, paragraphs."""
 
-from rubrics.checks.length import lengths, structure, tokens
+from gradebook.rubrics.checks.length import lengths, structure, tokens
 
 MODULES = (
     lengths,

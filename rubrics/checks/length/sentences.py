@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from rubrics.checks.columns import Mask
-from rubrics.checks.length.blocks import Bytes, Offsets, count_before, text_blocks
+from gradebook.rubrics.checks.columns import Mask
+from gradebook.rubrics.checks.length.blocks import Bytes, Offsets, count_before, text_blocks
 
 ASCII_ENDS = b".!?"
 WIDE_ENDS = tuple(mark.encode() for mark in ("…", "。", "\uff01", "\uff1f"))  # three bytes each

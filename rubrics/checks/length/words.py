@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from rubrics.checks.columns import Mask
-from rubrics.checks.length.blocks import Bytes, Offsets, count_before, text_blocks
+from gradebook.rubrics.checks.columns import Mask
+from gradebook.rubrics.checks.length.blocks import Bytes, Offsets, count_before, text_blocks
 
 TWO_BYTE_LEAD = 0xC2
 TWO_BYTE_SPACES = (0x85, 0xA0)  # U+0085, U+00A0

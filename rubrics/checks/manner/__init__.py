@@ -1,6 +1,6 @@
 """Checks of how an output speaks: level, repetition, endings, refusals, tone."""
 
-from rubrics.checks.manner import endings, readability, refusals, repetition, tone
+from gradebook.rubrics.checks.manner import endings, readability, refusals, repetition, tone
 
 MODULES = (
     readability,

@@ -6,13 +6,13 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.checks.columns import text_column
-from rubrics.checks.evidence import EXCERPT_CHARACTERS
-from rubrics.checks.manner.phrases import read_phrases
-from rubrics.checks.manner.spaced_words import UNSPACED
-from rubrics.checks.regexes import WHITESPACE
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS
+from gradebook.rubrics.checks.manner.phrases import read_phrases
+from gradebook.rubrics.checks.manner.spaced_words import UNSPACED
+from gradebook.rubrics.checks.regexes import WHITESPACE
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.rows import RowFinding, gather_rows
 
 MARKS = ".!?…。！？।॥؟۔؛։።"  # noqa: RUF001
 CLOSERS = "\"'”’»›」』)]}）】*_`~|>$"  # noqa: RUF001

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
-from rubrics.checks.manner.spaced_words import UNSPACED
-from rubrics.checks.registry import CheckSettings
+from gradebook.rubrics.checks.manner.spaced_words import UNSPACED
+from gradebook.rubrics.checks.registry import CheckSettings
 
 # Marks that belong to the letter before them, and are no \w: Latin, Hebrew, Arabic, and those of India and Sri Lanka.
 COMBINING = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
@@ -192,7 +192,7 @@ def find_phrases(texts: pa.Array, book: PhraseBook, *, is_quoted: bool = False) 
 @lru_cache(maxsize=32)
 def read_phrases(name: str) -> tuple[str, ...]:
     """The phrases of a list that ships: a line each, `(a|b)` standing for either, `#` before a comment."""
-    text = files("rubrics.checks").joinpath("lists", f"{name}.txt").read_text("utf-8")
+    text = files("gradebook.rubrics.checks").joinpath("lists", f"{name}.txt").read_text("utf-8")
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return tuple(dict.fromkeys(phrase for line in lines if line for phrase in _expand(line)))
 

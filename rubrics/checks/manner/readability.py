@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field
 
-from rubrics.checks.columns import Mask, text_column
-from rubrics.checks.evidence import evidence_where
-from rubrics.checks.manner.spaced_words import UNSPACED, Numbers, WordColumn, split_words, text_blocks
-from rubrics.checks.measures import MeasureSettings, judge_measures
-from rubrics.checks.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.columns import Mask, text_column
+from gradebook.rubrics.checks.evidence import evidence_where
+from gradebook.rubrics.checks.manner.spaced_words import UNSPACED, Numbers, WordColumn, split_words, text_blocks
+from gradebook.rubrics.checks.measures import MeasureSettings, judge_measures
+from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 Formula = Literal["flesch_kincaid", "flesch_ease", "coleman_liau", "ari", "gunning_fog"]
 Floats = NDArray[np.float64]

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from rubrics.checks.columns import text_column
-from rubrics.checks.evidence import quote_words
-from rubrics.checks.manner.phrases import PhraseBook, PhraseSettings, find_phrases, read_phrases
-from rubrics.checks.registry import CheckVerdicts, Example, register_check
-from rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.evidence import quote_words
+from gradebook.rubrics.checks.manner.phrases import PhraseBook, PhraseSettings, find_phrases, read_phrases
+from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.rows import RowFinding, gather_rows
 
 
 class SelfReferenceSettings(PhraseSettings):

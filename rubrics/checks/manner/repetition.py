@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from rubrics.checks.columns import Mask, text_column
-from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
-from rubrics.checks.manner.spaced_words import (
+from gradebook.rubrics.checks.columns import Mask, text_column
+from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.checks.manner.spaced_words import (
     UNSPACED,
     Numbers,
     WordColumn,
@@ -17,8 +17,8 @@ from rubrics.checks.manner.spaced_words import (
     text_blocks,
     without_empty,
 )
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.rows import RowFinding, gather_rows
 
 MOST_PERIOD = 64  # words of a phrase, or characters of a piece of a word, that is looked for in a row
 PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”‘’«»…—–、。，！？；：（）「」『』【】《》•"  # noqa: RUF001

@@ -7,11 +7,18 @@ from typing import Annotated, Literal, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from rubrics.checks.columns import text_column
-from rubrics.checks.manner.disguises import find_disguised
-from rubrics.checks.manner.phrases import PhraseBook, Phrases, PhraseSettings, find_phrases, phrase_key, read_phrases
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.manner.disguises import find_disguised
+from gradebook.rubrics.checks.manner.phrases import (
+    PhraseBook,
+    Phrases,
+    PhraseSettings,
+    find_phrases,
+    phrase_key,
+    read_phrases,
+)
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.rows import RowFinding, gather_rows
 
 ProfanityKind = Literal["profanity", "slurs", "mild_profanity"]
 ToneList = Literal["hype", "judgmental", "condescending", "filler", "apologetic", "cliches"]

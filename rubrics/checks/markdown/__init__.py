@@ -1,6 +1,6 @@
 """Checks of Markdown: headings, code, tables, lists, and whether rows are sorted."""
 
-from rubrics.checks.markdown import code_blocks, headings, inline, list_items, ordering, tables
+from gradebook.rubrics.checks.markdown import code_blocks, headings, inline, list_items, ordering, tables
 
 MODULES = (
     headings,

@@ -8,14 +8,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from rubrics.checks.bounds import BoundsSettings, judge_counts
-from rubrics.checks.columns import Mask, text_column, to_mask
-from rubrics.checks.evidence import cut_text, evidence_where, quote_words
-from rubrics.checks.markdown.lines import MarkdownLines, Places, count_places, mark_rows, match_mask, split_markdown
-from rubrics.checks.markdown.titles import find_each
-from rubrics.checks.regexes import WHITESPACE
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.wording.keywords import ShortWords, name_words
+from gradebook.rubrics.checks.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.checks.columns import Mask, text_column, to_mask
+from gradebook.rubrics.checks.evidence import cut_text, evidence_where, quote_words
+from gradebook.rubrics.checks.markdown.lines import (
+    MarkdownLines,
+    Places,
+    count_places,
+    mark_rows,
+    match_mask,
+    split_markdown,
+)
+from gradebook.rubrics.checks.markdown.titles import find_each
+from gradebook.rubrics.checks.regexes import WHITESPACE
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.wording.keywords import ShortWords, name_words
 
 Level = Annotated[int, Field(ge=1, le=6, strict=True)]
 

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.checks.bounds import BoundsSettings, judge_counts
-from rubrics.checks.columns import text_column, to_mask
-from rubrics.checks.markdown.lines import MarkdownLines, Places, count_places, split_markdown
-from rubrics.checks.regexes import WHITESPACE, WORD_CHARACTER
-from rubrics.checks.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.checks.columns import text_column, to_mask
+from gradebook.rubrics.checks.markdown.lines import MarkdownLines, Places, count_places, split_markdown
+from gradebook.rubrics.checks.regexes import WHITESPACE, WORD_CHARACTER
+from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 # An escaped sign, or code within a line; what is read first wins, as in "\`" and in "`\`".
 LITERAL = r"\\[!-/:-@\[-`{-~]|``(?:[^`]|`[^`])+``|`[^`]+`"

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.checks.columns import Mask, to_mask
-from rubrics.checks.markdown.lines import NOT_BLANK, MarkdownLines, Places, match_mask
+from gradebook.rubrics.checks.columns import Mask, to_mask
+from gradebook.rubrics.checks.markdown.lines import NOT_BLANK, MarkdownLines, Places, match_mask
 
 DELIMITERS = r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t\r]*$"
 # A heading, a quote, a list's mark, or a break of dashes, asterisks or lines: a table ends above it.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from rubrics.checks.markdown.lines import Places, match_mask
+from gradebook.rubrics.checks.markdown.lines import Places, match_mask
 
 FEW_LINES = 1_000  # they are matched in less time than more patterns are compiled
 MOST_CHARACTERS = 5_000  # of the titles in one pattern: RE2 refuses a pattern that is too large

@@ -1,6 +1,6 @@
 """Checks for personal data and secrets."""
 
-from rubrics.checks.privacy import pii
+from gradebook.rubrics.checks.privacy import pii
 
 MODULES = (pii,)
 

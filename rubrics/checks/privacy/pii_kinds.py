@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from rubrics.checks.privacy.check_digits import COUNTRIES_BY_LENGTH, IBAN_LENGTHS, is_card, is_iban
-from rubrics.checks.privacy.phone_numbers import BLANK, DASHES, GAP, LIKELY, NOT_IN_A_WORD, Span, find_phones
+from gradebook.rubrics.checks.privacy.check_digits import COUNTRIES_BY_LENGTH, IBAN_LENGTHS, is_card, is_iban
+from gradebook.rubrics.checks.privacy.phone_numbers import BLANK, DASHES, GAP, LIKELY, NOT_IN_A_WORD, Span, find_phones
 
 PiiKindName = Literal["email", "phone", "card", "iban", "ip", "ssn", "api_key"]
 

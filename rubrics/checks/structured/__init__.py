@@ -1,6 +1,13 @@
 """Checks of texts for programs: JSON, XML, YAML, SQL, Python."""
 
-from rubrics.checks.structured import json_equals, json_objects, json_valid, markup_syntax, python_syntax, sql_syntax
+from gradebook.rubrics.checks.structured import (
+    json_equals,
+    json_objects,
+    json_valid,
+    markup_syntax,
+    python_syntax,
+    sql_syntax,
+)
 
 MODULES = (
     json_valid,

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
-from rubrics.checks.columns import text_column
-from rubrics.checks.registry import CheckSettings, CheckVerdicts
-from rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts
+from gradebook.rubrics.checks.rows import RowFinding, gather_rows
 
 Fence = Literal["optional", "required", "never"]
 

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, model_validator
 
-from rubrics.checks.columns import text_column
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.rows import RowFinding, gather_rows
-from rubrics.checks.structured.json_text import Extract, FoundJson, NotJson, TooManyBrackets, find_json
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.structured.json_text import Extract, FoundJson, NotJson, TooManyBrackets, find_json
 
 NAMES = {"object": "JSON object", "array": "JSON array", "any": "JSON object or array"}
 PLURALS = {"object": "JSON objects", "array": "JSON arrays", "any": "JSON objects and arrays"}
@@ -84,7 +84,9 @@ class JsonSchemaSettings(CheckSettings):
 
     @model_validator(mode="after")
     def _schema_can_be_used(self) -> Self:
-        from rubrics.schemas.validating import check_schema  # here: it is slow to import, and few rubrics need it
+        from gradebook.rubrics.schemas.validating import (
+            check_schema,  # here: it is slow to import, and few rubrics need it
+        )
 
         fault = check_schema(self.json_schema)
         if fault is not None:
@@ -109,6 +111,6 @@ def json_schema(shard: pa.Table, settings: JsonSchemaSettings) -> CheckVerdicts:
     the first three errors, each with its path. `format` asserts nothing. An output whose validation takes more than
     200,000 steps stays unscored. The rubric's `schemas` are not seen from here.
     """
-    from rubrics.schemas.validating import validate_outputs
+    from gradebook.rubrics.schemas.validating import validate_outputs
 
     return validate_outputs(text_column(shard, "output"), settings.json_schema, extract=settings.extract)

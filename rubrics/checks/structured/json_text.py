@@ -5,8 +5,8 @@ import re
 from functools import partial
 from typing import Any, Literal, NamedTuple, NoReturn
 
-from rubrics.checks.structured.broken_json import BrokenJson
-from rubrics.checks.structured.stack import on_a_full_stack
+from gradebook.rubrics.checks.structured.broken_json import BrokenJson
+from gradebook.rubrics.checks.structured.stack import on_a_full_stack
 
 MOST_LEVELS = 200
 MOST_INTEGER_DIGITS = 300  # what a float can stand in for; Python itself refuses to read a few thousand

@@ -9,9 +9,9 @@ import pyarrow as pa
 import yaml
 from pydantic import Field
 
-from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
-from rubrics.checks.registry import CheckVerdicts, Example, register_check
-from rubrics.checks.structured.fences import CannotTell, Misfit, SyntaxSettings, judge_syntax
+from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.structured.fences import CannotTell, Misfit, SyntaxSettings, judge_syntax
 
 MOST_XML = 10_000_000
 MOST_YAML = 200_000

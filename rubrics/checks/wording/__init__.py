@@ -1,6 +1,6 @@
 """Checks of words, phrases and patterns."""
 
-from rubrics.checks.wording import affixes, keywords, patterns
+from gradebook.rubrics.checks.wording import affixes, keywords, patterns
 
 MODULES = (
     keywords,

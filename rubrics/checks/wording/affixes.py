@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
-from rubrics.checks.columns import text_column
-from rubrics.checks.evidence import EXCERPT_CHARACTERS, evidence_where, join_texts
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.wording.keywords import Words
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, evidence_where, join_texts
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.wording.keywords import Words
 
 
 class AffixSettings(CheckSettings):

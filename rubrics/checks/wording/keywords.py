@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from rubrics.checks.answers.normalising import fold_case
-from rubrics.checks.character_classes import gap_class, is_all_ascii
-from rubrics.checks.columns import text_column
-from rubrics.checks.evidence import cut_text, evidence_where, join_texts, quote_words
-from rubrics.checks.matching import are_few
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from rubrics.checks.wording.folding import Fold, fold_text, fold_texts
-from rubrics.checks.wording.whole_words import are_single, find_single_words
+from gradebook.rubrics.checks.answers.normalising import fold_case
+from gradebook.rubrics.checks.character_classes import gap_class, is_all_ascii
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.evidence import cut_text, evidence_where, join_texts, quote_words
+from gradebook.rubrics.checks.matching import are_few
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.wording.folding import Fold, fold_text, fold_texts
+from gradebook.rubrics.checks.wording.whole_words import are_single, find_single_words
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=10_000)], ...], Field(min_length=1)]
 # What stands in a larger pattern: RE2 takes minutes over a text where a longer one nearly matches at each place.

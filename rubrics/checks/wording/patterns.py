@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rubrics.checks.columns import text_column
-from rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
-from rubrics.checks.regexes import Regex
-from rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
+from gradebook.rubrics.checks.regexes import Regex
+from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
 
 
 class RegexSettings(CheckSettings):

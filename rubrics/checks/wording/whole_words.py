@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rubrics.checks.character_classes import WIDE_GAP, gap_class
+from gradebook.rubrics.checks.character_classes import WIDE_GAP, gap_class
 
 
 def are_single(words: Sequence[str]) -> list[bool]:

@@ -5,9 +5,9 @@ The file is a list of criteria, or of sections (`name`, `criteria`), or a mappin
 criterion unscored here. Such options stand under `metadata.autorubric`.
 """
 
-from rubrics.importers.autorubric.exporting import write_autorubric
-from rubrics.importers.autorubric.importing import read_autorubric
-from rubrics.importers.shapes import Format
+from gradebook.rubrics.importers.autorubric.exporting import write_autorubric
+from gradebook.rubrics.importers.autorubric.importing import read_autorubric
+from gradebook.rubrics.importers.shapes import Format
 
 SUMMARY = "a list of weights and requirements, with options where they are graded"
 FORMAT = Format("autorubric", SUMMARY, ".yaml", "rubric", read_autorubric, write_autorubric)

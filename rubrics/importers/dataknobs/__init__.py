@@ -8,9 +8,9 @@ method `function` and a stand-in's name, which evaluating refuses before anythin
 question, and an empty schema would let everything pass. So does a `function_ref` that is no `module.path:function`.
 """
 
-from rubrics.importers.dataknobs.exporting import write_dataknobs
-from rubrics.importers.dataknobs.importing import read_dataknobs
-from rubrics.importers.shapes import Format
+from gradebook.rubrics.importers.dataknobs.exporting import write_dataknobs
+from gradebook.rubrics.importers.dataknobs.importing import read_dataknobs
+from gradebook.rubrics.importers.shapes import Format
 
 SUMMARY = "a rubric with criteria, levels and a scoring method each; both ways without loss"
 FORMAT = Format("dataknobs", SUMMARY, ".json", "rubric", read_dataknobs, write_dataknobs)

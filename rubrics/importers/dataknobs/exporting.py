@@ -1,8 +1,8 @@
 """Rubrics as dataknobs JSON."""
 
-from rubrics.errors import RubricError
-from rubrics.importers.dataknobs.importing import understand
-from rubrics.importers.dataknobs.notes import (
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.importers.dataknobs.importing import understand
+from gradebook.rubrics.importers.dataknobs.notes import (
     OURS,
     lay_over_notes,
     notes_of,
@@ -10,14 +10,14 @@ from rubrics.importers.dataknobs.notes import (
     overlay_of_rubric,
     unseen_names,
 )
-from rubrics.importers.dataknobs.terms import express_rubric
-from rubrics.importers.keeping import Kept
-from rubrics.importers.reading import Reading
-from rubrics.importers.shapes import Exported, Row
-from rubrics.importers.texts import indented_json
-from rubrics.model import Criterion, Rubric
-from rubrics.weights import effective_weights
-from rubrics.writing import rubric_values
+from gradebook.rubrics.importers.dataknobs.terms import express_rubric
+from gradebook.rubrics.importers.keeping import Kept
+from gradebook.rubrics.importers.reading import Reading
+from gradebook.rubrics.importers.shapes import Exported, Row
+from gradebook.rubrics.importers.texts import indented_json
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.rubrics.weights import effective_weights
+from gradebook.rubrics.writing import rubric_values
 
 UNSEEN = "not seen by dataknobs, comes back on import"
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from rubrics.importers.dataknobs.notes import (
+from gradebook.rubrics.importers.dataknobs.notes import (
     OURS,
     THEIRS,
     kept_names,
@@ -12,18 +12,18 @@ from rubrics.importers.dataknobs.notes import (
     notes_of_rubric,
     omitted_defaults,
 )
-from rubrics.importers.dataknobs.terms import (
+from gradebook.rubrics.importers.dataknobs.terms import (
     ForeignRubric,
     express_criterion,
     express_rubric,
     understand_criterion,
     understand_head,
 )
-from rubrics.importers.ids import DistinctIds
-from rubrics.importers.keeping import Kept, kept_as, mapping_of
-from rubrics.importers.reading import Reading, open_json
-from rubrics.importers.shapes import Imported, Row
-from rubrics.plain_words import shown
+from gradebook.rubrics.importers.ids import DistinctIds
+from gradebook.rubrics.importers.keeping import Kept, kept_as, mapping_of
+from gradebook.rubrics.importers.reading import Reading, open_json
+from gradebook.rubrics.importers.shapes import Imported, Row
+from gradebook.rubrics.plain_words import shown
 
 CONFIG = f"{THEIRS}_config"  # the key of `metadata` for what a config file says beside its rubric
 MOST_NAMED = 20

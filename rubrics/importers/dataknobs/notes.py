@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator
 
 from pydantic import ValidationError
 
-from rubrics.importers.dataknobs.overlays import LEFT_OUT, absent_names, laid_over, overlay_of
-from rubrics.importers.dataknobs.terms import (
+from gradebook.rubrics.importers.dataknobs.overlays import LEFT_OUT, absent_names, laid_over, overlay_of
+from gradebook.rubrics.importers.dataknobs.terms import (
     NAMESPACES,
     ForeignCriterion,
     ForeignRubric,
@@ -18,9 +18,9 @@ from rubrics.importers.dataknobs.terms import (
     understand_head,
     without_namespaces,
 )
-from rubrics.importers.ids import may_be_id_of
-from rubrics.importers.keeping import Kept, filled, kept_of, mapping_of
-from rubrics.importers.shapes import Row
+from gradebook.rubrics.importers.ids import may_be_id_of
+from gradebook.rubrics.importers.keeping import Kept, filled, kept_of, mapping_of
+from gradebook.rubrics.importers.shapes import Row
 
 OURS, THEIRS = NAMESPACES
 DEFAULTS = {"required": "criteria.required", "indicators": "levels.indicators"}  # those that a file may never write out

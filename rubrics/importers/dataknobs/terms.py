@@ -3,7 +3,7 @@
 Between the two formats stands a plain rubric: the gradebook keys that dataknobs has a place for. Of a criterion these
 are `id`, `name`, `description`, `weight` (0 or more), `method` (without its settings) and `levels`. `understand_...`
 makes the plain part of a foreign one, `express_...` makes a foreign one of it; what is lost between the two is the
-matter of `rubrics.importers.dataknobs.notes`.
+matter of `gradebook.rubrics.importers.dataknobs.notes`.
 """
 
 import re
@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rubrics.importers.dataknobs.overlays import LEFT_OUT
-from rubrics.importers.ids import LEVEL_ID, DistinctIds, complete_version, identifier
-from rubrics.importers.keeping import FIRST_VERSION, filled, given
-from rubrics.importers.reading import OpenMapping
-from rubrics.importers.shapes import Row
-from rubrics.levels import Share, pass_or_fail
-from rubrics.methods import FUNCTION_PATTERN
-from rubrics.model import LARGEST_WEIGHT
+from gradebook.rubrics.importers.dataknobs.overlays import LEFT_OUT
+from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, complete_version, identifier
+from gradebook.rubrics.importers.keeping import FIRST_VERSION, filled, given
+from gradebook.rubrics.importers.reading import OpenMapping
+from gradebook.rubrics.importers.shapes import Row
+from gradebook.rubrics.levels import Share, pass_or_fail
+from gradebook.rubrics.methods import FUNCTION_PATTERN
+from gradebook.rubrics.model import LARGEST_WEIGHT
 
 CHECK_PREFIX = "gradebook:"  # function_ref of a check: gradebook:length_words
 FUNCTION_STAND_IN = "dataknobs:function_ref"  # for a reference that is no `module.path:function`

@@ -2,13 +2,13 @@
 
 import math
 
-from rubrics.importers.dimensions.methods import LEVELS, method_name, question_of, source_key, without_slots
-from rubrics.importers.keeping import FIRST_VERSION, Kept, filled, given, kept_of, note_lost, plain_number
-from rubrics.importers.shapes import Exported, Row
-from rubrics.importers.texts import indented_json
-from rubrics.levels import Level
-from rubrics.model import Criterion, Rubric
-from rubrics.weights import effective_weights
+from gradebook.rubrics.importers.dimensions.methods import LEVELS, method_name, question_of, source_key, without_slots
+from gradebook.rubrics.importers.keeping import FIRST_VERSION, Kept, filled, given, kept_of, note_lost, plain_number
+from gradebook.rubrics.importers.shapes import Exported, Row
+from gradebook.rubrics.importers.texts import indented_json
+from gradebook.rubrics.levels import Level
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.rubrics.weights import effective_weights
 
 MOST_DIMENSIONS = 10  # the format's own limit
 ASKED = ("llm_judge", "deterministic")  # the methods with a question of their own

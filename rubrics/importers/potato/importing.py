@@ -5,19 +5,24 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from rubrics.importers.ids import DistinctIds, identifier
-from rubrics.importers.keeping import FIRST_VERSION, Kept, filled, kept_as, mapping_of
-from rubrics.importers.potato.rubric_eval import RubricScheme, note_rubric_faults, read_criteria, read_free_rows
-from rubrics.importers.potato.trajectory import (
+from gradebook.rubrics.importers.ids import DistinctIds, identifier
+from gradebook.rubrics.importers.keeping import FIRST_VERSION, Kept, filled, kept_as, mapping_of
+from gradebook.rubrics.importers.potato.rubric_eval import (
+    RubricScheme,
+    note_rubric_faults,
+    read_criteria,
+    read_free_rows,
+)
+from gradebook.rubrics.importers.potato.trajectory import (
     ERROR_TYPES,
     TrajectoryScheme,
     note_trajectory_faults,
     read_trajectory,
     spelling_of,
 )
-from rubrics.importers.reading import Reading, open_yaml
-from rubrics.importers.shapes import Imported, Row
-from rubrics.plain_words import shown
+from gradebook.rubrics.importers.reading import Reading, open_yaml
+from gradebook.rubrics.importers.shapes import Imported, Row
+from gradebook.rubrics.plain_words import shown
 
 LONGEST_CATEGORY = 64
 ANY_CATEGORY = re.compile(f".{{1,{LONGEST_CATEGORY}}}", re.DOTALL)

@@ -9,13 +9,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rubrics.importers.ids import DistinctIds
-from rubrics.importers.keeping import Kept, filled, kept_as, plain_number
-from rubrics.importers.reading import OpenMapping, Reading
-from rubrics.importers.shapes import Row
-from rubrics.levels import MOST_LEVELS
-from rubrics.model import LARGEST_WEIGHT
-from rubrics.plain_words import Place
+from gradebook.rubrics.importers.ids import DistinctIds
+from gradebook.rubrics.importers.keeping import Kept, filled, kept_as, plain_number
+from gradebook.rubrics.importers.reading import OpenMapping, Reading
+from gradebook.rubrics.importers.shapes import Row
+from gradebook.rubrics.levels import MOST_LEVELS
+from gradebook.rubrics.model import LARGEST_WEIGHT
+from gradebook.rubrics.plain_words import Place
 
 DEFAULT_POINTS = 5  # of a scheme that names no scale
 

@@ -4,13 +4,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from rubrics.importers.ids import identifier
-from rubrics.importers.ratings.columns import words_of
-from rubrics.importers.ratings.ladders import Grade, Ladder, Meaning, Numbers, decide_meaning, folded, missing_values
-from rubrics.importers.ratings.shapes import OVERALL, Mark, Misfit
-from rubrics.importers.ratings.trajectory import DEFAULT_PENALTIES, TRAJECTORY, describe_slips, running_score
-from rubrics.methods import RatingsMethod
-from rubrics.model import Criterion, Rubric
+from gradebook.rubrics.importers.ids import identifier
+from gradebook.rubrics.importers.ratings.columns import words_of
+from gradebook.rubrics.importers.ratings.ladders import (
+    Grade,
+    Ladder,
+    Meaning,
+    Numbers,
+    decide_meaning,
+    folded,
+    missing_values,
+)
+from gradebook.rubrics.importers.ratings.shapes import OVERALL, Mark, Misfit
+from gradebook.rubrics.importers.ratings.trajectory import DEFAULT_PENALTIES, TRAJECTORY, describe_slips, running_score
+from gradebook.rubrics.methods import RatingsMethod
+from gradebook.rubrics.model import Criterion, Rubric
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")

@@ -7,9 +7,16 @@ Read are choices (one), rating, number and textarea. The output is named in the 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rubrics.importers.ratings.columns import moment, name_text, notes_text, read_slot, repeated_words, words_of
-from rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet
-from rubrics.importers.ratings.tables import NOTES_ENDINGS
+from gradebook.rubrics.importers.ratings.columns import (
+    moment,
+    name_text,
+    notes_text,
+    read_slot,
+    repeated_words,
+    words_of,
+)
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.tables import NOTES_ENDINGS
 
 TYPES = ("choices", "rating", "number", "textarea")
 

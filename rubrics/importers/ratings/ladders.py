@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from rubrics.importers.ratings.columns import words_of
-from rubrics.importers.ratings.shapes import Kind, Misfit
-from rubrics.levels import Level
+from gradebook.rubrics.importers.ratings.columns import words_of
+from gradebook.rubrics.importers.ratings.shapes import Kind, Misfit
+from gradebook.rubrics.levels import Level
 
 Numbers = Literal["auto", "rank", "score"]
 Meaning = Literal["rank", "score", "id"]

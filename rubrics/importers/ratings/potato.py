@@ -7,7 +7,7 @@ with `criteria_ratings`, and those of `trajectory_eval`, are read too.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rubrics.importers.ratings.columns import (
+from gradebook.rubrics.importers.ratings.columns import (
     notes_text,
     read_moment,
     read_notes,
@@ -16,9 +16,9 @@ from rubrics.importers.ratings.columns import (
     refuse_repeated,
     words_of,
 )
-from rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet
-from rubrics.importers.ratings.sheets import is_rated_trace, read_json_row
-from rubrics.importers.ratings.trajectory import is_trajectory
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.sheets import is_rated_trace, read_json_row
+from gradebook.rubrics.importers.ratings.trajectory import is_trajectory
 
 HOLDERS = ("label_annotations", "annotations")
 NO_SCHEMES = frozenset(

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rubrics.importers.ratings.label_studio import is_task, read_task
-from rubrics.importers.ratings.potato import has_schemes, read_potato_row
-from rubrics.importers.ratings.scale import read_scale_task
-from rubrics.importers.ratings.shapes import LeftOut, Naming, Row, Sheet
-from rubrics.importers.ratings.sheets import is_rated_trace, read_json_row
-from rubrics.importers.ratings.tables import is_long, read_table_row
-from rubrics.importers.ratings.trajectory import is_trajectory
+from gradebook.rubrics.importers.ratings.label_studio import is_task, read_task
+from gradebook.rubrics.importers.ratings.potato import has_schemes, read_potato_row
+from gradebook.rubrics.importers.ratings.scale import read_scale_task
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.sheets import is_rated_trace, read_json_row
+from gradebook.rubrics.importers.ratings.tables import is_long, read_table_row
+from gradebook.rubrics.importers.ratings.trajectory import is_trajectory
 
 # (row, how the file names things, what is left out) -> sheets; raises `Misfit`
 ReadRow = Callable[[Row, Naming, LeftOut], Sequence[Sheet]]

@@ -6,10 +6,17 @@ the errors of a trajectory.
 
 from collections.abc import Sequence
 
-from rubrics.importers.ratings.columns import notes_text, read_moment, read_notes, read_rater, read_slot, words_of
-from rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Row, Sheet
-from rubrics.importers.ratings.tables import marked, read_table_row
-from rubrics.importers.ratings.trajectory import is_trajectory, read_trajectory_row
+from gradebook.rubrics.importers.ratings.columns import (
+    notes_text,
+    read_moment,
+    read_notes,
+    read_rater,
+    read_slot,
+    words_of,
+)
+from gradebook.rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.tables import marked, read_table_row
+from gradebook.rubrics.importers.ratings.trajectory import is_trajectory, read_trajectory_row
 
 
 def is_rated_trace(row: Row) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rubrics.importers.ratings.columns import (
+from gradebook.rubrics.importers.ratings.columns import (
     cell_of,
     known_columns,
     name_text,
@@ -15,7 +15,7 @@ from rubrics.importers.ratings.columns import (
     read_slot,
     words_of,
 )
-from rubrics.importers.ratings.shapes import Kind, LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.shapes import Kind, LeftOut, Mark, Misfit, Naming, Row, Sheet
 
 NOTES_ENDINGS = ("_notes", "_comment", "_comments")
 _MARK_COLUMNS: tuple[tuple[str, Kind], ...] = (("level_id", "level"), ("score", "score"), ("value", "value"))

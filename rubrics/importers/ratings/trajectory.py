@@ -9,7 +9,7 @@ says `penalties`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rubrics.importers.ratings.columns import (
+from gradebook.rubrics.importers.ratings.columns import (
     name_text,
     read_moment,
     read_notes,
@@ -17,7 +17,7 @@ from rubrics.importers.ratings.columns import (
     read_slot,
     words_of,
 )
-from rubrics.importers.ratings.shapes import Mark, Misfit, Naming, Row, Sheet, Slip
+from gradebook.rubrics.importers.ratings.shapes import Mark, Misfit, Naming, Row, Sheet, Slip
 
 START = 100.0
 TRAJECTORY = "trajectory"  # the criterion that is rated where none has penalties

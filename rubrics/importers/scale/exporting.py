@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from rubrics.importers.case_export import Case, export_cases
-from rubrics.importers.keeping import kept_of
-from rubrics.importers.scale.importing import read_scale
-from rubrics.importers.scale.shapes import CRITERION_KEY, KINDS
-from rubrics.importers.shapes import Exported, Row
-from rubrics.importers.texts import indented_json
+from gradebook.rubrics.importers.case_export import Case, export_cases
+from gradebook.rubrics.importers.keeping import kept_of
+from gradebook.rubrics.importers.scale.importing import read_scale
+from gradebook.rubrics.importers.scale.shapes import CRITERION_KEY, KINDS
+from gradebook.rubrics.importers.shapes import Exported, Row
+from gradebook.rubrics.importers.texts import indented_json
 
 
 def write_scale(rows: Sequence[Row]) -> Exported:

@@ -5,9 +5,9 @@ rubric itself; where it has no `sub_tasks`, it is the one criterion too. A grade
 `explanation`) names no output, so its grades are no ratings: they stand under `metadata.tree` of their nodes.
 """
 
-from rubrics.importers.shapes import Format
-from rubrics.importers.tree.exporting import write_tree
-from rubrics.importers.tree.importing import read_tree
+from gradebook.rubrics.importers.shapes import Format
+from gradebook.rubrics.importers.tree.exporting import write_tree
+from gradebook.rubrics.importers.tree.importing import read_tree
 
 SUMMARY = "a tree of tasks with weights and requirement texts, as PaperBench has it"
 FORMAT = Format("tree", SUMMARY, ".json", "rubric", read_tree, write_tree)

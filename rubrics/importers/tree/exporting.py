@@ -3,11 +3,11 @@
 from itertools import chain, count
 from typing import Any
 
-from rubrics.importers.keeping import Kept, kept_of, note_lost, note_method, plain_number
-from rubrics.importers.requirements import are_met_levels
-from rubrics.importers.shapes import Exported, Row
-from rubrics.importers.texts import indented_json
-from rubrics.model import Category, Criterion, Rubric
+from gradebook.rubrics.importers.keeping import Kept, kept_of, note_lost, note_method, plain_number
+from gradebook.rubrics.importers.requirements import are_met_levels
+from gradebook.rubrics.importers.shapes import Exported, Row
+from gradebook.rubrics.importers.texts import indented_json
+from gradebook.rubrics.model import Category, Criterion, Rubric
 
 TASK_KEYS = ("id", "requirements", "weight", "sub_tasks")
 

@@ -1,11 +1,11 @@
 """Batches of a run: what is open is asked at half the price, ahead of the scoring; what they leave is asked online."""
 
-from tasks.judging.batches.desk import BatchDesk, BatchJob, Patience
-from tasks.judging.batches.endpoint import BatchEndpoint
-from tasks.judging.batches.money import BatchMoney
-from tasks.judging.batches.record import BatchRecord, Intent
-from tasks.judging.batches.sending import has_time, recover, submit
-from tasks.judging.batches.waiting import clean_up, collect
+from gradebook.tasks.judging.batches.desk import BatchDesk, BatchJob, Patience
+from gradebook.tasks.judging.batches.endpoint import BatchEndpoint
+from gradebook.tasks.judging.batches.money import BatchMoney
+from gradebook.tasks.judging.batches.record import BatchRecord, Intent
+from gradebook.tasks.judging.batches.sending import has_time, recover, submit
+from gradebook.tasks.judging.batches.waiting import clean_up, collect
 
 
 def ask_in_batches(job: BatchJob) -> tuple[Intent, ...]:

@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rubrics.errors import EndpointUnavailable
-from tasks.judging.batches.endpoint import BatchEndpoint, NoAnswer
-from tasks.judging.batches.files import Limits
-from tasks.judging.batches.money import BatchMoney
-from tasks.judging.batches.record import BatchRecord, Intent
-from tasks.judging.prices import Price
-from tasks.judging.questions import Askable
-from tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.errors import EndpointUnavailable
+from gradebook.tasks.judging.batches.endpoint import BatchEndpoint, NoAnswer
+from gradebook.tasks.judging.batches.files import Limits
+from gradebook.tasks.judging.batches.money import BatchMoney
+from gradebook.tasks.judging.batches.record import BatchRecord, Intent
+from gradebook.tasks.judging.prices import Price
+from gradebook.tasks.judging.questions import Askable
+from gradebook.tasks.judging.settings import JudgeSettings
 
 PATIENCE_FACTOR = 20  # a batch takes hours, so an outage may take longer than one that holds up requests online
 

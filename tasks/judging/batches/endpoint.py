@@ -13,16 +13,16 @@ import openai
 import orjson
 from openai import OpenAI
 
-from rubrics.errors import EndpointUnavailable
-from rubrics.judging.replies import clean_text
-from tasks.files import replaced_file
-from tasks.judging.batches.files import REQUEST_URL
-from tasks.judging.bounded_http import BoundedFileClient
-from tasks.judging.endpoint import MOST_MESSAGE_LENGTH, refused_key
-from tasks.judging.key_masks import KeyMask
-from tasks.judging.keys import read_keys
-from tasks.judging.retries import is_retried
-from tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.errors import EndpointUnavailable
+from gradebook.rubrics.judging.replies import clean_text
+from gradebook.tasks.files import replaced_file
+from gradebook.tasks.judging.batches.files import REQUEST_URL
+from gradebook.tasks.judging.bounded_http import BoundedFileClient
+from gradebook.tasks.judging.endpoint import MOST_MESSAGE_LENGTH, refused_key
+from gradebook.tasks.judging.key_masks import KeyMask
+from gradebook.tasks.judging.keys import read_keys
+from gradebook.tasks.judging.retries import is_retried
+from gradebook.tasks.judging.settings import JudgeSettings
 
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 ENDING_TIMES = ("completed_at", "expired_at", "cancelled_at", "failed_at")

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tasks.judging.budget import BudgetRecord
+from gradebook.tasks.judging.budget import BudgetRecord
 
 
 class BatchMoney:

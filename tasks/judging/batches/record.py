@@ -12,8 +12,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.types import StringConstraints
 
-from rubrics.errors import LakeError, UnfinishedError
-from tasks.files import append_whole
+from gradebook.rubrics.errors import LakeError, UnfinishedError
+from gradebook.tasks.files import append_whole
 
 RECORD = "record.jsonl"
 _Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]

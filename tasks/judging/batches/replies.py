@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tasks.judging.batches.desk import BatchJob
-from tasks.judging.batches.files import BATCH_TIER, index_replies, read_reply_at, read_request_keys
-from tasks.judging.batches.record import Intent
-from tasks.judging.completions import Reply
-from tasks.judging.journal import Journal
-from tasks.judging.judgments import judgment_row, reply_columns
-from tasks.judging.prices import cost_usd, prompt_bytes
-from tasks.judging.questions import Askable, Question
+from gradebook.tasks.judging.batches.desk import BatchJob
+from gradebook.tasks.judging.batches.files import BATCH_TIER, index_replies, read_reply_at, read_request_keys
+from gradebook.tasks.judging.batches.record import Intent
+from gradebook.tasks.judging.completions import Reply
+from gradebook.tasks.judging.journal import Journal
+from gradebook.tasks.judging.judgments import judgment_row, reply_columns
+from gradebook.tasks.judging.prices import cost_usd, prompt_bytes
+from gradebook.tasks.judging.questions import Askable, Question
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,18 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from rubrics.errors import EndpointUnavailable
-from tasks.judging.batches.desk import BatchDesk
-from tasks.judging.batches.endpoint import NoAnswer
-from tasks.judging.batches.files import (
+from gradebook.rubrics.errors import EndpointUnavailable
+from gradebook.tasks.judging.batches.desk import BatchDesk
+from gradebook.tasks.judging.batches.endpoint import NoAnswer
+from gradebook.tasks.judging.batches.files import (
     RequestFile,
     read_request_keys,
     remove_requests,
     requests_path,
     write_request_files,
 )
-from tasks.judging.batches.record import Intent
-from tasks.judging.questions import Askable
+from gradebook.tasks.judging.batches.record import Intent
+from gradebook.tasks.judging.questions import Askable
 
 NOT_SENT = "not_sent"  # how an intent ended whose batch was never begun: its questions are open to another
 

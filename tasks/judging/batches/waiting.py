@@ -5,14 +5,14 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from rubrics.errors import EndpointUnavailable
-from tasks.judging.batches.desk import BatchDesk
-from tasks.judging.batches.endpoint import BatchState, NoAnswer
-from tasks.judging.batches.files import remove_requests, requests_path
-from tasks.judging.batches.record import Intent
-from tasks.judging.batches.replies import journal_replies, reply_paths
-from tasks.judging.batches.sending import NOT_SENT
-from tasks.progress import reporter
+from gradebook.rubrics.errors import EndpointUnavailable
+from gradebook.tasks.judging.batches.desk import BatchDesk
+from gradebook.tasks.judging.batches.endpoint import BatchState, NoAnswer
+from gradebook.tasks.judging.batches.files import remove_requests, requests_path
+from gradebook.tasks.judging.batches.record import Intent
+from gradebook.tasks.judging.batches.replies import journal_replies, reply_paths
+from gradebook.tasks.judging.batches.sending import NOT_SENT
+from gradebook.tasks.progress import reporter
 
 LOST = "lost"  # how a batch ended whose replies the endpoint has no more
 MOST_MISSES = 3  # how often an endpoint may not know a batch of its own

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from rubrics.checks.columns import text_column
+from gradebook.rubrics.checks.columns import text_column
 
 
 def test_a_column_of_one_chunk_is_not_copied():

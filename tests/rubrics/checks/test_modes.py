@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.modes import run_check
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.modes import run_check
 
 
 def judge(output: str, mode: str, name: str = "starts_with", **given_settings: object) -> tuple[bool, str | None]:

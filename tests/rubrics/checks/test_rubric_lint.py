@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
-from rubrics.library import read_rubric, shipped_text
-from rubrics.lint import rules
-from rubrics.lint.parser_rules import PARSER_RULES
-from rubrics.methods import CheckMethod
+from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.library import read_rubric, shipped_text
+from gradebook.rubrics.lint import rules
+from gradebook.rubrics.lint.parser_rules import PARSER_RULES
+from gradebook.rubrics.methods import CheckMethod
 
 RUBRIC = """\
 id: reply

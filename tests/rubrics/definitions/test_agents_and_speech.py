@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
-from rubrics.checks import find_check, read_settings
-from rubrics.library import read_rubric
-from rubrics.methods import CheckMethod
-from rubrics.model import Criterion, Rubric
-from rubrics.weights import category_weights, effective_weights
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.library import read_rubric
+from gradebook.rubrics.methods import CheckMethod
+from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.rubrics.weights import category_weights, effective_weights
 
 AGENTS = ("coding_agent", "conversational_agent", "web_agent")
 ALL = (*AGENTS, "summarisation", "text_to_speech")

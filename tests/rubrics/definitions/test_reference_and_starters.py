@@ -5,8 +5,8 @@ from importlib import resources
 import pytest
 import yaml
 
-from rubrics.library import read_rubric
-from rubrics.model import Criterion, Rubric
+from gradebook.rubrics.library import read_rubric
+from gradebook.rubrics.model import Criterion, Rubric
 
 # By rubric: the weights' sum, the pass threshold, and each weighted criterion's weight and threshold.
 FIGURES: dict[str, tuple[float, float, dict[str, tuple[float, float]]]] = {
@@ -215,7 +215,7 @@ def weighted_criteria(rubric: Rubric) -> list[Criterion]:
 
 
 def text_of(name: str) -> str:
-    return (resources.files("rubrics") / "definitions" / f"{name}.yaml").read_text(encoding="utf-8")
+    return (resources.files("gradebook.rubrics") / "definitions" / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def header(name: str) -> str:

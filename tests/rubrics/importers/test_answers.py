@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from rubrics.errors import RubricError
-from rubrics.importers.answers import join_answers
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.importers.answers import join_answers
 
 CASES = (
     {"case_id": "a", "prompt": "Name a tree.", "criteria": [{"id": "q1"}]},

@@ -8,12 +8,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from rubric_strategies import rubrics
 
-from rubrics.errors import RubricError
-from rubrics.importers.autorubric import read_autorubric, write_autorubric
-from rubrics.importers.shapes import Imported
-from rubrics.library import read_rubric
-from rubrics.model import Rubric
-from rubrics.weights import effective_weights
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.importers.autorubric import read_autorubric, write_autorubric
+from gradebook.rubrics.importers.shapes import Imported
+from gradebook.rubrics.library import read_rubric
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.weights import effective_weights
 
 EXAMPLE = Path(__file__).parent / "examples" / "autorubric.yaml"
 WEIGHTED = "expected at least one criterion with a weight above 0"

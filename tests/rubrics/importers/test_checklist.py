@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rubrics.errors import RubricError
-from rubrics.importers.checklist import read_checklist, write_checklist
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.importers.checklist import read_checklist, write_checklist
 
 EXAMPLE = Path(__file__).parent / "examples" / "checklist.jsonl"
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from rubrics.errors import RubricError
-from rubrics.importers.reading import open_rows
-from rubrics.importers.registry import FORMAT_NAMES, find_format
-from rubrics.importers.shapes import Imported
-from rubrics.importers.texts import _json_fault
-from rubrics.model import CaseCriterion, Rubric
-from rubrics.outputs import OutputRow
-from tasks.rating_files import RatingRow
-from tasks.rubric_files import import_file
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.importers.reading import open_rows
+from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
+from gradebook.rubrics.importers.shapes import Imported
+from gradebook.rubrics.importers.texts import _json_fault
+from gradebook.rubrics.model import CaseCriterion, Rubric
+from gradebook.rubrics.outputs import OutputRow
+from gradebook.tasks.rating_files import RatingRow
+from gradebook.tasks.rubric_files import import_file
 
 EXAMPLES = Path(__file__).parent / "examples"
 OF_RUBRICS = {

@@ -3,7 +3,7 @@
 import pytest
 from bounded import bounded_work
 
-from rubrics.importers.ids import LEVEL_ID, DistinctIds, identifier, may_be_id_of
+from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, identifier, may_be_id_of
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rubrics.errors import RubricError
-from rubrics.importers.potato import read_potato, write_potato
-from rubrics.importers.shapes import Imported
-from rubrics.library import parse_rubric, read_rubric, shipped_rubrics
-from rubrics.model import Rubric
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.importers.potato import read_potato, write_potato
+from gradebook.rubrics.importers.shapes import Imported
+from gradebook.rubrics.library import parse_rubric, read_rubric, shipped_rubrics
+from gradebook.rubrics.model import Rubric
 
 EXAMPLES = Path(__file__).parent / "examples"
 BARE = "(a bare yes, no, on or off is read so)"

@@ -10,12 +10,12 @@ from bounded import bounded_work
 from hypothesis import HealthCheck, given, settings
 from rubric_strategies import rubrics
 
-from rubrics.errors import RubricError
-from rubrics.importers.shapes import Imported
-from rubrics.importers.tree import read_tree, write_tree
-from rubrics.library import read_rubric
-from rubrics.model import Rubric
-from rubrics.weights import effective_weights
+from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.importers.shapes import Imported
+from gradebook.rubrics.importers.tree import read_tree, write_tree
+from gradebook.rubrics.library import read_rubric
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.weights import effective_weights
 
 CHECK = {"type": "check", "check": "json_valid"}
 EXAMPLE = Path(__file__).parent / "examples" / "tree.json"

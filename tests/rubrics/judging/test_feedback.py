@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rubrics.judging.feedback import (
+from gradebook.rubrics.judging.feedback import (
     FEEDBACK_REPLY_SCHEMA,
     GroupCriterion,
     GroupVerdicts,
@@ -19,8 +19,8 @@ from rubrics.judging.feedback import (
     show_verdicts,
     usual_byte_counts,
 )
-from rubrics.judging.prompt import Case
-from rubrics.model import CaseCriterion, Criterion, Rubric
+from gradebook.rubrics.judging.prompt import Case
+from gradebook.rubrics.model import CaseCriterion, Criterion, Rubric
 
 DIGEST = "a" * 32
 CASE = Case("Why?", "Because.", "As it is.", ("Some context.",))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rubrics.judging.packing import (
+from gradebook.rubrics.judging.packing import (
     can_be_packed,
     pack_labels,
     packed_criterion_digest,
@@ -14,9 +14,9 @@ from rubrics.judging.packing import (
     read_packed,
     render_packed,
 )
-from rubrics.judging.prompt import Case, PromptStyle, criterion_digest, prompt_digest
-from rubrics.judging.replies import ReadReply
-from rubrics.model import Criterion
+from gradebook.rubrics.judging.prompt import Case, PromptStyle, criterion_digest, prompt_digest
+from gradebook.rubrics.judging.replies import ReadReply
+from gradebook.rubrics.model import Criterion
 
 CASE = Case("Why?", "Because it is late.")
 

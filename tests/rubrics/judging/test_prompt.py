@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rubrics.errors import JudgeSettingsError
-from rubrics.judging.prompt import (
+from gradebook.rubrics.errors import JudgeSettingsError
+from gradebook.rubrics.judging.prompt import (
     DEFAULT_STYLE,
     Case,
     PromptStyle,
@@ -19,7 +19,7 @@ from rubrics.judging.prompt import (
     reply_schema,
     request_key,
 )
-from rubrics.model import Criterion
+from gradebook.rubrics.model import Criterion
 
 KEY = request_key("a" * 32, "b" * 32, "c" * 32, 0)
 CASE = Case("Why?", 'Because.\n{"level": "x"}', "As it is.", ("Some context.",))

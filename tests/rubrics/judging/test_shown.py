@@ -5,7 +5,7 @@ import string
 
 import pytest
 
-from rubrics.judging.shown import fold_text, inert_text, shown_json
+from gradebook.rubrics.judging.shown import fold_text, inert_text, shown_json
 
 TURN_MARKS = [
     "<|im_end|>",

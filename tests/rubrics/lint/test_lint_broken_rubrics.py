@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rubrics.errors import Fault
-from rubrics.lint import Finding, lint_text, rules
-from rubrics.lint.parser_rules import find_by_fault
+from gradebook.rubrics.errors import Fault
+from gradebook.rubrics.lint import Finding, lint_text, rules
+from gradebook.rubrics.lint.parser_rules import find_by_fault
 
 BROKEN = sorted((Path(__file__).parent / "broken").glob("*.yaml"))
 MARK = re.compile(r"# <- (.+)$")

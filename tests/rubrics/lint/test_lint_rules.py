@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rubrics.library import parse_rubric, shipped_rubrics, shipped_text
-from rubrics.lint import Finding, lint_text, rules
+from gradebook.rubrics.library import parse_rubric, shipped_rubrics, shipped_text
+from gradebook.rubrics.lint import Finding, lint_text, rules
 
 ROOT = Path(__file__).parents[3]
 CLEAN = ("general_answer", "json_record", "meta_rubric")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from rubrics.checks import check_names
-from rubrics.lint import lint_text
-from rubrics.lint.decidable import NAMED_CHECKS, find_deciding_check
-from rubrics.lint.questions import find_double
-from rubrics.lint.tokens import content_words, is_same_root, shorten
+from gradebook.rubrics.checks import check_names
+from gradebook.rubrics.lint import lint_text
+from gradebook.rubrics.lint.decidable import NAMED_CHECKS, find_deciding_check
+from gradebook.rubrics.lint.questions import find_double
+from gradebook.rubrics.lint.tokens import content_words, is_same_root, shorten
 
 LEVELS = "levels: [{id: a, score: 0, description: LEVEL}, {id: b, score: 1, description: Two sources.}]"
 HEAD = "id: a\nversion: 1.0.0\ndescription: b\n"

@@ -8,7 +8,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from rubrics.schemas.validating import check_schema, validate_outputs
+from gradebook.rubrics.schemas.validating import check_schema, validate_outputs
 
 TICKET = {
     "type": "object",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rubrics.statistics.agreement import (
+from gradebook.rubrics.statistics.agreement import (
     MOST_KINDS,
     MOST_LEVELS,
     STATISTICS,
@@ -15,7 +15,7 @@ from rubrics.statistics.agreement import (
     measure_raters,
     measure_sides,
 )
-from rubrics.statistics.kappa import cohen_kappa, distance_weights, fleiss_kappa
+from gradebook.rubrics.statistics.kappa import cohen_kappa, distance_weights, fleiss_kappa
 
 NONE = np.nan
 # Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability", example C; Gwet has the same as cac.raw4raters.

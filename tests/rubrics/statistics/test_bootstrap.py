@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rubrics.statistics import bootstrap as module
-from rubrics.statistics.bootstrap import bootstrap_means, percentile_interval, resample_counts
+from gradebook.rubrics.statistics import bootstrap as module
+from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval, resample_counts
 
 LEVELS = np.tile([0.0, 0.5, 1.0, 1.0], 50)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rubrics.statistics.calibration import (
+from gradebook.rubrics.statistics.calibration import (
     Rated,
     corrected_mean,
     judge_weight,
@@ -12,8 +12,8 @@ from rubrics.statistics.calibration import (
     ratings_to_halve,
     selection_shift,
 )
-from rubrics.statistics.influence import measure_influences
-from rubrics.statistics.rogan_gladen import rogan_gladen_mean
+from gradebook.rubrics.statistics.influence import measure_influences
+from gradebook.rubrics.statistics.rogan_gladen import rogan_gladen_mean
 
 LEVELS = (0.0, 1.0)
 

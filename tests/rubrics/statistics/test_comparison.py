@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rubrics.statistics.comparison import describe_caution, describe_conflict, measure_pairs, measure_passes
-from rubrics.statistics.intervals import measure_mean
-from rubrics.statistics.paired import mean_p
+from gradebook.rubrics.statistics.comparison import describe_caution, describe_conflict, measure_pairs, measure_passes
+from gradebook.rubrics.statistics.intervals import measure_mean
+from gradebook.rubrics.statistics.paired import mean_p
 
 OWN_CASES = np.arange(40)
 RNG = np.random.default_rng(5)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrics.statistics.decomposition import Groups, PairedScores, PairedVerdicts, decompose, uniform
+from gradebook.rubrics.statistics.decomposition import Groups, PairedScores, PairedVerdicts, decompose, uniform
 
 LEVELS = st.sampled_from([0.0, 0.5, 1.0])
 GAPPED = st.one_of(st.none(), LEVELS)

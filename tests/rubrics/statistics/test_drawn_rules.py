@@ -5,10 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES
-from rubrics.statistics.drawn_rules import Nominal, holds_in_each, nominal_rate
-from rubrics.statistics.rule_parser import parse_rule
-from rubrics.statistics.rules import holds
+from gradebook.rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES
+from gradebook.rubrics.statistics.drawn_rules import Nominal, holds_in_each, nominal_rate
+from gradebook.rubrics.statistics.rule_parser import parse_rule
+from gradebook.rubrics.statistics.rules import holds
 
 FIGURES = {"overall": (*ROW_FIGURES, *PASS_FIGURES), "criterion": ROW_FIGURES, "category": ROW_FIGURES}
 VALUES = np.array([*product((-0.1, 0.1, np.nan), repeat=3)])  # of p, mean_diff, and both of a criterion

@@ -5,7 +5,7 @@ from math import isnan
 import numpy as np
 import pytest
 
-from rubrics.statistics.intervals import (
+from gradebook.rubrics.statistics.intervals import (
     DIFFERENCES,
     SCORES,
     Interval,

@@ -5,8 +5,8 @@ from math import nan
 import numpy as np
 import pytest
 
-from rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES, measure_pairs, measure_passes
-from rubrics.statistics.noise import (
+from gradebook.rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES, measure_pairs, measure_passes
+from gradebook.rubrics.statistics.noise import (
     UNDRAWN_FIGURES,
     DrawnFigures,
     DrawnOutputs,
@@ -14,9 +14,9 @@ from rubrics.statistics.noise import (
     draw_sides,
     hold_in_draws,
 )
-from rubrics.statistics.paired import adjust_for_many
-from rubrics.statistics.rule_parser import parse_rule
-from rubrics.statistics.rules import CRITERION, OVERALL
+from gradebook.rubrics.statistics.paired import adjust_for_many
+from gradebook.rubrics.statistics.rule_parser import parse_rule
+from gradebook.rubrics.statistics.rules import CRITERION, OVERALL
 
 FIGURES = {OVERALL: (*ROW_FIGURES, *PASS_FIGURES), CRITERION: ROW_FIGURES, "category": ROW_FIGURES}
 COUNT = 24
@@ -78,7 +78,7 @@ def test_draws_are_the_same_for_the_same_seed_and_for_all_rules():
 
 
 def test_more_draws_than_are_held_at_once_are_all_counted(monkeypatch):
-    monkeypatch.setattr("rubrics.statistics.noise.CHUNK_CELLS", 100)
+    monkeypatch.setattr("gradebook.rubrics.statistics.noise.CHUNK_CELLS", 100)
     held = hold_in_draws([], outputs_of(line(levels(np.random.default_rng(1)))), 10, np.random.default_rng(2))
     assert (held.held.shape, held.overall_diffs.shape) == ((0, 10), (10,))
 

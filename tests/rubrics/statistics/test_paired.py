@@ -6,8 +6,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrics.statistics.intervals import measure_mean
-from rubrics.statistics.paired import (
+from gradebook.rubrics.statistics.intervals import measure_mean
+from gradebook.rubrics.statistics.paired import (
     adjust_for_many,
     count_shares,
     mcnemar,

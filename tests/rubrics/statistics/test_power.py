@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 from scipy.special import gammaln, ndtr
 
-from rubrics.statistics.power import detectable_effect, minimal_effect, needed_n, power_of
+from gradebook.rubrics.statistics.power import detectable_effect, minimal_effect, needed_n, power_of
 
 
 @pytest.mark.parametrize(("effect", "n"), [(0.2, 394), (0.5, 64), (0.8, 26)])

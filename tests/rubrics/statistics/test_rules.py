@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrics.statistics.rule_parser import RuleError, parse_rule, refuse_unknown_ids
-from rubrics.statistics.rules import describe_figures, holds, unknown_names
+from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule, refuse_unknown_ids
+from gradebook.rubrics.statistics.rules import describe_figures, holds, unknown_names
 
 NAMES = {
     "overall": ("mean_diff", "p", "p_mcnemar"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rubrics.statistics.distributions import (
+from gradebook.rubrics.statistics.distributions import (
     MOST_SCORES,
     Dominance,
     pair_distributions,

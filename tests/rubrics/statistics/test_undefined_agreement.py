@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rubrics.statistics.agreement import MOST_KINDS, measure_raters, measure_sides
+from gradebook.rubrics.statistics.agreement import MOST_KINDS, measure_raters, measure_sides
 
 NONE = np.array([])
 LEVELS = np.array([0.0, 0.5, 1.0])

@@ -8,10 +8,10 @@ import pytest
 from replicated_lake import make_rubric, write_first_replicates, write_replicates
 from scored_lake import make_lake
 
-from rubrics.errors import InputError
-from tasks.compare import Asked, compare_runs
-from tasks.judge_noise import measure_noise
-from tasks.lake import Lake, connect
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.compare import Asked, compare_runs
+from gradebook.tasks.judge_noise import measure_noise
+from gradebook.tasks.lake import Lake, connect
 
 OUTPUTS = [{"case_id": f"c{place // 2}", "sample_index": place % 2} for place in range(60)]
 TONE = make_rubric("tone", {"id": "tone"})

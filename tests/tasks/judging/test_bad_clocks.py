@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.judging.bodies import request_body
-from tasks.judging.endpoint import Endpoint, Failure
-from tasks.judging.limiter import Limiter
-from tasks.judging.retries import wait_s
-from tasks.judging.settings import JudgeSettings
+from gradebook.tasks.judging.bodies import request_body
+from gradebook.tasks.judging.endpoint import Endpoint, Failure
+from gradebook.tasks.judging.limiter import Limiter
+from gradebook.tasks.judging.retries import wait_s
+from gradebook.tasks.judging.settings import JudgeSettings
 from tests.asked import CANARY, ask, journaled, make_question
 from tests.loopback_judge import LoopbackJudge
 from tests.virtual_time import run_virtually, virtual_now
@@ -89,8 +89,8 @@ class JumpingClock(datetime):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> type[JumpingClock]:
     JumpingClock.years = [1970, 2100, 2020]
-    monkeypatch.setattr("tasks.judging.client.datetime", JumpingClock)
-    monkeypatch.setattr("tasks.judging.endpoint.datetime", JumpingClock)
+    monkeypatch.setattr("gradebook.tasks.judging.client.datetime", JumpingClock)
+    monkeypatch.setattr("gradebook.tasks.judging.endpoint.datetime", JumpingClock)
     return JumpingClock
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rubrics.errors import BudgetReached, EndpointUnavailable
-from tasks.judging.journal import settled_journals
-from tasks.judging.keys import read_keys
-from tasks.judging.probe import probe
-from tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.errors import BudgetReached, EndpointUnavailable
+from gradebook.tasks.judging.journal import settled_journals
+from gradebook.tasks.judging.keys import read_keys
+from gradebook.tasks.judging.probe import probe
+from gradebook.tasks.judging.settings import JudgeSettings
 from tests.asked import CANARY, ask, ask_some, journaled, self_signed
 from tests.loopback_judge import LoopbackJudge
 

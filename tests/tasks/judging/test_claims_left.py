@@ -9,10 +9,10 @@ from typing import Any
 import duckdb
 import pytest
 
-from rubrics.judgments import JUDGMENT_SCHEMA
-from tasks.judging import claims as claims_module
-from tasks.judging.claims import Claims
-from tasks.judging.journal import Journal, settled_journals
+from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging import claims as claims_module
+from gradebook.tasks.judging.claims import Claims
+from gradebook.tasks.judging.journal import Journal, settled_journals
 
 SCORED = dict.fromkeys(JUDGMENT_SCHEMA.names) | {"status": "scored", "level_id": "good", "asked_at": "2026-11-20T00:00"}
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rubrics.judging.prompt import Case
-from tasks.judging.media_files import MediaFiles
+from gradebook.rubrics.judging.prompt import Case
+from gradebook.tasks.judging.media_files import MediaFiles
 from tests.media_samples import SOUND, png
 
 LARGE = 100_000_000

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from rubrics.judging.packing import packed_criterion_digest, packed_prompt_digest
-from rubrics.judging.prompt import case_digest, request_key
-from tasks.judging.packs import PackedAnswers, PackedQuestion
-from tasks.judging.session import open_session
-from tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.judging.packing import packed_criterion_digest, packed_prompt_digest
+from gradebook.rubrics.judging.prompt import case_digest, request_key
+from gradebook.tasks.judging.packs import PackedAnswers, PackedQuestion
+from gradebook.tasks.judging.session import open_session
+from gradebook.tasks.judging.settings import JudgeSettings
 from tests.asked import PRICE, TONE, journaled, make_question
 from tests.loopback_judge import LoopbackJudge
 

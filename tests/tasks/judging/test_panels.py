@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rubrics.errors import JudgeSettingsError
-from tasks.judging.judge_files import read_judge
-from tasks.judging.panels import (
+from gradebook.rubrics.errors import JudgeSettingsError
+from gradebook.tasks.judging.judge_files import read_judge
+from gradebook.tasks.judging.panels import (
     ONLY,
     CascadeSettings,
     Opinion,
@@ -19,7 +19,7 @@ from tasks.judging.panels import (
     verdict_digest,
     wanted_opinions,
 )
-from tasks.judging.settings import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings import JudgeSettings, ReplaySettings
 
 CHEAP, DEAR = JudgeSettings(model="cheap"), JudgeSettings(model="dear")
 IDS = [f"{number:032x}" for number in range(2_000)]

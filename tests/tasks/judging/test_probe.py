@@ -2,10 +2,10 @@
 
 import pytest
 
-from rubrics.errors import EndpointUnavailable
-from tasks.judging.keys import read_keys
-from tasks.judging.probe import probe
-from tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.errors import EndpointUnavailable
+from gradebook.tasks.judging.keys import read_keys
+from gradebook.tasks.judging.probe import probe
+from gradebook.tasks.judging.settings import JudgeSettings
 from tests.asked import CANARY, NOWHERE
 from tests.loopback_judge import LoopbackJudge
 

@@ -7,13 +7,13 @@ from typing import Any, get_args
 
 import pytest
 
-from rubrics.errors import JudgeSettingsError
-from rubrics.judging.prompt import Case
-from rubrics.model import Criterion
-from tasks.judging.journal import read_journal
-from tasks.judging.judge_files import read_judge
-from tasks.judging.questions import Answer, Question
-from tasks.judging.replay import ReplaySession, UselessStatus, check_replies, read_replies
+from gradebook.rubrics.errors import JudgeSettingsError
+from gradebook.rubrics.judging.prompt import Case
+from gradebook.rubrics.model import Criterion
+from gradebook.tasks.judging.journal import read_journal
+from gradebook.tasks.judging.judge_files import read_judge
+from gradebook.tasks.judging.questions import Answer, Question
+from gradebook.tasks.judging.replay import ReplaySession, UselessStatus, check_replies, read_replies
 
 TONE = Criterion.model_validate(
     {

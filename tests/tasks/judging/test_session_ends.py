@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rubrics.errors import EndpointUnavailable, UnfinishedError
-from tasks.judging.session import open_session
-from tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.errors import EndpointUnavailable, UnfinishedError
+from gradebook.tasks.judging.session import open_session
+from gradebook.tasks.judging.settings import JudgeSettings
 from tests.asked import CANARY, NOWHERE, ask, journaled, make_question, same_question
 from tests.loopback_judge import LoopbackJudge
 

@@ -9,20 +9,25 @@ import numpy as np
 import pytest
 from scored_lake import make_lake, write_scores
 
-from rubrics.model import Rubric
-from rubrics.statistics.comparison import measure_pairs
-from rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
-from tasks.comparing.gate import GateFinding
-from tasks.comparing.pairing import PairCounts
-from tasks.comparing.rows import ComparedRow
-from tasks.comparing.wording import direction_words, improvement_sentence, regression_sentence, unchanged_sentence
-from tasks.reporting.change import read_change
-from tasks.reporting.decomposition import ALL, REST, AddedPart, added_parts, decomposition_of
-from tasks.reporting.forest import forest_of
-from tasks.reporting.run_tables import beyond_chance
-from tasks.reporting.source import ReportSource, opened_source
-from tasks.reporting.templates import render
-from tasks.summary import summarise
+from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.statistics.comparison import measure_pairs
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
+from gradebook.tasks.comparing.gate import GateFinding
+from gradebook.tasks.comparing.pairing import PairCounts
+from gradebook.tasks.comparing.rows import ComparedRow
+from gradebook.tasks.comparing.wording import (
+    direction_words,
+    improvement_sentence,
+    regression_sentence,
+    unchanged_sentence,
+)
+from gradebook.tasks.reporting.change import read_change
+from gradebook.tasks.reporting.decomposition import ALL, REST, AddedPart, added_parts, decomposition_of
+from gradebook.tasks.reporting.forest import forest_of
+from gradebook.tasks.reporting.run_tables import beyond_chance
+from gradebook.tasks.reporting.source import ReportSource, opened_source
+from gradebook.tasks.reporting.templates import render
+from gradebook.tasks.summary import summarise
 
 LEVELS = [{"id": level, "score": score} for level, score in (("bad", 0), ("half", 0.5), ("good", 1))]
 

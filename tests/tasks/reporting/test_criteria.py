@@ -8,17 +8,17 @@ from typing import Any
 import duckdb
 import pytest
 
-from tasks.lake import find_lake
-from tasks.reporting.charts import Colour
-from tasks.reporting.criteria import criteria_reading, read_criteria
-from tasks.reporting.heat import contributions_map, means_map
-from tasks.reporting.measured import MeasuredCriterion, measured_criteria
-from tasks.reporting.radar import radar_of
-from tasks.reporting.source import Group, ReportSource
-from tasks.reporting.templates import render
-from tasks.reporting.weak_spots import read_weak_spots
-from tasks.reporting.weights import weights_of
-from tasks.summary import RunSummary
+from gradebook.tasks.lake import find_lake
+from gradebook.tasks.reporting.charts import Colour
+from gradebook.tasks.reporting.criteria import criteria_reading, read_criteria
+from gradebook.tasks.reporting.heat import contributions_map, means_map
+from gradebook.tasks.reporting.measured import MeasuredCriterion, measured_criteria
+from gradebook.tasks.reporting.radar import radar_of
+from gradebook.tasks.reporting.source import Group, ReportSource
+from gradebook.tasks.reporting.templates import render
+from gradebook.tasks.reporting.weak_spots import read_weak_spots
+from gradebook.tasks.reporting.weights import weights_of
+from gradebook.tasks.summary import RunSummary
 
 M, N = (Group(name, None, name, name, Colour("c1")) for name in ("m", "n & co"))
 TABLES = """

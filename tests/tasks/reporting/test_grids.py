@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.reporting.grids import Grid, Meeting, counts_met, grid_of, meeting_words
-from tasks.wording import share_words
+from gradebook.tasks.reporting.grids import Grid, Meeting, counts_met, grid_of, meeting_words
+from gradebook.tasks.wording import share_words
 
 
 def meeting(name: str, *counts: int, n: int = 4, is_baseline: bool = False) -> Meeting:

@@ -9,11 +9,11 @@ import pytest
 from published_runs import publish
 from samples import write_lines
 
-from rubrics.errors import InputError
-from tasks.lake import Lake, find_lake
-from tasks.reporting.site import Site, write_site
-from tasks.reporting.site_runs import trend_of
-from tasks.summary import summarise
+from gradebook.rubrics.errors import InputError
+from gradebook.tasks.lake import Lake, find_lake
+from gradebook.tasks.reporting.site import Site, write_site
+from gradebook.tasks.reporting.site_runs import trend_of
+from gradebook.tasks.summary import summarise
 
 RUBRIC = """
 id: words
@@ -139,7 +139,7 @@ def test_a_report_that_the_lake_lost_is_written_anew(lake, tmp_path):
 
 
 def test_a_run_whose_report_can_not_be_drawn_stops_no_other(lake, tmp_path, monkeypatch):
-    from tasks.reporting import site
+    from gradebook.tasks.reporting import site
 
     def refuse(lake: Lake, summary: Any, path: Path) -> None:
         raise ValueError(f"no {summary.run_id}")
@@ -151,7 +151,7 @@ def test_a_run_whose_report_can_not_be_drawn_stops_no_other(lake, tmp_path, monk
 
 
 def test_a_page_that_can_not_be_drawn_is_told_and_the_run_is_what_it_is(lake, tmp_path, monkeypatch):
-    from tasks.reporting import page
+    from gradebook.tasks.reporting import page
 
     def refuse(*_: Any) -> None:
         raise ValueError("no page")

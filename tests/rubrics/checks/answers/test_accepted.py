@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
 
 
 def judge(outputs: list[str], references: list[str | None], **settings: object) -> CheckVerdicts:

@@ -2,8 +2,8 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
-from rubrics.checks.answers.choice_letters import choice_finder
+from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.checks.answers.choice_letters import choice_finder
 
 
 def judge(output: str, reference: str | None, **given_settings: object) -> CheckVerdicts:

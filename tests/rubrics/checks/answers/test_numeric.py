@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
-from rubrics.checks.answers.numerals import number_format
+from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.checks.answers.numerals import number_format
 
 
 def judge(output: str, reference: str | None, **given_settings: object) -> CheckVerdicts:

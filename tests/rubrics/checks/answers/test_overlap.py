@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
 
 MEASURES = ["token_f1", "rouge_n", "rouge_l", "edit_similarity", "bleu", "chrf"]
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
 
 
 def judge(output: str, reference: str | None, name: str = "matches_reference", **settings: object) -> CheckVerdicts:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 
-from rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks import find_check, read_settings
 
 PAIRS = [
     ("The cat sat on the mat.", "The cat sat on a mat."),

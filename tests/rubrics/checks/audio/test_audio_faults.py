@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.audio.fidelity import _runs
-from rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.audio.fidelity import _runs
+from gradebook.rubrics.checks.audio.waves import tone, wave_file
 
 MEASURES = (
     "audio_duration",

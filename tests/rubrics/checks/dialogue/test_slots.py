@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks import find_check, read_settings
 
 judge = partial(checked.judge, "slots")
 

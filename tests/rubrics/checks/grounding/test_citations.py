@@ -5,8 +5,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.grounding.citation_marks import STYLES, cited_ids, position_of, split_at_marks
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.grounding.citation_marks import STYLES, cited_ids, position_of, split_at_marks
 
 TWO = ["Opens at 9.", "Entry is free."]
 

@@ -4,7 +4,7 @@ import checked
 import pytest
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks import find_check, read_settings
 
 ALLOWED = {"any": ["example.org"]}
 

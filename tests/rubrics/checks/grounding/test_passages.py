@@ -5,8 +5,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.grounding.number_forms import numbers_in, readings
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.grounding.number_forms import numbers_in, readings
 
 CONTEXT = ["On Mondays, entry\r\nis free. He said “it’s all–right”.", "入场免费、周一开放。 การเข้าชมฟรี"]
 

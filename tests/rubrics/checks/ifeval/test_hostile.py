@@ -3,11 +3,13 @@
 import pyarrow as pa
 import pytest
 
-from rubrics.checks import check_names, find_check, read_settings
+from gradebook.rubrics.checks import check_names, find_check, read_settings
 
 SIZE = 1_000_000
 UNITS = ["*", "[", "<", "\n", "- ", "a.", "!", "a. ", '"', "P.", "'", "Section1", "A'S ", "{[", "`", "]\n*", "é.", "AB"]
-NAMES = [name for name in check_names() if find_check(name).function.__module__.startswith("rubrics.checks.ifeval")]
+NAMES = [
+    name for name in check_names() if find_check(name).function.__module__.startswith("gradebook.rubrics.checks.ifeval")
+]
 HOSTILE = [(unit * (SIZE // len(unit)))[:SIZE] for unit in UNITS]
 
 

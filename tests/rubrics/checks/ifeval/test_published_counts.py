@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.modes import run_check
-from rubrics.importers.keeping import given
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.importers.keeping import given
 
 FOLDERS = [path for path in Path(__file__).parents[5].glob("*/data/ifeval") if path.is_dir()]
 

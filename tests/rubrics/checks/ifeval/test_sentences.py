@@ -1,6 +1,6 @@
 import pytest
 
-from rubrics.checks.ifeval.sentences import count_sentences
+from gradebook.rubrics.checks.ifeval.sentences import count_sentences
 
 COUNTS = [
     ("", 0),

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks import find_check, read_settings
 
 REFUSED = [
     ("keywords:existence", {"keywords": []}, "at least 1 item"),

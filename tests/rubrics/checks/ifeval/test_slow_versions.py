@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks import find_check, read_settings
 
 TEXTS = st.text(alphabet="aB1 \n\t*-[]<>.é_\r", max_size=40).filter(str.strip)
 SLOW = {

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks import find_check, read_settings
 
 CASES = [
     ("keywords:existence", {"keywords": ["dog", "day"]}, "YESTERDAY a dogma", True),

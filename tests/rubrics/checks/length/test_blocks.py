@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrics.checks.length import blocks
-from rubrics.checks.length.blocks import count_before, text_blocks
-from rubrics.checks.length.sentences import tally_sentences
-from rubrics.checks.length.words import count_words
+from gradebook.rubrics.checks.length import blocks
+from gradebook.rubrics.checks.length.blocks import count_before, text_blocks
+from gradebook.rubrics.checks.length.sentences import tally_sentences
+from gradebook.rubrics.checks.length.words import count_words
 
 ENDS = ".!?…。\uff01\uff1f"
 # Letters and others that share their first byte, and neighbours of the wide ends.

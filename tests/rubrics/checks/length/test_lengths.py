@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
 
 
 def judge(name: str, output: str | pa.Array | pa.ChunkedArray, **settings: object) -> CheckVerdicts:

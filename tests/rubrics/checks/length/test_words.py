@@ -4,8 +4,8 @@ from bounded import bounded_work
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubrics.checks.length.blocks import BLOCK_BYTES
-from rubrics.checks.length.words import count_words
+from gradebook.rubrics.checks.length.blocks import BLOCK_BYTES
+from gradebook.rubrics.checks.length.words import count_words
 
 SPACES = [chr(point) for point in range(0x3001) if chr(point).isspace()]
 # Neighbours of the wide spaces, byte by byte: none of them is whitespace.

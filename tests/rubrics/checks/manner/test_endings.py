@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.manner.endings import LEAST_ROWS_TO_TELL
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.manner.endings import LEAST_ROWS_TO_TELL
 
 
 def judge(outputs: list[str]) -> tuple[list[bool], list[str | None]]:

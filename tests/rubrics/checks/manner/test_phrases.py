@@ -3,7 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrics.checks.manner.phrases import LEAST_ROWS_TO_PREFILTER, PhraseBook, find_phrases, phrase_key, read_phrases
+from gradebook.rubrics.checks.manner.phrases import (
+    LEAST_ROWS_TO_PREFILTER,
+    PhraseBook,
+    find_phrases,
+    phrase_key,
+    read_phrases,
+)
 
 LISTS = [
     "refusals",

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks import find_check, read_settings
 
 
 def judge(name: str, output: str, **settings: object) -> bool:

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.manner.repetition import PUNCTUATION
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.manner.repetition import PUNCTUATION
 
 
 def judge(outputs: list[str], **settings: object) -> tuple[list[bool], list[str | None]]:

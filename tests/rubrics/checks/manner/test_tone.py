@@ -3,8 +3,8 @@ import pytest
 from checked import judge
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.manner.disguises import find_disguised
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.manner.disguises import find_disguised
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.markdown.titles import find_each
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.markdown.titles import find_each
 
 
 @pytest.mark.parametrize(

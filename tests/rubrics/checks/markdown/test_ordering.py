@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
 
 PRICES = "| Item | Price |\n|---|---|\n| Tea | $9 |\n| Cake | $1,200.50 |"
 

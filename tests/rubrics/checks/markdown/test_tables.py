@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks import find_check, read_settings
 
 PRICES = "| Item | **Price** |\n|---|---:|\n| Tea | 2 |\n| Cake | 3 |"
 

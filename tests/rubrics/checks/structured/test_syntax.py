@@ -9,8 +9,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.structured.fences import judge_syntax
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.structured.fences import judge_syntax
 
 GOOD = {"xml_valid": "<a/>", "yaml_valid": "a: 1", "sql_valid": "select 1", "python_valid": "print(1)"}
 BAD = {"xml_valid": "<a>\n</b>", "yaml_valid": "a: 1\n]", "sql_valid": "select 1\nfrom from", "python_valid": "a\nb c"}

@@ -2,7 +2,7 @@ import pytest
 from checked import judge
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks import find_check, read_settings
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rubrics.checks import find_check, read_settings
-from rubrics.checks.wording.folding import fold_texts
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.wording.folding import fold_texts
 
 NEITHER, ONE, BOTH = "nothing here", "a Refund", "money, refund"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rubrics.importers.ratings.ladders import Ladder, decide_meaning, missing_values, number_of
-from rubrics.importers.ratings.shapes import Misfit
-from rubrics.levels import Level, Scale
+from gradebook.rubrics.importers.ratings.ladders import Ladder, decide_meaning, missing_values, number_of
+from gradebook.rubrics.importers.ratings.shapes import Misfit
+from gradebook.rubrics.levels import Level, Scale
 
 TONE = Ladder(
     "tone",

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rubrics.importers.ratings.columns import map_fault, moment
-from rubrics.importers.ratings.registry import READERS, guess_format
-from rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet, Slip, Slot
+from gradebook.rubrics.importers.ratings.columns import map_fault, moment
+from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet, Slip, Slot
 
 NAMING = Naming(is_criterion=lambda name: name in ("tone", "clarity"))
 WHO = {"trace_id": "t1", "annotator": "anna"}

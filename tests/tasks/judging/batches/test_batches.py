@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from rubrics.errors import EndpointUnavailable
-from tasks.judging.batches.asking import ask_in_batches
-from tasks.judging.batches.desk import BatchJob
-from tasks.judging.batches.files import Limits
-from tasks.judging.batches.money import BatchMoney
-from tasks.judging.batches.record import Intent
-from tasks.judging.bounded_http import MOST_BODY_BYTES
+from gradebook.rubrics.errors import EndpointUnavailable
+from gradebook.tasks.judging.batches.asking import ask_in_batches
+from gradebook.tasks.judging.batches.desk import BatchJob
+from gradebook.tasks.judging.batches.files import Limits
+from gradebook.tasks.judging.batches.money import BatchMoney
+from gradebook.tasks.judging.batches.record import Intent
+from gradebook.tasks.judging.bounded_http import MOST_BODY_BYTES
 from tests.batch_jobs import (
     A_SHARD,
     ALL_KEYS,

@@ -1,0 +1,6 @@
+"""`python -m gradebook`: the command line."""
+
+from gradebook.flows.cli import main
+
+if __name__ == "__main__":
+    main()
