@@ -25,13 +25,13 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from gradebook.rubrics.check_kit.registry import Example
+from gradebook.rubrics.check_kit.samples import example_shard
 from gradebook.rubrics.checks import check_names, find_check, read_settings
-from gradebook.rubrics.checks.registry import Example
-from gradebook.rubrics.checks.samples import example_shard
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.scoring.check_processes import CheckPool
-from gradebook.tasks.scoring.computations import Computation
-from gradebook.tasks.timings import Timing
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.tasks.scoring.computed import Computation
+from gradebook.tasks.scoring.process_pool import CheckPool
+from gradebook.tasks.workspace.timings import Timing
 
 SEED = 20261120
 WORD_COUNT = 230

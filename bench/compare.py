@@ -23,9 +23,9 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from scored_lake import VERDICT_SCHEMA, make_lake, write_run
 
-from gradebook.rubrics.case_criteria import CASE_CRITERIA_SCHEMA
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.lake import Lake
+from gradebook.rubrics.files.case_criteria import CASE_CRITERIA_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake
 
 ROOT = Path(__file__).parents[1]
 SEED = 20261121

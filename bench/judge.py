@@ -30,12 +30,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import aiohttp
 from openai import AsyncOpenAI
 
-from gradebook.rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.judging.bodies import request_body
-from gradebook.tasks.judging.questions import Answer, Question
-from gradebook.tasks.judging.session import JudgingSession, open_session
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
+from gradebook.tasks.judging.replies.question import Answer, Question
+from gradebook.tasks.judging.session.session import JudgingSession, open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.transport.endpoint import request_body
 
 JUDGE = Path(__file__).parents[1] / "tests" / "loopback_judge.py"
 SENTENCE = "The seasonal source often reduces the public network because the careful farmer measures the harbour. "

@@ -23,7 +23,8 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from large_run import RUN_ID, make_large_run
 
-from gradebook.tasks.lake import Lake, connect, find_lake
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import connect
 
 MOST_MB = 8
 PLAIN_TABLES = ("run_scores", "criterion_scores", "category_scores", "score_distribution", "stage_costs")
@@ -36,8 +37,8 @@ WORD = "<!doctype html><html lang=en><meta charset=utf-8><title>A word</title><p
 
 def write_page(lake: Lake, file: Path) -> None:
     """Write the page, as `gradebook report` does."""
+    from gradebook.tasks.published.summary import summarise
     from gradebook.tasks.reporting.page import write_report
-    from gradebook.tasks.summary import summarise
 
     write_report(lake, summarise(lake, RUN_ID), file)
 

@@ -55,8 +55,8 @@ def work(first: int, step: int, run_count: int) -> None:
 
 def soak(folder: Path, run_count: int, output_count: int, *, is_compacted: bool) -> None:
     """Start the two, ask the lake while they work, and hold its books at the end."""
-    from gradebook.tasks.lake import find_lake
-    from gradebook.tasks.query import run_query
+    from gradebook.tasks.lake.address import find_lake
+    from gradebook.tasks.lake.user_queries import run_query
 
     os.chdir(folder)
     write_rubric(Path("rubric.yaml"))
@@ -80,8 +80,8 @@ def soak(folder: Path, run_count: int, output_count: int, *, is_compacted: bool)
 
 def _watch(run_count: int, is_compacted: bool) -> tuple[list[tuple[float, float, float]], list[int]]:
     """A row for each tenth of the runs: seconds a run, resident MB of both, seconds a question; and how both ended."""
-    from gradebook.tasks.lake import find_lake
-    from gradebook.tasks.upkeep import compact_lake
+    from gradebook.tasks.lake.address import find_lake
+    from gradebook.tasks.lake.compaction import compact_lake
 
     command = [sys.executable, str(ROOT / "bench" / "soak.py"), "--runs", str(run_count), "--work"]
     with Path("said.jsonl").open("wb") as said, Path("log.txt").open("wb") as log:
@@ -105,8 +105,8 @@ def _watch(run_count: int, is_compacted: bool) -> tuple[list[tuple[float, float,
 
 
 def _timed_question() -> float:
-    from gradebook.tasks.lake import find_lake
-    from gradebook.tasks.query import run_query
+    from gradebook.tasks.lake.address import find_lake
+    from gradebook.tasks.lake.user_queries import run_query
 
     begun = time.perf_counter()
     run_query(find_lake(LAKE), QUESTION)
@@ -123,7 +123,7 @@ if __name__ == "__main__":
     if given.work is not None:
         work(given.work, 2, given.runs)
     else:
-        from gradebook.flows.own_server import begin_own_server
+        from gradebook.flows.server.own import begin_own_server
 
         server = begin_own_server()
         if server:

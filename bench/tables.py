@@ -25,9 +25,9 @@ import duckdb
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.criteria import add_criteria_sources
-from gradebook.tasks.sql_text import file_list
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.sql import file_list
+from gradebook.tasks.marts.sources import add_criteria_sources
 
 ROOT = Path(__file__).parents[1]
 SHARD_CASES = 10_000
@@ -99,12 +99,12 @@ def ask_plainly(folder: Path, memory: str) -> None:
 
 def make_marts(folder: Path, memory: str, criterion_count: int) -> None:
     """Build all marts, as the aggregate stage does, and say what each statement took."""
-    from gradebook.rubrics.opinions import OPINION_SCHEMA
-    from gradebook.tasks.aggregate import build_marts, connect_marts
-    from gradebook.tasks.agreement import AGREEMENT_SCHEMA
-    from gradebook.tasks.comparing.table import RUN_COMPARISON_SCHEMA
-    from gradebook.tasks.timings import TIMING_SCHEMA
-    from gradebook.tasks.workspace import RunFolder
+    from gradebook.rubrics.model.opinions import OPINION_SCHEMA
+    from gradebook.tasks.agreement.mart import AGREEMENT_SCHEMA
+    from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+    from gradebook.tasks.marts.models import build_marts, connect_marts
+    from gradebook.tasks.workspace.folder import RunFolder
+    from gradebook.tasks.workspace.timings import TIMING_SCHEMA
 
     database = folder / "marts.duckdb"
     with connect_marts(database, memory) as connection:
@@ -153,8 +153,8 @@ def bench_lake(given: argparse.Namespace) -> None:
     """Publish many small runs, then ask from the shell."""
     from scored_lake import make_lake
 
-    from gradebook.tasks.lake import commit
-    from gradebook.tasks.upkeep import compact_lake
+    from gradebook.tasks.lake.compaction import compact_lake
+    from gradebook.tasks.lake.connections import commit
 
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         lake = make_lake(Path(name))

@@ -3,8 +3,8 @@
 from prefect import flow
 from prefect.artifacts import acreate_table_artifact
 
-from gradebook.tasks.calibration import Calibration, RunCalibration, calibrate_run
-from gradebook.tasks.lake import DEFAULT_LAKE, find_lake
+from gradebook.tasks.agreement.calibration import Calibration, RunCalibration, calibrate_run
+from gradebook.tasks.lake.address import DEFAULT_LAKE, find_lake
 
 
 @flow(name="calibrate-judge", flow_run_name="judge of {run_id}")

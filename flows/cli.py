@@ -11,28 +11,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradebook.flows import (
-    agreement_commands,
-    check_commands,
-    checkpoint_commands,
-    collect_commands,
-    compare_commands,
-    cost_commands,
-    doctor_commands,
-    ledger_commands,
-    nightly_commands,
-    noise_commands,
-    power_commands,
-    ratings_commands,
-    rebuild_commands,
-    report_commands,
-    review_commands,
-    rubric_commands,
-    site_commands,
-    status_commands,
-    version_commands,
-)
-from gradebook.flows.options import (
+from gradebook.flows.commands import agreement as agreement_commands
+from gradebook.flows.commands import check as check_commands
+from gradebook.flows.commands import checkpoint as checkpoint_commands
+from gradebook.flows.commands import collect as collect_commands
+from gradebook.flows.commands import compare as compare_commands
+from gradebook.flows.commands import cost as cost_commands
+from gradebook.flows.commands import doctor as doctor_commands
+from gradebook.flows.commands import ledger as ledger_commands
+from gradebook.flows.commands import nightly as nightly_commands
+from gradebook.flows.commands import noise as noise_commands
+from gradebook.flows.commands import power as power_commands
+from gradebook.flows.commands import ratings as ratings_commands
+from gradebook.flows.commands import rebuild as rebuild_commands
+from gradebook.flows.commands import report as report_commands
+from gradebook.flows.commands import review as review_commands
+from gradebook.flows.commands import rubric as rubric_commands
+from gradebook.flows.commands import site as site_commands
+from gradebook.flows.commands import status as status_commands
+from gradebook.flows.commands import version as version_commands
+from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
     DONE,
     NOT_FINISHED,
@@ -52,11 +50,11 @@ from gradebook.flows.options import (
     RunnerOption,
     print_json,
 )
-from gradebook.rubrics.errors import GradebookError, InputError
+from gradebook.rubrics.model.errors import GradebookError, InputError
 
 if TYPE_CHECKING:
-    from gradebook.tasks.request import EvaluationRequest
-    from gradebook.tasks.summary import RunSummary
+    from gradebook.tasks.published.summary import RunSummary
+    from gradebook.tasks.runs.request import EvaluationRequest
 
 INTERRUPTED = 130  # what typer makes of Ctrl-C, without a word
 DEMO_LAKE = "sqlite:demo-lake/catalog.sqlite"
@@ -116,7 +114,7 @@ def demo(lake: LakeOption = DEMO_LAKE) -> None:
 
     The judge's replies are recorded; the lake is made in the folder demo-lake.
     """
-    from gradebook.flows.demo import run_demo
+    from gradebook.flows.commands.demo import run_demo
 
     run_demo(lake)
 
@@ -164,9 +162,9 @@ def evaluate(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 1 a gate or threshold is not met or --fail-if holds, 2 bad input, 3 not finished.
     """
-    from gradebook.tasks.judging.deadlines import read_deadline
-    from gradebook.tasks.preview import read_column_map
-    from gradebook.tasks.request import EvaluationRequest
+    from gradebook.tasks.judging.settings.deadline import read_deadline
+    from gradebook.tasks.runs.request import EvaluationRequest
+    from gradebook.tasks.stages.preview import read_column_map
 
     mapped = read_column_map(column_map or [])
     request = EvaluationRequest(
@@ -178,7 +176,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
     if dry_run:
         _print_plan(request, as_json=as_json)
         return
-    from gradebook.flows.local import evaluate_here
+    from gradebook.flows.server.start import evaluate_here
 
     summary, report = evaluate_here(request, is_verbose=verbose)
     _tell_summary(summary, report, as_json=as_json)
@@ -190,9 +188,9 @@ def runs(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
     """List the runs of a lake, the newest first."""
-    from gradebook.flows.display import show_rows
-    from gradebook.tasks.lake_versions import find_lake_at
-    from gradebook.tasks.summary import list_runs
+    from gradebook.flows.display.terminal import show_rows
+    from gradebook.tasks.lake.versions import find_lake_at
+    from gradebook.tasks.published.summary import list_runs
 
     rows = list_runs(find_lake_at(lake, data, at))
     if as_json:
@@ -220,9 +218,9 @@ def sql(
     gradebook sql "from output_scores" --at 12 --format parquet --out scores.parquet
     gradebook sql "select count(*) from ratings" --at 2026-11-01T09:30
     """
-    from gradebook.flows.tables import write_rows
-    from gradebook.tasks.lake_versions import find_lake_at
-    from gradebook.tasks.query import run_query
+    from gradebook.flows.display.tables import write_rows
+    from gradebook.tasks.lake.user_queries import run_query
+    from gradebook.tasks.lake.versions import find_lake_at
 
     if form is Format.parquet and out is None:
         raise InputError("--out: found none, expected a file for --format parquet")
@@ -258,7 +256,7 @@ def _tell_summary(summary: "RunSummary", report: Path, *, as_json: bool) -> None
     if as_json:
         print_json(summary.as_json() | {"report": str(report)})
         return
-    from gradebook.flows.display import show_summary
+    from gradebook.flows.display.summary import show_summary
 
     show_summary(summary, str(report))
 
@@ -266,8 +264,9 @@ def _tell_summary(summary: "RunSummary", report: Path, *, as_json: bool) -> None
 def _print_plan(request: "EvaluationRequest", *, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from gradebook.flows.display import show_plan, shown_progress
-    from gradebook.tasks.preview import preview_run
+    from gradebook.flows.display.progress_bars import shown_progress
+    from gradebook.flows.display.summary import show_plan
+    from gradebook.tasks.stages.preview import preview_run
 
     with shown_progress():
         ingested, plan = preview_run(request)

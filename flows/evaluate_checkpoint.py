@@ -11,24 +11,25 @@ from prefect.events import emit_event
 from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import PositiveInt
 
-from gradebook.flows.artifacts import LONGEST_S
-from gradebook.flows.deployed import deployed_run_id
-from gradebook.flows.evaluating import WORKER_COUNT, publish_evaluation
-from gradebook.flows.parameters import Dollars, Rate
-from gradebook.rubrics.collecting import refuse_incomplete
-from gradebook.tasks import stages
-from gradebook.tasks.checkpoint_gate import CheckpointDecision, Decider
-from gradebook.tasks.checkpoints import CheckpointKey, find_decided, key_of, name_checkpoint
-from gradebook.tasks.collecting import CollectRequest
-from gradebook.tasks.comparing.baselines import LATEST
-from gradebook.tasks.fitting import OneCheckpoint
-from gradebook.tasks.lake import DEFAULT_LAKE, find_lake
-from gradebook.tasks.quality import warm_up
-from gradebook.tasks.reading import dataset_files, digest_files
-from gradebook.tasks.reporting.checkpoints import checkpoint_text
-from gradebook.tasks.request import EvaluationRequest, check_request
-from gradebook.tasks.rubric_versions import find_rubric, refuse_changed_rubric
-from gradebook.tasks.workspace import RunFolder
+from gradebook.flows.deployment.artifacts import LONGEST_S
+from gradebook.flows.deployment.parameters import Dollars, Rate
+from gradebook.flows.deployment.run_evaluation import WORKER_COUNT, publish_evaluation
+from gradebook.flows.deployment.run_ids import deployed_run_id
+from gradebook.rubrics.model.collecting import refuse_incomplete
+from gradebook.tasks.collecting.collect import CollectRequest
+from gradebook.tasks.comparing.baseline import LATEST
+from gradebook.tasks.datasets.discovery import dataset_files, digest_files
+from gradebook.tasks.datasets.row_parser import OneCheckpoint
+from gradebook.tasks.lake.address import DEFAULT_LAKE, find_lake
+from gradebook.tasks.operations.checkpoint_decisions import CheckpointKey, find_decided, key_of, name_checkpoint
+from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
+from gradebook.tasks.operations.checkpoint_report import checkpoint_text
+from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages import prefect_tasks as stages
+from gradebook.tasks.stages.check_request import check_request
+from gradebook.tasks.stages.quality import warm_up
+from gradebook.tasks.workspace.folder import RunFolder
 
 PASSED, FAILED = "gradebook.gate.passed", "gradebook.gate.failed"
 

@@ -10,18 +10,19 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from gradebook.flows.artifacts import show_night
-from gradebook.flows.automations import GATES_NOT_MET
-from gradebook.flows.deployed import deployed_run_id, flow_date
-from gradebook.flows.evaluating import WORKER_COUNT, publish_evaluation
-from gradebook.rubrics.errors import GradebookError
-from gradebook.tasks.lake import DEFAULT_LAKE, find_lake
-from gradebook.tasks.nights import Night, NightUnfinished, SuiteEnd, budget_left, failed_end, published_end
-from gradebook.tasks.quality import warm_up
-from gradebook.tasks.request import EvaluationRequest
-from gradebook.tasks.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request
-from gradebook.tasks.upkeep import compact_lake
-from gradebook.tasks.workspace import RunFolder
+from gradebook.flows.deployment.artifacts import show_night
+from gradebook.flows.deployment.automations import GATES_NOT_MET
+from gradebook.flows.deployment.run_evaluation import WORKER_COUNT, publish_evaluation
+from gradebook.flows.deployment.run_ids import deployed_run_id, flow_date
+from gradebook.rubrics.model.errors import GradebookError
+from gradebook.tasks.lake.address import DEFAULT_LAKE, find_lake
+from gradebook.tasks.lake.compaction import compact_lake
+from gradebook.tasks.lake.connections import lake_exists
+from gradebook.tasks.operations.nightly import Night, NightUnfinished, SuiteEnd, budget_left, failed_end, published_end
+from gradebook.tasks.operations.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.quality import warm_up
+from gradebook.tasks.workspace.folder import RunFolder
 
 
 @flow(
@@ -90,7 +91,7 @@ def _with_upkeep(night: Night, file: SuitesFile) -> Night:
     """The night with its lake compacted: what keeps that from going through fails no night."""
     try:
         found = find_lake(file.lake or DEFAULT_LAKE, file.data)
-        return replace(night, upkeep=compact_lake(found)) if found.exists else night
+        return replace(night, upkeep=compact_lake(found)) if lake_exists(found) else night
     except Exception as error:  # noqa: BLE001 - see above
         get_run_logger().warning("the lake is not compacted: %r", error)
         return replace(night, upkeep_fault=f"{type(error).__name__}: {error}")

@@ -6,14 +6,14 @@ from typing import Any
 from prefect import flow
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from gradebook.flows.deployed import deployed_run_id
-from gradebook.flows.evaluating import WORKER_COUNT, publish_evaluation
-from gradebook.flows.parameters import Dollars, Feedback, Rate, Trigger
-from gradebook.tasks.judging.deadlines import read_deadline
-from gradebook.tasks.lake import DEFAULT_LAKE
-from gradebook.tasks.quality import warm_up
-from gradebook.tasks.request import EvaluationRequest
-from gradebook.tasks.summary import RunSummary
+from gradebook.flows.deployment.parameters import Dollars, Feedback, Rate, Trigger
+from gradebook.flows.deployment.run_evaluation import WORKER_COUNT, publish_evaluation
+from gradebook.flows.deployment.run_ids import deployed_run_id
+from gradebook.tasks.judging.settings.deadline import read_deadline
+from gradebook.tasks.lake.address import DEFAULT_LAKE
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.quality import warm_up
 
 
 @flow(

@@ -2,11 +2,11 @@
 
 from prefect import flow
 
-from gradebook.flows.artifacts import show_artifacts
-from gradebook.tasks.lake import DEFAULT_LAKE
-from gradebook.tasks.rescore import RescoreRequest
-from gradebook.tasks.rescore import rescore_run as rescore
-from gradebook.tasks.summary import RunSummary
+from gradebook.flows.deployment.artifacts import show_artifacts
+from gradebook.tasks.lake.address import DEFAULT_LAKE
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.stages.rescore import RescoreRequest
+from gradebook.tasks.stages.rescore import rescore_run as rescore
 
 
 @flow(name="rescore-run", flow_run_name="{run} by {rubric}")

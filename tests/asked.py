@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.errors import UnfinishedError
-from gradebook.rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.judging.journal import read_journal, settled_journals
-from gradebook.tasks.judging.prices import Price
-from gradebook.tasks.judging.questions import Answer, Question
-from gradebook.tasks.judging.session import open_session
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
+from gradebook.tasks.judging.money.prices import Price
+from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
+from gradebook.tasks.judging.replies.question import Answer, Question
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.loopback_judge import LoopbackJudge
 
 CANARY = "sk-canary-0123456789"

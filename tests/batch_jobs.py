@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gradebook.rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.judging.batches.desk import BatchJob, Pace
-from gradebook.tasks.judging.budget import BudgetRecord
-from gradebook.tasks.judging.journal import read_journal, settled_journals
-from gradebook.tasks.judging.prices import Price
-from gradebook.tasks.judging.questions import Question
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
+from gradebook.tasks.judging.batches.job import BatchJob, Pace
+from gradebook.tasks.judging.money.budget import BudgetRecord
+from gradebook.tasks.judging.money.prices import Price
+from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
+from gradebook.tasks.judging.replies.question import Question
+from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.loopback_judge import LoopbackJudge
 
 PRICE = Price(input_usd=1e-6, cached_usd=1e-6, output_usd=1e-6)

@@ -18,15 +18,15 @@ import numpy as np
 import orjson
 from aiohttp import web
 
-from gradebook.rubrics.errors import UnfinishedError
-from gradebook.rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.judging.budget import read_budget
-from gradebook.tasks.judging.journal import read_journal, settled_journals
-from gradebook.tasks.judging.prices import MESSAGE_OVERHEAD_TOKENS, Price
-from gradebook.tasks.judging.questions import Question
-from gradebook.tasks.judging.session import open_session
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
+from gradebook.tasks.judging.money.budget import read_budget
+from gradebook.tasks.judging.money.prices import MESSAGE_OVERHEAD_TOKENS, Price
+from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
+from gradebook.tasks.judging.replies.question import Question
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
 
 FAULTS = ("500", "429", "drop", "hang", "length", "uncounted", "garbage", "empty")
 TIERS_NAMED: dict[str | None, tuple[str | None, ...]] = {

@@ -62,7 +62,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def prefect_server() -> Iterator[str]:
     """The address of a real Prefect server; its slow start is paid once."""
     from gradebook import flows  # noqa: F401 - sets what the server reads
-    from gradebook.tasks.quality import warm_up
+    from gradebook.tasks.stages.quality import warm_up
 
     _begin_prefect()
     log = Path(PREFECT_HOME, "server.log")

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 IMPORTED = (
     "gradebook.flows.cli",
-    "gradebook.flows.local",
+    "gradebook.flows.server.start",
     "gradebook.flows.evaluate_outputs",
     "great_expectations",
     "openai",

@@ -7,8 +7,8 @@ import json
 import re
 from typing import Any
 
-from gradebook.rubrics.judging.labels import CODES, LETTERS
-from gradebook.rubrics.judging.shown import fold_text
+from gradebook.rubrics.prompts.labels import CODES, LETTERS
+from gradebook.rubrics.prompts.untrusted_text import fold_text
 
 LEVEL_IDS = ("bad", "poor", "fair", "good", "5")
 _VERDICT = re.compile(r'\{[^{}]*"level"[^{}]*\}')

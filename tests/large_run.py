@@ -6,17 +6,18 @@ from typing import Any
 
 import duckdb
 
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.opinions import OPINION_SCHEMA
-from gradebook.rubrics.versions import rubric_digest
-from gradebook.tasks.aggregate import build_marts, connect_marts
-from gradebook.tasks.agreement import AGREEMENT_SCHEMA
-from gradebook.tasks.comparing.table import RUN_COMPARISON_SCHEMA
-from gradebook.tasks.criteria import add_criteria_sources
-from gradebook.tasks.lake import Lake, commit, find_lake, prepare_lake
-from gradebook.tasks.rubric_versions import keep_rubric
-from gradebook.tasks.timings import TIMING_SCHEMA
-from gradebook.tasks.workspace import RunFolder
+from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.model.opinions import OPINION_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.agreement.mart import AGREEMENT_SCHEMA
+from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, prepare_lake
+from gradebook.tasks.marts.models import build_marts, connect_marts
+from gradebook.tasks.marts.sources import add_criteria_sources
+from gradebook.tasks.rubric_store.versions import keep_rubric
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import TIMING_SCHEMA
 
 RUN_ID = "large"
 NOW = datetime(2026, 11, 21, 2, 30, tzinfo=UTC)

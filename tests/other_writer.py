@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gradebook.tasks.lake import Lake
+from gradebook.tasks.lake.address import Lake
 
 WRITER = """
 import sqlite3, sys

@@ -14,8 +14,8 @@ from typing import Any
 from hostile_run import write_hostile_run
 from published_runs import publish
 
-from gradebook.tasks.lake import Lake, find_lake
-from gradebook.tasks.reporting.site import write_site
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.reporting.site.site import write_site
 
 DEMO = Path(__file__).parents[1] / "examples" / "support_replies"
 CHANGED_EVERY = 3  # of the smaller model's outputs; the night after it has the larger one's text there

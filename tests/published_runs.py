@@ -4,15 +4,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gradebook.tasks.marts import aggregate_run
-from gradebook.tasks.notes import run_notes
-from gradebook.tasks.publish import conclude_run, publish_run
-from gradebook.tasks.request import EvaluationRequest
-from gradebook.tasks.runs import Run, is_published, opened_run
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.run import Run
 from gradebook.tasks.scoring.setup import opened_setup
 from gradebook.tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
-from gradebook.tasks.steps import ingest_run, plan_judgments
-from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.stages.aggregate import aggregate_run
+from gradebook.tasks.stages.notes import run_notes
+from gradebook.tasks.stages.open_run import is_published, opened_run
+from gradebook.tasks.stages.pipeline import ingest_run, plan_judgments
+from gradebook.tasks.stages.publish import conclude_run, publish_run
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from scored_lake import write_scores
 
-from gradebook.rubrics.library import parse_rubric
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.lake import Lake, commit
-from gradebook.tasks.reporting.source import ReportSource, opened_source
-from gradebook.tasks.summary import summarise
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source
 
 TEXT = """
 id: reply

@@ -9,9 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scored_lake import write_scores
 
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.opinions import OPINION_SCHEMA
-from gradebook.tasks.lake import Lake, commit
+from gradebook.rubrics.model.opinions import OPINION_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit
 
 LEVELS = [{"id": f"l{score}", "score": score / 2, "description": "x"} for score in range(3)]
 PLAIN_JUDGE = {"kind": "openai_chat", "model": "judge"}

@@ -7,9 +7,9 @@ from typing import Any
 
 from published_runs import publish
 
-from gradebook.tasks.lake import find_lake
-from gradebook.tasks.reporting.source import opened_source
-from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.reporting.source.report_source import opened_source
 
 CASE_COUNT = 12
 

@@ -4,8 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.weights import highest_score
+from gradebook.rubrics.model.rubric import Rubric, highest_score
 
 NASTY = (
     *("yes", "No", "null", "~", "1.0", "1e-7", "0x1", "010", "12:30", "2024-01-01", ".nan", "<<", "=", "y", "", " "),

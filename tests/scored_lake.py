@@ -8,14 +8,15 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from gradebook.rubrics.case_criteria import CASE_CRITERIA_SCHEMA
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.versions import rubric_digest
-from gradebook.tasks.aggregate import build_marts
-from gradebook.tasks.criteria import add_criteria_sources
-from gradebook.tasks.lake import Lake, commit, find_lake, prepare_lake
-from gradebook.tasks.rubric_versions import keep_rubric
-from gradebook.tasks.workspace import RunFolder
+from gradebook.rubrics.files.case_criteria import CASE_CRITERIA_SCHEMA
+from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, prepare_lake
+from gradebook.tasks.marts.models import build_marts
+from gradebook.tasks.marts.sources import add_criteria_sources
+from gradebook.tasks.rubric_store.versions import keep_rubric
+from gradebook.tasks.workspace.folder import RunFolder
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 OUTPUT_SCHEMA = pa.schema(

@@ -6,16 +6,17 @@ from contextlib import contextmanager
 import duckdb
 from scored_lake import JUDGMENTS
 
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.opinions import OPINION_SCHEMA
-from gradebook.tasks.aggregate import build_marts
-from gradebook.tasks.agreement import AGREEMENT_SCHEMA
-from gradebook.tasks.comparing.table import RUN_COMPARISON_SCHEMA
-from gradebook.tasks.criteria import add_rubric_sources
-from gradebook.tasks.lake import Lake, commit, connect
-from gradebook.tasks.reporting.source import ReportSource, opened_source
-from gradebook.tasks.summary import summarise
-from gradebook.tasks.timings import TIMING_SCHEMA
+from gradebook.rubrics.model.opinions import OPINION_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.agreement.mart import AGREEMENT_SCHEMA
+from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit, connect
+from gradebook.tasks.marts.models import build_marts
+from gradebook.tasks.marts.sources import add_rubric_sources
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source
+from gradebook.tasks.workspace.timings import TIMING_SCHEMA
 
 MARTS = ("category_scores", "criterion_scores", "score_distribution")
 EMPTY = {

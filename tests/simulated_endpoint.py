@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from virtual_time import virtual_now
 
-from gradebook.tasks.judging.limiter import Limiter
-from gradebook.tasks.judging.retries import wait_s
+from gradebook.tasks.judging.transport.rate_limiter import Limiter
+from gradebook.tasks.judging.transport.retry_policy import wait_s
 
 
 @dataclass

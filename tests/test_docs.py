@@ -18,19 +18,19 @@ from pydantic import BaseModel
 from gradebook.flows.cli import app
 from gradebook.rubrics import checks
 from gradebook.rubrics.checks.describing import describe_check
-from gradebook.rubrics.columns import OUTPUT_COLUMNS
+from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
 from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
-from gradebook.rubrics.levels import Level, Scale
-from gradebook.rubrics.library import parse_rubric, read_rubric, shipped_rubrics
 from gradebook.rubrics.lint import rules
-from gradebook.rubrics.methods import METHODS, SCORED_METHODS
-from gradebook.rubrics.model import Category, Criterion, Notes, Overall, Rubric
-from gradebook.tasks.fitting import RowFitter
-from gradebook.tasks.judging.replay import RecordedReply
-from gradebook.tasks.judging.settings import JudgeSettings, Prices
-from gradebook.tasks.lake_tables import make_tables, make_views
-from gradebook.tasks.rating_files import RatingRow
-from gradebook.tasks.suites import SuitesFile
+from gradebook.rubrics.model.columns import OUTPUT_COLUMNS
+from gradebook.rubrics.model.levels import Level, Scale
+from gradebook.rubrics.model.methods import METHODS, SCORED_METHODS
+from gradebook.rubrics.model.rubric import Category, Criterion, Notes, Overall, Rubric
+from gradebook.tasks.datasets.row_parser import RowFitter
+from gradebook.tasks.judging.replies.recorded_judge import RecordedReply
+from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
+from gradebook.tasks.lake.schema import make_tables, make_views
+from gradebook.tasks.operations.suites import SuitesFile
+from gradebook.tasks.ratings.evaluation_file import RatingRow
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]}

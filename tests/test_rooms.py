@@ -15,7 +15,7 @@ PURE = {"pydantic", "pydantic_core", "yaml", "numpy", "pyarrow", "jsonschema", "
 CHECK_LIBRARIES = {"py3langid", "rapidfuzz", "soundfile", "sqlglot", "tokenizers"}
 STATISTICS_LIBRARIES = {"scipy"}
 OF_FOLDER = {"rubrics/checks/": CHECK_LIBRARIES, "rubrics/statistics/": STATISTICS_LIBRARIES}
-WITH_PREFECT = ("flows/", "tasks/stages.py", "tasks/orchestration.py")
+WITH_PREFECT = ("flows/", "tasks/stages/prefect_tasks.py", "tasks/system/prefect_blocks.py")
 MOST_FILE_LINES = 300
 MOST_FUNCTION_LINES = 60
 

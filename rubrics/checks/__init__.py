@@ -2,6 +2,7 @@
 
 from types import ModuleType
 
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, check_names, find_check, read_settings
 from gradebook.rubrics.checks import (
     answers,
     audio,
@@ -10,14 +11,13 @@ from gradebook.rubrics.checks import (
     ifeval,
     language,
     length,
-    manner,
     markdown,
     privacy,
-    rubric_lint,
     structured,
-    wording,
 )
-from gradebook.rubrics.checks.registry import CheckVerdicts, check_names, find_check, read_settings
+from gradebook.rubrics.checks import keywords as wording
+from gradebook.rubrics.checks import style as manner
+from gradebook.rubrics.lint import rubric_lint
 
 FAMILIES: dict[str, tuple[ModuleType, ...]] = {
     "Length": length.MODULES,

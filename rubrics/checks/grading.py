@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.checks.registry import CheckVerdicts
-from gradebook.rubrics.levels import Level
-from gradebook.rubrics.model import Criterion
-from gradebook.rubrics.verdicts import VERDICT_SCHEMA, verdict_rows
+from gradebook.rubrics.check_kit.registry import CheckVerdicts
+from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA, verdict_rows
 
 NO_REASON = "the check can't tell"
 

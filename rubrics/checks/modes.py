@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.checks.columns import text_column
-from gradebook.rubrics.checks.evidence import evidence_where
-from gradebook.rubrics.checks.regexes import WHITESPACE
-from gradebook.rubrics.checks.registry import Check, CheckSettings, CheckVerdicts
-from gradebook.rubrics.methods import Mode
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.evidence import evidence_where
+from gradebook.rubrics.check_kit.regexes import WHITESPACE
+from gradebook.rubrics.check_kit.registry import Check, CheckSettings, CheckVerdicts
+from gradebook.rubrics.model.methods import Mode
 
 FIRST_LINE = r"\A[^\n]*(?:\n|\z)"
 LAST_LINE = r"(?:\n[^\n]*|\A[^\n]*)\z"

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
-from gradebook.rubrics.importers.keeping import Kept, given, kept_as
-from gradebook.rubrics.importers.reading import OpenMapping, Reading, open_rows
-from gradebook.rubrics.importers.shapes import Imported, Row
-from gradebook.rubrics.plain_words import shown
+from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_rows
+from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.metadata import Kept, given, kept_as
+from gradebook.rubrics.text.plain_words import shown
 
 UNKNOWN_MODEL = "unknown"
 ANSWER_COLUMNS = ("output", "response", "completion")

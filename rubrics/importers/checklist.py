@@ -16,11 +16,11 @@ from gradebook.rubrics.importers.case_rows import (
     criterion_row,
     import_cases,
 )
-from gradebook.rubrics.importers.keeping import Kept, given, kept_as, kept_of, plain_number
-from gradebook.rubrics.importers.reading import OpenMapping
-from gradebook.rubrics.importers.shapes import Exported, Format, Imported, Row
-from gradebook.rubrics.importers.texts import json_lines
-from gradebook.rubrics.model import LARGEST_WEIGHT, CaseCriterion
+from gradebook.rubrics.importers.foreign_file import OpenMapping
+from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
+from gradebook.rubrics.importers.json_lines import json_lines
+from gradebook.rubrics.importers.metadata import Kept, given, kept_as, kept_of, plain_number
+from gradebook.rubrics.model.rubric import LARGEST_WEIGHT, CaseCriterion
 
 LEVELS = ({"id": "no", "score": 0.0}, {"id": "yes", "score": 1.0})
 

@@ -4,8 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from gradebook.rubrics.levels import LEVEL_ID_PATTERN
-from gradebook.rubrics.model import ID_PATTERN, VERSION_PATTERN
+from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN
+from gradebook.rubrics.model.rubric import ID_PATTERN, VERSION_PATTERN
 
 LONGEST_MADE = 48  # of an id made of words
 LONGEST_NUMBERED = 57  # leaves room for a number behind it

@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 from gradebook.rubrics.importers.case_export import Case, export_cases, prompt_text
 from gradebook.rubrics.importers.case_rows import Answered, CaseId, CaseShape, Words, criterion_row, import_cases
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.keeping import Kept, given, kept_as
-from gradebook.rubrics.importers.shapes import Exported, Format, Imported, Row
-from gradebook.rubrics.importers.texts import json_lines
-from gradebook.rubrics.methods import CheckMethod
+from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
+from gradebook.rubrics.importers.json_lines import json_lines
+from gradebook.rubrics.importers.metadata import Kept, given, kept_as
+from gradebook.rubrics.model.methods import CheckMethod
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.:-]{0,59}"  # shorter than a criterion's id may be: a repeated one gets a number behind it
 _PLAIN_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")

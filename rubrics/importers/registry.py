@@ -3,7 +3,7 @@
 from functools import cache
 from importlib import import_module
 
-from gradebook.rubrics.importers.shapes import Format
+from gradebook.rubrics.importers.interfaces import Format
 
 FORMAT_NAMES = (
     "potato",

@@ -1,7 +1,7 @@
 """What a bare requirement becomes: a question for a judge, and the levels not met and met."""
 
-from gradebook.rubrics.importers.shapes import Row
-from gradebook.rubrics.model import Criterion
+from gradebook.rubrics.importers.interfaces import Row
+from gradebook.rubrics.model.rubric import Criterion
 
 MET_LEVELS: tuple[Row, ...] = (
     {

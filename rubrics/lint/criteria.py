@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
 from gradebook.rubrics.lint.tokens import VAGUE, content_words, is_same_root, roots_of, shorten, words_of
-from gradebook.rubrics.model import Criterion, Rubric
-from gradebook.rubrics.plain_words import Place
-from gradebook.rubrics.weights import TOP
+from gradebook.rubrics.model.rubric import TOP, Criterion, Rubric
+from gradebook.rubrics.text.plain_words import Place
 
 MOST_CRITERIA = 10  # of one group; beyond it the weights are small and the ratings careless
 _GENERIC = "output reply response answer text message model result assistant criterion quality"

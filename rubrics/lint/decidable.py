@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
 from gradebook.rubrics.lint.tokens import MOST_READ, QUOTE
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.model.rubric import Rubric
 
 _NUMBER = r"(?:\d[\d,]{0,12}|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|fifty|a hundred)"
 _BOUND = (

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
-from gradebook.rubrics.methods import JudgedExample, JudgeMethod
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.model.methods import JudgedExample, JudgeMethod
+from gradebook.rubrics.model.rubric import Rubric
 
 LONGEST_EXAMPLE = 4_000  # characters
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.plain_words import Place
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.text.plain_words import Place
 
 Severity = Literal["error", "warning", "note"]  # a note asks for nothing
 

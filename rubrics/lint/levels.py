@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from gradebook.rubrics.levels import Level
 from gradebook.rubrics.lint.findings import Remark, register_rule
 from gradebook.rubrics.lint.places import READ_METHODS, described_levels
 from gradebook.rubrics.lint.tokens import shorten, words_of
-from gradebook.rubrics.model import Criterion, Rubric
-from gradebook.rubrics.plain_words import Place
+from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.text.plain_words import Place
 
 MOST_NAMED = 12
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from gradebook.rubrics.errors import RubricError
-from gradebook.rubrics.library import line_of, parse_rubric
+from gradebook.rubrics.files.load import line_of, parse_rubric
 from gradebook.rubrics.lint.findings import Finding, Remark, Rule, find_all, known_rules
 from gradebook.rubrics.lint.parser_rules import find_by_fault
 from gradebook.rubrics.lint.steps import VERSION_STEP, find_wrong_step
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.plain_words import place_text
-from gradebook.rubrics.yaml_lines import YamlText, read_yaml
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.text.plain_words import place_text
+from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 
 
 def lint_text(

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from gradebook.rubrics.functions import STAND_INS, is_within
 from gradebook.rubrics.lint.findings import Remark, register_rule
-from gradebook.rubrics.methods import SCORED_METHODS, FunctionMethod, SchemaMethod
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.model.functions import STAND_INS, is_within
+from gradebook.rubrics.model.methods import SCORED_METHODS, FunctionMethod, SchemaMethod
+from gradebook.rubrics.model.rubric import Rubric
 
 _ANNOTATIONS = (
     "$schema $id $anchor $comment $defs $vocabulary definitions title description default examples deprecated readOnly "

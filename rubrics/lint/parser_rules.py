@@ -2,8 +2,8 @@
 
 import re
 
-from gradebook.rubrics.errors import Fault
 from gradebook.rubrics.lint.findings import Finding, Rule, declare_rule, known_rules
+from gradebook.rubrics.model.errors import Fault
 
 _RULES_OF_THE_PARSER = (
     ("syntax", "The file is not YAML, or uses a part of YAML that a rubric has no need of.", "Mend the YAML there."),

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gradebook.rubrics.levels import Level
-from gradebook.rubrics.model import Criterion, Overall, Rubric
-from gradebook.rubrics.plain_words import Place
+from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.rubric import Criterion, Overall, Rubric
+from gradebook.rubrics.text.plain_words import Place
 
 READ_METHODS = ("judge", "ratings")  # those whose criteria somebody reads and decides by
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gradebook.rubrics.lint.findings import Remark, register_rule
 from gradebook.rubrics.lint.places import READ_METHODS
 from gradebook.rubrics.lint.tokens import shorten, without_quotes
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.model.rubric import Rubric
 
 _SENTENCE = re.compile(r"[^.?!;]+[.?!;]?")
 _ENUMERATION = re.compile(r":|\(|\bsuch as\b|\bfor example\b|\be\.g\b")

@@ -7,7 +7,7 @@ from math import ceil
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
 from gradebook.rubrics.lint.tokens import content_words
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.model.rubric import Rubric
 
 LEAST_OVERLAP = 0.8  # words in both over words in either (Jaccard)
 FEWEST_WORDS = 4

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from gradebook.rubrics.files.semver import step_fault
 from gradebook.rubrics.lint.findings import Remark, Rule, declare_rule
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.version_steps import step_fault
+from gradebook.rubrics.model.rubric import Rubric
 
 VERSION_STEP = declare_rule(
     Rule(

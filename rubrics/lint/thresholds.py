@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
-from gradebook.rubrics.model import Criterion, Rubric
-from gradebook.rubrics.weights import effective_weights
+from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights
 
 
 @register_rule("trivial-threshold", "warning", "Raise the threshold to a score that an output can miss.")

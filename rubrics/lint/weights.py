@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from gradebook.rubrics.lint.findings import Remark, register_rule
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.plain_words import Place
-from gradebook.rubrics.weights import TOP, WeightTree
+from gradebook.rubrics.model.rubric import TOP, Rubric, WeightTree
+from gradebook.rubrics.text.plain_words import Place
 
 FEWEST_EQUAL = 3
 # Of a weight_sum below 1 a share of it. A third has no end in decimals, so three times 0.333 (0.999) is taken for 1.

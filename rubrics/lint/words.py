@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from gradebook.rubrics.levels import Level
 from gradebook.rubrics.lint.findings import Remark, register_rule
 from gradebook.rubrics.lint.places import described_levels, named_texts
 from gradebook.rubrics.lint.tokens import MOST_READ, QUOTED, STOP_WORDS, VAGUE, shorten, words_of
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.rubric import Rubric
 
 FEWEST_CONCRETE = 4  # words beside the vague ones; and three for each of those
 _GENERIC = (

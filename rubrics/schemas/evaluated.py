@@ -9,7 +9,7 @@ from typing import Any
 from jsonschema import ValidationError
 from referencing.jsonschema import lookup_recursive_ref
 
-from gradebook.rubrics.checks.evidence import quote_words
+from gradebook.rubrics.check_kit.evidence import quote_words
 from gradebook.rubrics.schemas.matching import match_any
 from gradebook.rubrics.schemas.metering import spend
 

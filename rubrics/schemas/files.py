@@ -8,9 +8,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from gradebook.rubrics.errors import ModelFault
-from gradebook.rubrics.plain_words import Place, place_text, shown
-from gradebook.rubrics.yaml_lines import DEEPEST, read_yaml
+from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.text.plain_words import Place, place_text, shown
+from gradebook.rubrics.text.yaml_lines import DEEPEST, read_yaml
 
 RULE = "unsafe-schema"
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -43,9 +43,7 @@ def write_out_schemas(values: Values, folder: Traversable) -> tuple[Values, list
 
 
 def _read_schema(name: str, folder: Traversable) -> Values:
-    from gradebook.rubrics.checks.structured.json_text import (
-        count_levels,  # here: the checks take pyarrow's compute module
-    )
+    from gradebook.rubrics.check_kit.json_text import count_levels
 
     content = _content(name, folder)
     schema = _from_json(content) if name.endswith(".json") else _from_yaml(name, content)
@@ -88,7 +86,7 @@ def _is_below(file: Path, folder: Traversable) -> bool:
 
 
 def _from_json(content: bytes) -> Any:
-    from gradebook.rubrics.checks.structured.json_text import NotJson, parse_json
+    from gradebook.rubrics.check_kit.json_text import NotJson, parse_json
 
     try:
         text = content.decode("utf-8-sig")

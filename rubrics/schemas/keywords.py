@@ -11,7 +11,7 @@ from typing import Any
 
 from jsonschema import ValidationError
 
-from gradebook.rubrics.checks.evidence import quote_words
+from gradebook.rubrics.check_kit.evidence import quote_words
 from gradebook.rubrics.schemas.evaluated import unevaluated_items, unevaluated_properties
 from gradebook.rubrics.schemas.matching import match_any
 from gradebook.rubrics.schemas.metering import spend

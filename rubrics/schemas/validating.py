@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 from jsonschema.protocols import Validator
 
-from gradebook.rubrics.checks.regexes import regex_fault
-from gradebook.rubrics.checks.registry import CheckVerdicts
-from gradebook.rubrics.checks.rows import RowFinding, gather_rows
-from gradebook.rubrics.checks.structured.json_text import Extract, NotJson, TooManyBrackets, extract_json
-from gradebook.rubrics.checks.structured.stack import on_a_full_stack
+from gradebook.rubrics.check_kit.json_text import Extract, NotJson, TooManyBrackets, extract_json
+from gradebook.rubrics.check_kit.regexes import regex_fault
+from gradebook.rubrics.check_kit.registry import CheckVerdicts
+from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
+from gradebook.rubrics.check_kit.stack import on_a_full_stack
 from gradebook.rubrics.schemas.drafts import (
     Draft,
     Schema,

@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gradebook.rubrics.statistics.influence import Influences, measure_influences
+from gradebook.rubrics.statistics.case_influence import Influences, measure_influences
 from gradebook.rubrics.statistics.intervals import (
     LEVEL,
     SCORES,

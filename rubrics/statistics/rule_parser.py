@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import NoReturn
 
-from gradebook.rubrics.errors import InputError
+from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.statistics.rules import (
     CATEGORY,
     CRITERION,

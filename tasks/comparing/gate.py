@@ -13,8 +13,8 @@ from gradebook.rubrics.statistics.rules import (
     holds,
     unknown_names,
 )
-from gradebook.tasks.comparing.pairing import PairCounts
-from gradebook.tasks.comparing.rows import ComparedRow
+from gradebook.tasks.comparing.case_pairs import PairCounts
+from gradebook.tasks.comparing.figures import ComparedRow
 
 MOST_FIGURES_NAMED = 12
 COUNTS = tuple(field.name for field in fields(PairCounts))

@@ -7,15 +7,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gradebook.rubrics.case_criteria import read_case_criterion
-from gradebook.rubrics.errors import InputError
-from gradebook.rubrics.judging.combining import AGGREGATES, Aggregate, Opinions, combine_opinions
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.aggregate import build_marts
-from gradebook.tasks.comparing.sides import Side
-from gradebook.tasks.criteria import add_rubric_sources
-from gradebook.tasks.past_judges import PastJudge, read_past_judge
-from gradebook.tasks.requirements import read_rows
+from gradebook.rubrics.files.case_criteria import read_case_criterion
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.prompts.combine_opinions import AGGREGATES, Aggregate, Opinions, combine_opinions
+from gradebook.tasks.comparing.model_pairs import Side
+from gradebook.tasks.lake.rows import read_rows
+from gradebook.tasks.ledger.past_judges import PastJudge, read_past_judge
+from gradebook.tasks.marts.models import build_marts
+from gradebook.tasks.marts.sources import add_rubric_sources
 
 _OF_RUN = {
     "run_opinions": "select output_id, criterion_id, judge, replicate, level_id, score from opinions "

@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gradebook.tasks.files import write_text
-from gradebook.tasks.lake import Lake
-from gradebook.tasks.reporting.change import read_change
-from gradebook.tasks.reporting.cost import read_cost
-from gradebook.tasks.reporting.criteria import read_criteria
-from gradebook.tasks.reporting.examples import read_examples
-from gradebook.tasks.reporting.history import read_history
-from gradebook.tasks.reporting.people import read_people
-from gradebook.tasks.reporting.scores import read_scores
-from gradebook.tasks.reporting.source import ReportSource, opened_source
-from gradebook.tasks.reporting.spread import read_spread
-from gradebook.tasks.reporting.templates import render
-from gradebook.tasks.reporting.trust import read_trust
-from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.sections.change.change import read_change
+from gradebook.tasks.reporting.sections.cost.cost import read_cost
+from gradebook.tasks.reporting.sections.criteria.criteria import read_criteria
+from gradebook.tasks.reporting.sections.examples.examples import read_examples
+from gradebook.tasks.reporting.sections.history.history import read_history
+from gradebook.tasks.reporting.sections.people.people import read_people
+from gradebook.tasks.reporting.sections.scores.scores import read_scores
+from gradebook.tasks.reporting.sections.spread.spread import read_spread
+from gradebook.tasks.reporting.sections.trust.trust import read_trust
+from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source
+from gradebook.tasks.system.files import write_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gradebook.rubrics.checks.grading import Finding, grade_findings
-from gradebook.rubrics.methods import CheckMethod
-from gradebook.rubrics.model import CaseCriterion
-from gradebook.rubrics.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.case_criteria import CASE_CRITERIA, OwnCriterion, own_criteria
-from gradebook.tasks.computing import COMPUTING
-from gradebook.tasks.scoring.checks import check_outputs, stored_columns
+from gradebook.rubrics.model.methods import CheckMethod
+from gradebook.rubrics.model.rubric import CaseCriterion
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, OwnCriterion, own_criteria
+from gradebook.tasks.ratings.run_ratings import score_ratings
+from gradebook.tasks.scoring.computed import check_outputs, leave_unscored, score_schema, stored_columns
 from gradebook.tasks.scoring.judge import judge_outputs, score_without_judge
-from gradebook.tasks.scoring.ratings import score_ratings
-from gradebook.tasks.scoring.schema import score_schema
 from gradebook.tasks.scoring.setup import ScoringSetup
-from gradebook.tasks.scoring.unsupported import leave_unscored
-from gradebook.tasks.timings import Timing
+from gradebook.tasks.system.processes import COMPUTING
+from gradebook.tasks.workspace.timings import Timing
 
 
 def score_case_criteria(setup: ScoringSetup, shard: str, shard_index: int, timing: Timing) -> pa.Table:

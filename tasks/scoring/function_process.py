@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from gradebook.rubrics.methods import FunctionMethod
-from gradebook.tasks.functions import FunctionSettings
-from gradebook.tasks.processes import end_process, start_python
+from gradebook.rubrics.model.methods import FunctionMethod
+from gradebook.tasks.runs.function_settings import FunctionSettings
+from gradebook.tasks.system.processes import end_process, start_python
 
 LONGEST_LINE = 100_000
 START_S = 30.0  # what a process may take to start, or to take in what it is sent

@@ -19,8 +19,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from gradebook.rubrics.functions import is_vectorised, is_within
-from gradebook.tasks.processes import end_with_parent
+from gradebook.rubrics.model.functions import is_vectorised, is_within
+from gradebook.tasks.system.processes import end_with_parent
 
 MOST_CHARACTERS = 201  # one more than is kept, so that the reader marks the cut
 MOST_LOG_CHARACTERS = 1_000_000  # what a process may print

@@ -9,18 +9,18 @@ from typing import Self
 
 import pyarrow as pa
 
-from gradebook.rubrics.checks.columns import text_column
-from gradebook.rubrics.checks.evidence import cut_text
-from gradebook.rubrics.errors import Fault, RubricError
-from gradebook.rubrics.methods import FunctionMethod
-from gradebook.rubrics.model import Criterion, Rubric
-from gradebook.rubrics.outputs import OUTPUT_COLUMNS
-from gradebook.rubrics.verdicts import verdict_table
-from gradebook.tasks.functions import FunctionSettings, runnable_functions
-from gradebook.tasks.processes import ProcessPool
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.evidence import cut_text
+from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.model.methods import FunctionMethod
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.verdicts import verdict_table
+from gradebook.tasks.runs.function_settings import FunctionSettings, runnable_functions
+from gradebook.tasks.scoring.computed import leave_unscored
 from gradebook.tasks.scoring.function_process import FunctionFault, FunctionProcess, ProcessLost, Reply
-from gradebook.tasks.scoring.unsupported import leave_unscored
-from gradebook.tasks.timings import Timing
+from gradebook.tasks.system.processes import ProcessPool
+from gradebook.tasks.workspace.timings import Timing
 
 FUNCTION_COLUMNS = tuple(column for column in OUTPUT_COLUMNS if column != "criteria")
 CANT_TELL = "the function can't tell"

@@ -6,23 +6,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gradebook.rubrics.model import Criterion
-from gradebook.rubrics.verdicts import verdict_table
-from gradebook.tasks.files import write_parquet
-from gradebook.tasks.judging.panels import CascadeSettings, has_several, wanted_opinions
-from gradebook.tasks.plan_files import rows_of
-from gradebook.tasks.scoring.cascades import used_rows
-from gradebook.tasks.scoring.judged_shards import JudgedShards
-from gradebook.tasks.scoring.opinion_rows import (
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.model.verdicts import verdict_table
+from gradebook.tasks.judging.opinions.cascade import used_rows
+from gradebook.tasks.judging.opinions.rows import (
     OpinionRows,
     combined_verdicts,
     first_judge_unsure,
     opinion_rows,
     opinion_scores,
     place_keys,
+    rows_of,
 )
-from gradebook.tasks.timings import Timing
-from gradebook.tasks.workspace import RunFolder
+from gradebook.tasks.judging.settings.panels import CascadeSettings, has_several, wanted_opinions
+from gradebook.tasks.scoring.judge_shard import JudgedShards
+from gradebook.tasks.system.files import write_parquet
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import Timing
 
 NO_JUDGE = "no_judge: the run had no --judge"
 

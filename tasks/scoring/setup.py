@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.asking import judging
-from gradebook.tasks.judging.member_sessions import Session, writer_session
-from gradebook.tasks.plan import RunPlan
-from gradebook.tasks.runners import PROCESSES, read_runner
-from gradebook.tasks.runs import Run
-from gradebook.tasks.scoring.check_processes import CheckPool, opened_checks
-from gradebook.tasks.scoring.computations import Computation, is_computed
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.tasks.judging.session.session import Session, writer_session
+from gradebook.tasks.planning.plan import RunPlan
+from gradebook.tasks.runs.run import Run
+from gradebook.tasks.runs.runner import PROCESSES, read_runner
+from gradebook.tasks.scoring.computed import Computation, is_computed
 from gradebook.tasks.scoring.functions import FunctionPool, opened_functions
-from gradebook.tasks.scoring.judged_shards import JudgedShards
-from gradebook.tasks.workspace import RunFolder
+from gradebook.tasks.scoring.judge_sessions import judging
+from gradebook.tasks.scoring.judge_shard import JudgedShards
+from gradebook.tasks.scoring.process_pool import CheckPool, opened_checks
+from gradebook.tasks.workspace.folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)

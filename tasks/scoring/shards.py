@@ -8,22 +8,21 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gradebook.rubrics.model import Criterion, Rubric
-from gradebook.rubrics.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.case_criteria import CASE_CRITERIA
-from gradebook.tasks.computing import COMPUTING
-from gradebook.tasks.files import replaced_file
-from gradebook.tasks.progress import reporter
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA
+from gradebook.tasks.ratings.run_ratings import prefers_people, score_ratings
 from gradebook.tasks.scoring.case_criteria import score_case_criteria
-from gradebook.tasks.scoring.computations import compute_verdicts, is_computed, write_counted
+from gradebook.tasks.scoring.computed import compute_verdicts, is_computed, leave_unscored, write_counted
 from gradebook.tasks.scoring.functions import FUNCTION_COLUMNS, score_function
+from gradebook.tasks.scoring.human_preferred import score_preferred
 from gradebook.tasks.scoring.judge import judge_outputs, score_judge, score_without_judge
-from gradebook.tasks.scoring.preferred import prefers_people, score_preferred
-from gradebook.tasks.scoring.ratings import score_ratings
 from gradebook.tasks.scoring.setup import ScoringSetup
-from gradebook.tasks.scoring.unsupported import leave_unscored
-from gradebook.tasks.timings import Timing, timed
-from gradebook.tasks.workspace import RunFolder
+from gradebook.tasks.system.files import replaced_file
+from gradebook.tasks.system.processes import COMPUTING
+from gradebook.tasks.system.progress import reporter
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import Timing, timed
 
 
 def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int) -> Path:

@@ -4,8 +4,8 @@ import pytest
 from chromium import Visiting
 from page_runs import Reported
 
-from gradebook.tasks.query import run_query
-from gradebook.tasks.wording import rate_words, score_words
+from gradebook.tasks.lake.user_queries import run_query
+from gradebook.tasks.system.number_format import rate_words, score_words
 
 pytestmark = pytest.mark.browser
 MEANS = r"""

@@ -4,8 +4,8 @@ import pytest
 from chromium import Visit, Visiting
 from page_runs import Reported
 
-from gradebook.tasks.query import run_query
-from gradebook.tasks.wording import share_words
+from gradebook.tasks.lake.user_queries import run_query
+from gradebook.tasks.system.number_format import share_words
 
 pytestmark = pytest.mark.browser
 # A score is a sum of floats: 0.7 may be a little less.

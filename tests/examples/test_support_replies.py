@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pytest
 import yaml
 
-from gradebook.rubrics.methods import CheckMethod, SchemaMethod
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.model.methods import CheckMethod, SchemaMethod
+from gradebook.rubrics.model.rubric import Rubric
 
 DEMO = Path(__file__).parents[2] / "examples" / "support_replies"
 MODELS = {"support-small", "support-large"}

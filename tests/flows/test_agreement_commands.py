@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from samples import query, write_outputs, write_rubric
 
-from gradebook.tasks.calibration import calibrate_run
-from gradebook.tasks.lake import commit, find_lake
+from gradebook.tasks.agreement.calibration import calibrate_run
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit
 from tests.loopback_judge import LoopbackJudge
 
 CASES = 12

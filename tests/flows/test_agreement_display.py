@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gradebook.flows.agreement_display import show_agreement
+from gradebook.flows.display.agreement import show_agreement
 from gradebook.rubrics.statistics.agreement import measure_sides
-from gradebook.tasks.run_agreement import AgreementPart, RunAgreement
+from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
 
 RUN = {"run_id": "r", "rubric_id": "rated", "rubric_version": "1.0.0", "judge": None}
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from scored_lake import make_lake, write_scores
 
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.lake import commit
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.connections import commit
 
 LEVELS = [{"id": "bad", "score": 0, "description": "x"}, {"id": "good", "score": 1, "description": "x"}]
 RUBRIC = Rubric.model_validate(

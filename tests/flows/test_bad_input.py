@@ -363,9 +363,9 @@ def test_a_lake_that_is_not_there_is_not_made_by_reading(gradebook, tmp_path, wo
 @pytest.fixture(scope="module")
 def lake(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A lake in a folder of an awkward name, with one run of hostile outputs, `evil`, and a failed one, `failed`."""
-    from gradebook.flows.local import evaluate_here
-    from gradebook.rubrics.errors import OutputsError
-    from gradebook.tasks.request import EvaluationRequest
+    from gradebook.flows.server.start import evaluate_here
+    from gradebook.rubrics.model.errors import OutputsError
+    from gradebook.tasks.runs.request import EvaluationRequest
 
     folder = tmp_path_factory.mktemp("lakes")
     rubric = write_checks(folder / "rubric.yaml")
@@ -414,9 +414,9 @@ def test_a_table_in_a_terminal_holds_no_escape_codes(gradebook, lake, sql):
 
 
 def test_the_summary_of_a_run_holds_no_escape_codes(gradebook, lake, capsys):
-    from gradebook.flows.display import show_summary
-    from gradebook.tasks.lake import find_lake
-    from gradebook.tasks.summary import summarise
+    from gradebook.flows.display.summary import show_summary
+    from gradebook.tasks.lake.address import find_lake
+    from gradebook.tasks.published.summary import summarise
 
     show_summary(summarise(find_lake(lake), "evil"), report=None)
     out, err = capsys.readouterr()

@@ -13,8 +13,8 @@ from loopback_judge import LoopbackJudge
 from samples import query, write_lines
 from saved_checkpoints import deploy_checkpoint, write_brief_rubric, write_checkpoint
 
-from gradebook.flows import notify
-from gradebook.rubrics.errors import InputError, RubricError
+from gradebook.flows.deployment import notify
+from gradebook.rubrics.model.errors import InputError, RubricError
 
 NOWHERE = "http://127.0.0.1:9/api"  # the port of "discard": nothing listens
 
@@ -242,7 +242,7 @@ def test_the_event_of_a_notice_says_what_was_saved(deployment, tmp_path):
     from prefect.events.clients import get_events_subscriber
     from prefect.events.filters import EventFilter, EventNameFilter
 
-    from gradebook.flows.notify import notify_checkpoint
+    from gradebook.flows.deployment.notify import notify_checkpoint
 
     outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from scored_lake import make_lake, write_scores
 
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.gate import FIGURES
 
 LEVELS = [{"id": "bad", "score": 0, "description": "x"}, {"id": "good", "score": 1, "description": "x"}]

@@ -115,7 +115,8 @@ def test_a_dry_run_shows_between_what_the_cost_lies(gradebook, tmp_path: Path):
     ],
 )
 def test_what_can_not_be_told_is_refused(gradebook, tmp_path: Path, words: tuple[str, ...], told: str):
-    from gradebook.tasks.lake import find_lake, prepare_lake
+    from gradebook.tasks.lake.address import find_lake
+    from gradebook.tasks.lake.connections import prepare_lake
 
     prepare_lake(find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite"))
     refused = gradebook("cost", *words)
@@ -129,7 +130,8 @@ def test_a_lake_that_is_not_there_is_named(gradebook):
 
 
 def test_an_empty_lake_has_cost_nothing(gradebook, tmp_path: Path):
-    from gradebook.tasks.lake import find_lake, prepare_lake
+    from gradebook.tasks.lake.address import find_lake
+    from gradebook.tasks.lake.connections import prepare_lake
 
     prepare_lake(find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite"))
     shown = gradebook("cost")

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import LakeError
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.health import files, machine
-from gradebook.tasks.judging.journal import Journal
-from gradebook.tasks.lake import Lake, commit, find_lake
-from gradebook.tasks.workspace import RunFolder, claim_run
+from gradebook.rubrics.model.errors import LakeError
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.replies.journal import Journal
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.operations.doctor import lake_files as files
+from gradebook.tasks.operations.doctor import machine
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.lock import claim_run
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 FIRST = "output_id in (select min(output_id) from outputs)"
@@ -176,7 +179,7 @@ def test_a_run_that_can_not_be_given_up_is_told(lake, doctor, gradebook, monkeyp
     def refuse(*_words: object) -> None:
         raise LakeError("the catalog can't be written, only read")
 
-    monkeypatch.setattr("gradebook.tasks.health.runs.commit", refuse)
+    monkeypatch.setattr("gradebook.tasks.operations.doctor.unfinished_runs.commit", refuse)
     ended = gradebook("doctor", "--mend")
     assert (ended.code, "can't be written, only read" in ended.err) == (2, True)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from samples import write_rubric
 
-from gradebook.tasks.lake import commit, find_lake
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit
 
 TAMPERED = {
     "another level": ("update judgments set level_id = 'better'", ["level_id", "verdict"]),

@@ -7,8 +7,8 @@ import pytest
 from replicated_lake import make_rubric, write_replicates
 from scored_lake import make_lake
 
-from gradebook.tasks.judge_noise import DEFAULT_RULES
-from gradebook.tasks.lake import connect
+from gradebook.tasks.comparing.aa_test import DEFAULT_RULES
+from gradebook.tasks.lake.connections import connect
 
 RUBRIC = make_rubric("r", {"id": "tone"}, {"id": "facts"})
 OUTPUTS = [{"case_id": f"c{place}"} for place in range(40)]

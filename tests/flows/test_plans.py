@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from samples import judged_criteria, query, write_outputs, write_rubric
 
-from gradebook.tasks.judging.journal import Journal
-from gradebook.tasks.lake import connect, find_lake
-from gradebook.tasks.ledger import run_judgments
+from gradebook.tasks.judging.replies.journal import Journal
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.ledger.ledger import run_judgments
 from tests.loopback_judge import LoopbackJudge
 
 CASES = 6

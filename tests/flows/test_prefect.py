@@ -17,7 +17,7 @@ from prefect.utilities.schema_tools.hydration import HydrationContext, hydrate
 from prefect_homes import embedded, processes_of
 from samples import write_outputs, write_rubric
 
-from gradebook.flows.automations import AUTOMATIONS, GATES_NOT_MET
+from gradebook.flows.deployment.automations import AUTOMATIONS, GATES_NOT_MET
 
 ROOT = Path(__file__).parents[2]
 PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
@@ -242,7 +242,7 @@ def test_the_settings_of_this_process_call_nobody_outside():
 
 
 def test_data_quality_is_checked_without_telemetry():
-    from gradebook.tasks.quality import warm_up
+    from gradebook.tasks.stages.quality import warm_up
 
     warm_up()
     assert os.environ["GX_ANALYTICS_ENABLED"] == "False"

@@ -7,7 +7,8 @@ import pytest
 from loopback_judge import LoopbackJudge
 from samples import RUBRIC, write_outputs
 
-from gradebook.tasks.lake import find_lake, prepare_lake
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import prepare_lake
 
 HEAD = ("case_id", "model", "criterion_id", "rater", "level_id")
 

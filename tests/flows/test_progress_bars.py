@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from gradebook.flows.display import TerminalReporter
+from gradebook.flows.display.progress_bars import TerminalReporter
 
 
 @pytest.fixture

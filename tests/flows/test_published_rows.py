@@ -12,8 +12,9 @@ import pytest
 from loopback_judge import LoopbackJudge
 from samples import write_lines, write_outputs, write_rubric
 
-from gradebook.tasks.lake import Lake, commit, connect, find_lake
-from gradebook.tasks.lake_log import list_versions
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, connect
+from gradebook.tasks.lake.versions import list_versions
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 TABLES = """

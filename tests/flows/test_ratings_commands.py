@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.outputs import SHARD_SCHEMA
-from gradebook.tasks.lake import commit, find_lake, prepare_lake
+from gradebook.rubrics.model.outputs import SHARD_SCHEMA
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit, prepare_lake
 
 RUBRIC = """
 id: rated

@@ -12,9 +12,10 @@ import pytest
 from forked import Forked
 from samples import query
 
-from gradebook.tasks.aggregate import mart_names
-from gradebook.tasks.lake import commit, find_lake
-from gradebook.tasks.rebuild import rebuild_run
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.marts.models import mart_names
+from gradebook.tasks.stages.rebuild import rebuild_run
 from tests.rescored_runs import LIKED, evaluate_panel, lake_of, write_rubric, write_runs
 
 pytestmark = pytest.mark.server

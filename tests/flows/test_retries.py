@@ -8,7 +8,7 @@ import pytest
 from loopback_judge import LoopbackJudge
 from samples import query, write_outputs, write_rubric
 
-from gradebook.rubrics.errors import UnfinishedError
+from gradebook.rubrics.model.errors import UnfinishedError
 
 CASES = 6
 CHECKS = """
@@ -102,7 +102,7 @@ def test_after_the_last_try_the_flow_run_has_failed_and_what_was_judged_is_kept(
 def test_a_process_whose_death_is_told_twice_died_once_and_a_failed_try_is_no_death():
     from prefect.states import AwaitingRetry, Crashed, Pending, Running, Scheduled
 
-    from gradebook.flows.deployed import death_count
+    from gradebook.flows.deployment.run_ids import death_count
 
     first = [Scheduled(), Pending(), Running(), Crashed(), AwaitingRetry(), Crashed(), AwaitingRetry()]
     assert death_count(first) == 1

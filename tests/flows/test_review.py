@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gradebook.tasks import review as review_module
+from gradebook.tasks.stages import review as review_module
 
 GREETS: dict[str, Any] = {
     "id": "greets",

@@ -18,8 +18,8 @@ from prefect_homes import SERVER_SETTINGS
 from samples import query, write_outputs, write_rubric
 
 from gradebook import flows
-from gradebook.flows.lost_server import lost_server_told
-from gradebook.rubrics.errors import UnfinishedError
+from gradebook.flows.server.lost import lost_server_told
+from gradebook.rubrics.model.errors import UnfinishedError
 
 CASES, IN_FLIGHT = 24, 4
 REQUEST = httpx.Request("GET", "http://127.0.0.1/api/health")

@@ -13,13 +13,14 @@ import pytest
 from published_runs import publish
 from samples import write_outputs, write_rubric
 
-from gradebook.flows.status_commands import _lake_words
-from gradebook.tasks.files import write_text
-from gradebook.tasks.lake import commit, find_lake
-from gradebook.tasks.request import EvaluationRequest
-from gradebook.tasks.resuming import going_on, keep_words
-from gradebook.tasks.status import read_status
-from gradebook.tasks.workspace import RunFolder
+from gradebook.flows.commands.status import _lake_words
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.published.status import read_status
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.resume_command import going_on, keep_words
+from gradebook.tasks.system.files import write_text
+from gradebook.tasks.workspace.folder import RunFolder
 
 NOW = datetime.now(UTC)
 
@@ -190,7 +191,7 @@ def interrupt(*_words: object) -> None:
 def test_an_interrupted_review_goes_on_with_what_status_shows(gradebook, lake: Path, tmp_path, monkeypatch):
     (tmp_path / "a reply.txt").write_text("{}")
     words = ("review", "a reply.txt", "--rubrics", "json_record", "--allow-unscored")
-    run_id, ended = typed_again(gradebook, lake, "gradebook.tasks.review.publish_run", monkeypatch, *words)
+    run_id, ended = typed_again(gradebook, lake, "gradebook.tasks.stages.review.publish_run", monkeypatch, *words)
     assert ended.code in {0, 1}, ended.err
     assert [each["run_id"] for each in ended.json["evaluations"]] == [run_id]
 
@@ -198,7 +199,7 @@ def test_an_interrupted_review_goes_on_with_what_status_shows(gradebook, lake: P
 def test_an_interrupted_rescore_goes_on_with_what_status_shows(gradebook, lake: Path, tmp_path, monkeypatch):
     write_rubric(tmp_path / "heavier.yaml", version="2.0.0", weight=3)
     words = ("rescore", "first", "--rubric", "heavier.yaml")
-    run_id, ended = typed_again(gradebook, lake, "gradebook.tasks.rescore.publish_run", monkeypatch, *words)
+    run_id, ended = typed_again(gradebook, lake, "gradebook.tasks.stages.rescore.publish_run", monkeypatch, *words)
     assert ended.code in {0, 1}, ended.err
     assert ended.json["run_id"] == run_id
 

@@ -1,8 +1,8 @@
 """What a terminal shows of a published run."""
 
-from gradebook.flows.display import show_summary
-from gradebook.tasks.requirements import Row
-from gradebook.tasks.summary import RunSummary
+from gradebook.flows.display.summary import show_summary
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.published.summary import RunSummary
 
 RUN = {"run_id": "r", "rubric_id": "reply", "rubric_version": "1.0.0", "dataset": "d", "version": 1, "notes": None}
 

@@ -7,7 +7,7 @@ import pytest
 from samples import query
 from saved_checkpoints import deploy_checkpoint, write_brief_rubric, write_checkpoint
 
-from gradebook.rubrics.errors import UnfinishedError
+from gradebook.rubrics.model.errors import UnfinishedError
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from forked import Forked
 from loopback_judge import LoopbackJudge
 from samples import query, write_lines, write_outputs
 
-from gradebook.tasks.lake import connect, find_lake
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import connect
 
 MARTS = ("output_scores", "criterion_scores", "category_scores", "run_scores", "score_distribution")
 DIFFERENT = """
@@ -147,9 +148,9 @@ def test_processes_publish_the_rows_that_threads_do(evaluate, tmp_path):
 
 @pytest.mark.parametrize("words", ["dask:tcp://127.0.0.1:9", "ray:ray://127.0.0.1:9", "ray:127.0.0.1:9", "ray:a:b"])
 def test_a_cluster_that_does_not_answer_ends_the_run_in_a_sentence(monkeypatch, words):
-    from gradebook.flows import task_runners
-    from gradebook.rubrics.errors import UnfinishedError
-    from gradebook.tasks.runners import Runner
+    from gradebook.flows.deployment import task_runners
+    from gradebook.rubrics.model.errors import UnfinishedError
+    from gradebook.tasks.runs.runner import Runner
 
     monkeypatch.setattr(task_runners, "CONNECT_TIMEOUT_S", 1)
     kind, _, address = words.partition(":")

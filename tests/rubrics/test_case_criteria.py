@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rubric_strategies import json_values, mappings
 
-from gradebook.rubrics.case_criteria import (
+from gradebook.rubrics.files.case_criteria import (
     CASE_CRITERIA_SCHEMA,
     case_criteria_fault,
     case_criteria_table,

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import Fault, RubricError
-from gradebook.rubrics.library import line_of, parse_rubric, read_rubric
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.plain_words import Place
-from gradebook.rubrics.yaml_lines import read_yaml
+from gradebook.rubrics.files.load import line_of, parse_rubric, read_rubric
+from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.text.plain_words import Place
+from gradebook.rubrics.text.yaml_lines import read_yaml
 
 HEAD = "id: mine\nversion: 1.0.0\nextends: general_answer\n"
 GENERAL = read_rubric("general_answer")
@@ -57,8 +57,8 @@ def test_criteria_of_ones_own_stand_beside_used_ones():
 
 
 def test_the_composed_rubric_has_the_digest_of_the_same_rubric_written_out(tmp_path: Path):
-    from gradebook.rubrics.versions import rubric_digest
-    from gradebook.rubrics.writing import rubric_yaml
+    from gradebook.rubrics.files.digest import rubric_digest
+    from gradebook.rubrics.files.dump import rubric_yaml
 
     rubric = composed("  - {use: accuracy}\n  - {use: length}\n")
     assert rubric_digest(parse_rubric(rubric_yaml(rubric), "out.yaml")) == rubric_digest(rubric)

@@ -8,9 +8,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gradebook.rubrics.checks import check_names, find_check
-from gradebook.rubrics.editor_schema import editor_schema
-from gradebook.rubrics.library import shipped_rubrics
-from gradebook.rubrics.yaml_lines import read_yaml
+from gradebook.rubrics.files.editor_schema import editor_schema
+from gradebook.rubrics.files.load import shipped_rubrics
+from gradebook.rubrics.text.yaml_lines import read_yaml
 
 ROOT = Path(__file__).parents[2]
 FILES = [f"rubrics/definitions/{name}.yaml" for name in shipped_rubrics()] + ["examples/support_replies/rubric.yaml"]

@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
-from gradebook.rubrics import errors
-from gradebook.rubrics.errors import Fault, GradebookError, InputError, RubricError, UnfinishedError
+from gradebook.rubrics.model import errors
+from gradebook.rubrics.model.errors import Fault, GradebookError, InputError, RubricError, UnfinishedError
 
 INPUT_ERRORS = ["RubricError", "OutputsError", "RatingsError", "SuitesError", "LakeError", "QueryError"]
 INPUT_ERRORS += ["JudgeSettingsError"]

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rubric_strategies import within_reach
 
-from gradebook.rubrics import methods
-from gradebook.rubrics.errors import Fault, RubricError
-from gradebook.rubrics.faults import CRITERION_KEYS
-from gradebook.rubrics.library import parse_rubric, read_rubric, shipped_rubrics
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.version_steps import required_step
-from gradebook.rubrics.versions import canonical_body, rubric_digest, rubric_from_body
-from gradebook.rubrics.writing import rubric_yaml
+from gradebook.rubrics.files.digest import canonical_body, rubric_digest, rubric_from_body
+from gradebook.rubrics.files.dump import rubric_yaml
+from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
+from gradebook.rubrics.files.semver import required_step
+from gradebook.rubrics.files.validate import CRITERION_KEYS
+from gradebook.rubrics.model import methods
+from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.model.rubric import Rubric
 
 HEAD = "id: reply\nversion: 1.0.0\ncriteria:\n  - id: length\n    description: Short?\n"  # 5 lines
 METHOD = "    method: {type: check, check: length_words, settings: {max: 200}}\n"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.levels import Scale
-from gradebook.rubrics.model import Criterion, Level, Rubric
+from gradebook.rubrics.model.levels import Scale
+from gradebook.rubrics.model.rubric import Criterion, Level, Rubric
 
 LEVELS = [{"id": "bad", "score": 0.0}, {"id": "good", "score": 1.0}]
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.outputs import (
+from gradebook.rubrics.model.outputs import (
     OUTPUT_COLUMNS,
     SHARD_SCHEMA,
     Output,

@@ -5,13 +5,13 @@ from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
 from rubric_strategies import rubrics
 
-from gradebook.rubrics.editor_schema import editor_schema
-from gradebook.rubrics.library import parse_rubric
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.version_steps import required_step
-from gradebook.rubrics.versions import canonical_body, describe_difference, rubric_digest, rubric_from_body
-from gradebook.rubrics.writing import rubric_yaml
-from gradebook.rubrics.yaml_lines import read_yaml
+from gradebook.rubrics.files.digest import canonical_body, describe_difference, rubric_digest, rubric_from_body
+from gradebook.rubrics.files.dump import rubric_yaml
+from gradebook.rubrics.files.editor_schema import editor_schema
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.files.semver import required_step
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.text.yaml_lines import read_yaml
 
 EDITOR = Draft202012Validator(editor_schema())
 any_rubric = settings(

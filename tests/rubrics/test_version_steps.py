@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import RubricError
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.version_steps import Step, StepFault, next_version, required_step, step_between, step_fault
+from gradebook.rubrics.files.semver import Step, StepFault, next_version, required_step, step_between, step_fault
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Rubric
 
 LEVELS = [{"id": "1", "score": 0}, {"id": "2", "score": 0.5}, {"id": "3", "score": 1}]
 TONE = {

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebook.rubrics.errors import RubricError
-from gradebook.rubrics.library import parse_rubric
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.versions import (
+from gradebook.rubrics.files.digest import (
     canonical_body,
     describe_difference,
     find_differences,
     rubric_digest,
     rubric_from_body,
 )
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Rubric
 
 FLOW = """
 id: reply

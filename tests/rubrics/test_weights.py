@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.weights import TOP, category_weights, effective_weights, highest_score, tree_steps
+from gradebook.rubrics.model.rubric import TOP, Rubric, category_weights, effective_weights, highest_score, tree_steps
 
 METHOD = {"type": "check", "check": "length_words", "settings": {"max": 9}}
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rubric_strategies import NASTY, json_values, texts
 
-from gradebook.rubrics.errors import RubricError
-from gradebook.rubrics.library import read_rubric, shipped_rubrics
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.versions import rubric_digest
-from gradebook.rubrics.writing import WIDEST_TEXT, rubric_values, rubric_yaml, values_yaml
-from gradebook.rubrics.yaml_lines import read_yaml
+from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.files.dump import WIDEST_TEXT, rubric_values, rubric_yaml, values_yaml
+from gradebook.rubrics.files.load import read_rubric, shipped_rubrics
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.text.yaml_lines import read_yaml
 
 WRITTEN = """\
 id: reply

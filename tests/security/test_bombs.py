@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from bounded import bounded_work
 
-from gradebook.rubrics.errors import OutputsError
-from gradebook.tasks import unpacking
-from gradebook.tasks.formats import encoding_of, read_format
+from gradebook.rubrics.model.errors import OutputsError
+from gradebook.tasks.datasets import decompression as unpacking
+from gradebook.tasks.datasets.file_formats import encoding_of, read_format
 
 ROW = {"case_id": "c", "model": "m", "output": "x" * 1_000}
 LINE = json.dumps(ROW).encode() + b"\n"
@@ -111,7 +111,7 @@ def test_long_texts_of_a_parquet_file_come_back_as_they_went_in(tmp_path):
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
 def test_a_row_without_an_end_is_refused(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("gradebook.tasks.formats.MOST_ROW_BYTES", 2**16)  # 2**26 in truth
+    monkeypatch.setattr("gradebook.tasks.datasets.file_formats.MOST_ROW_BYTES", 2**16)  # 2**26 in truth
     begun = b'{"a": "' if name == "rows.jsonl" else b"case_id,model,output\n" + b'"a\n' * 9_000
     path = tmp_path / name
     path.write_bytes(begun + (b"x" * 2**17 if name == "rows.jsonl" else b'"a\nb",' * 20_000))
@@ -122,7 +122,8 @@ def test_a_row_without_an_end_is_refused(tmp_path, monkeypatch, name):
 def test_a_bomb_ends_in_bounded_memory(tmp_path):
     packed(tmp_path / "rows.jsonl.gz", b'{"a": "' + b"x" * 2**22, 64)  # 256 MB
     code = (
-        "import sys; from pathlib import Path; from gradebook.tasks.formats import *; p = Path(sys.argv[1]);"
+        "import sys; from pathlib import Path; from gradebook.tasks.datasets.file_formats import *;"
+        "p = Path(sys.argv[1]);"
         "list(read_format(p, encoding_of(p), lambda *a: ()))"
     )
     ended = subprocess.run(

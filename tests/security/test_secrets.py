@@ -12,8 +12,8 @@ from loopback_judge import LoopbackJudge
 from prefect_homes import embedded
 from samples import write_outputs, write_rubric
 
-from gradebook.rubrics.errors import LakeError
-from gradebook.tasks.lake import find_lake
+from gradebook.rubrics.model.errors import LakeError
+from gradebook.tasks.lake.address import find_lake
 
 KEY, PASSWORD = "sk-canary-0123456789", "pass-canary-9876543210"
 GRADEBOOK = [sys.executable, "-m", "gradebook.flows.cli"]

@@ -5,9 +5,10 @@ from contextlib import closing
 
 import pytest
 
-from gradebook.rubrics.errors import QueryError
-from gradebook.tasks.lake import Lake, commit, find_lake, prepare_lake
-from gradebook.tasks.query import run_query
+from gradebook.rubrics.model.errors import QueryError
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, prepare_lake
+from gradebook.tasks.lake.user_queries import run_query
 
 PLANTED = (
     "create view planted as select * from sqlite_scan('{other}', 'secrets')",

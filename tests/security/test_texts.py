@@ -9,12 +9,13 @@ import pytest
 from bounded import bounded_work
 from samples import write_rubric
 
-from gradebook.flows.display import plain
-from gradebook.rubrics.errors import JudgeSettingsError, RubricError
-from gradebook.rubrics.library import parse_rubric, read_rubric
-from gradebook.tasks.judging.judge_files import read_judge
-from gradebook.tasks.lake import commit, find_lake, prepare_lake
-from gradebook.tasks.request import refuse_bad_run_id
+from gradebook.flows.display.terminal import plain
+from gradebook.rubrics.files.load import parse_rubric, read_rubric
+from gradebook.rubrics.model.errors import JudgeSettingsError, RubricError
+from gradebook.tasks.judging.settings.files import read_judge
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit, prepare_lake
+from gradebook.tasks.runs.request import refuse_bad_run_id
 
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b31m\r\b\u202e[/bold]"
 ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

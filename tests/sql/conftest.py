@@ -7,16 +7,15 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.opinions import OPINION_SCHEMA
-from gradebook.rubrics.outputs import SHARD_SCHEMA
-from gradebook.rubrics.verdicts import VERDICT_SCHEMA
-from gradebook.rubrics.weights import category_weights, effective_weights, tree_steps
-from gradebook.tasks.aggregate import build_marts
-from gradebook.tasks.agreement import AGREEMENT_SCHEMA
-from gradebook.tasks.comparing.table import RUN_COMPARISON_SCHEMA
-from gradebook.tasks.lake_tables import make_tables, make_views
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.opinions import OPINION_SCHEMA
+from gradebook.rubrics.model.outputs import SHARD_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric, category_weights, effective_weights, tree_steps
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.agreement.mart import AGREEMENT_SCHEMA
+from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.lake.schema import make_tables, make_views
+from gradebook.tasks.marts.models import build_marts
 
 Row = dict[str, Any]
 Build = Callable[..., duckdb.DuckDBPyConnection]
@@ -194,7 +193,7 @@ def verdict_rows(scores: Mapping[str, Mapping[str, float | None]]) -> list[Row]:
 
 
 def rubric_rows(criteria: Mapping[str, Row], categories: tuple[Row, ...]) -> dict[str, tuple[pa.Schema, list[Row]]]:
-    """The sources that come from the rubric, weighed by `gradebook.rubrics.weights`."""
+    """The sources that come from the rubric, weighed by `gradebook.rubrics.model.rubric`."""
     rubric = rubric_of(criteria, categories)
     weights, shares = effective_weights(rubric), category_weights(rubric)
     parents = {category.id: category.parent for category in rubric.categories}

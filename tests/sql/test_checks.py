@@ -6,7 +6,7 @@ from importlib.resources import files
 import duckdb
 import pytest
 
-from gradebook.tasks.aggregate import build_marts, run_sql_checks
+from gradebook.tasks.marts.models import build_marts, run_sql_checks
 
 CRITERIA = {
     "tone": {"weight": 0.6, "threshold": 0.5, "category": "voice"},

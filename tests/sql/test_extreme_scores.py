@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from gradebook.tasks.aggregate import run_sql_checks
+from gradebook.tasks.marts.models import run_sql_checks
 
 
 def broken(connection):

@@ -8,9 +8,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.lake import commit, connect, find_lake, prepare_lake
-from gradebook.tasks.rubric_versions import keep_rubric
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.rubric_store.versions import keep_rubric
 
 Fill = Callable[..., str]
 VERSION = {"rubric_id": "reply", "rubric_version": "1.0.0"}

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from gradebook.tasks.aggregate import SOURCES, model_order
+from gradebook.tasks.marts.models import SOURCES, model_order
 
 LAYERS = ("staging", "intermediate", "marts", "views", "checks", "report")
 FILES = {

@@ -8,17 +8,18 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.rubrics.opinions import OPINION_SCHEMA
-from gradebook.rubrics.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA
-from gradebook.rubrics.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.aggregate import build_marts
-from gradebook.tasks.criteria import LEVELS_SCHEMA
-from gradebook.tasks.feedback import FEEDBACK_SCHEMA
-from gradebook.tasks.lake import connect, find_lake, prepare_lake
-from gradebook.tasks.lake_tables import VIEWS, make_tables, make_views
-from gradebook.tasks.quality import QUALITY_SCHEMA
-from gradebook.tasks.scoring.ratings import RATING_SCHEMA
+from gradebook.rubrics.files.tables import LEVELS_SCHEMA
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.model.opinions import OPINION_SCHEMA
+from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import connect, prepare_lake
+from gradebook.tasks.lake.schema import VIEWS, make_tables, make_views
+from gradebook.tasks.marts.models import build_marts
+from gradebook.tasks.ratings.run_ratings import RATING_SCHEMA
+from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA
+from gradebook.tasks.stages.quality import QUALITY_SCHEMA
 
 MARTS = [
     *("output_scores", "criterion_scores", "category_scores", "run_scores", "score_distribution", "stage_costs"),

@@ -7,7 +7,8 @@ from importlib.resources import files
 import duckdb
 import pytest
 
-from gradebook.tasks.aggregate import (
+from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.marts.models import (
     Model,
     UnknownRelation,
     build_marts,
@@ -16,7 +17,6 @@ from gradebook.tasks.aggregate import (
     order_models,
     run_sql_checks,
 )
-from gradebook.tasks.comparing.table import RUN_COMPARISON_SCHEMA
 
 SOURCES = """
 create table source_outputs as

@@ -5,7 +5,7 @@ from math import isnan
 import duckdb
 import pytest
 
-from gradebook.tasks.agreement import (
+from gradebook.tasks.agreement.mart import (
     AGREEMENT_SCHEMA,
     MOST_ONE_BY_ONE,
     agreement_table,
@@ -14,7 +14,7 @@ from gradebook.tasks.agreement import (
     measure_group,
     read_voices,
 )
-from gradebook.tasks.said import add_said
+from gradebook.tasks.agreement.statements import add_said
 
 RELATIONS = """
 create table agreed_ratings (

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.checks.audio.waves import tone, wave_file
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.scoring import audio
-from gradebook.tasks.scoring.audio import audio_slices, read_sound, with_audio
-from gradebook.tasks.scoring.checks import score_check, stored_columns
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.tasks.datasets import media as audio
+from gradebook.tasks.datasets.media import audio_slices, read_sound, with_audio
+from gradebook.tasks.scoring.computed import score_check, stored_columns
 
 SECOND = wave_file(tone(1))
 CODED = base64.b64encode(SECOND).decode()

@@ -14,9 +14,10 @@ from published_runs import NOW, score_and_publish
 from s3 import BUCKET, Storage
 from samples import write_outputs
 
-from gradebook.tasks.lake import Lake, connect, find_lake
-from gradebook.tasks.request import EvaluationRequest
-from gradebook.tasks.runs import opened_run
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.open_run import opened_run
 
 RUBRIC = """
 id: wording

@@ -9,10 +9,11 @@ import duckdb
 import pytest
 from published_runs import publish
 
-from gradebook.tasks.lake import Lake, commit, find_lake
-from gradebook.tasks.ledger_verify import _VERDICTS
-from gradebook.tasks.rescore import _taken_over
-from gradebook.tasks.summary import RunSummary, summarise
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.ledger.verify import _VERDICTS
+from gradebook.tasks.published.summary import RunSummary, summarise
+from gradebook.tasks.stages.rescore import _taken_over
 
 RUBRIC = """
 id: words

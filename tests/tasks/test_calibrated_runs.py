@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from scored_lake import make_lake, write_scores
 
-from gradebook.rubrics.library import parse_rubric
-from gradebook.tasks.calibration import calibrate_run
-from gradebook.tasks.lake import commit, find_lake
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.tasks.agreement.calibration import calibrate_run
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.page import write_report
-from gradebook.tasks.summary import summarise
 
 TEXT = """
 id: reply
@@ -141,7 +142,7 @@ def test_a_report_shows_it(lake, tmp_path):
 
 
 def test_a_terminal_shows_it(lake, capsys):
-    from gradebook.flows.display import show_summary
+    from gradebook.flows.display.summary import show_summary
 
     show_summary(summarise(lake, "part"), report=None)
     shown = capsys.readouterr().err

@@ -6,18 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks import plan_files
-from gradebook.tasks.judging.panels import CascadeSettings, Judge, Opinion, When
-from gradebook.tasks.judging.settings import JudgeSettings
-from gradebook.tasks.scoring.cascades import foresee_needed, used_rows
-from gradebook.tasks.scoring.opinion_rows import (
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.tasks.judging.opinions.cascade import foresee_needed, used_rows
+from gradebook.tasks.judging.opinions.rows import (
     OpinionRows,
     combined_verdicts,
     first_judge_unsure,
     opinion_rows,
     opinion_scores,
 )
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.panels import CascadeSettings, Judge, Opinion, When
+from gradebook.tasks.planning import shard_plan as plan_files
 
 LEVELS = [{"id": name, "score": score, "description": name} for name, score in (("bad", 0), ("so", 0.5), ("good", 1))]
 TONE = Criterion.model_validate(

@@ -8,16 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.judging.media_kinds import UnreadableMedia
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.outputs import SHARD_SCHEMA
-from gradebook.tasks.cases import read_cases
-from gradebook.tasks.judging.session import open_session
-from gradebook.tasks.judging.settings import JudgeSettings
-from gradebook.tasks.lake import find_lake
-from gradebook.tasks.plan import plan_run
-from gradebook.tasks.scoring.questions import shard_questions
-from gradebook.tasks.workspace import RunFolder
+from gradebook.rubrics.model.outputs import SHARD_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.planning.cases import read_cases
+from gradebook.tasks.planning.plan import plan_run
+from gradebook.tasks.scoring.shard_questions import shard_questions
+from gradebook.tasks.workspace.folder import RunFolder
 from tests.asked import PRICE, TONE
 from tests.media_samples import SOUND, SeeingJudge, chat, coded, image_part, parts_of, png, text_part
 

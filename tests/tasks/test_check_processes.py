@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.scoring import check_processes
-from gradebook.tasks.scoring.check_processes import CheckPool, is_worth_processes, opened_checks
-from gradebook.tasks.scoring.check_worker import LastShard
-from gradebook.tasks.scoring.computations import Computation, compute_verdicts
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.tasks.scoring import process_pool as check_processes
+from gradebook.tasks.scoring.computed import Computation, compute_verdicts
+from gradebook.tasks.scoring.process_pool import CheckPool, is_worth_processes, opened_checks
+from gradebook.tasks.scoring.process_worker import LastShard
 from gradebook.tasks.scoring.setup import ScoringSetup
 from gradebook.tasks.scoring.shards import score_shard
-from gradebook.tasks.timings import Timing, read_timings
-from gradebook.tasks.workspace import RunFolder
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import Timing, read_timings
 
 TEXTS = ["one", "", "{}", '{"a": 1} and so on', "sorry. It is so. \u0e44\u0e17\u0e22 \U0001f600", "ada@example.org\r\n"]
 COUNT = 600
@@ -190,8 +190,8 @@ def test_a_shard_too_small_for_a_sample_is_never_worth_processes(tmp_path, monke
 
 PARENT = """
     import pickle
-    from gradebook.tasks.scoring.check_processes import CheckPool
-    from gradebook.tasks.timings import Timing
+    from gradebook.tasks.scoring.process_pool import CheckPool
+    from gradebook.tasks.workspace.timings import Timing
     pool = CheckPool()
     pool.compute(pickle.load(open("work", "rb")), Timing("score"))
     (process,) = pool.processes.held()

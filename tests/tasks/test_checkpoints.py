@@ -13,9 +13,11 @@ from published_runs import NOW, publish
 from saved_checkpoints import write_brief_rubric, write_checkpoint
 from scored_lake import make_lake
 
-from gradebook.rubrics.errors import InputError, OutputsError
-from gradebook.tasks.checkpoint_gate import CheckpointDecision, Decider
-from gradebook.tasks.checkpoints import (
+from gradebook.rubrics.model.errors import InputError, OutputsError
+from gradebook.tasks.datasets.discovery import dataset_files, digest_files
+from gradebook.tasks.datasets.row_parser import OneCheckpoint, RowFitter
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.operations.checkpoint_decisions import (
     CheckpointKey,
     best_checkpoint,
     decide,
@@ -24,11 +26,9 @@ from gradebook.tasks.checkpoints import (
     list_checkpoints,
     name_checkpoint,
 )
-from gradebook.tasks.fitting import OneCheckpoint, RowFitter
-from gradebook.tasks.lake import Lake, find_lake
-from gradebook.tasks.reading import dataset_files, digest_files
-from gradebook.tasks.reporting.checkpoints import checkpoint_text
-from gradebook.tasks.sweeping import find_saved, query_saved, undecided
+from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
+from gradebook.tasks.operations.checkpoint_report import checkpoint_text
+from gradebook.tasks.operations.checkpoint_sweep import find_saved, query_saved, undecided
 
 RULE = "mean_diff < -0.2"
 COLUMNS = yaml.safe_load(files("gradebook.sql").joinpath("columns.yml").read_text(encoding="utf-8"))["checkpoints"][

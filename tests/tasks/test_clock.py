@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from samples import query, write_lines
 
-from gradebook.rubrics.errors import InputError
-from gradebook.tasks.lake import Lake, connect, find_lake
-from gradebook.tasks.lake_log import list_versions
-from gradebook.tasks.lake_versions import find_version
-from gradebook.tasks.upkeep import compact_lake
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.compaction import compact_lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.versions import find_version, list_versions
 
 pytestmark = pytest.mark.slow
 LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), os.environ.get("LIBFAKETIME"))

@@ -7,17 +7,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.errors import InputError, UnfinishedError
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks import runners
-from gradebook.tasks.files import temporary_path
-from gradebook.tasks.runners import Runner, read_runner
-from gradebook.tasks.runs import code_version
-from gradebook.tasks.scoring.cluster_work import ShardWork, compute_work, keep_work, shard_work
-from gradebook.tasks.scoring.computations import compute_verdicts
+from gradebook.rubrics.model.errors import InputError, UnfinishedError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.runs import runner as runners
+from gradebook.tasks.runs.run import code_version
+from gradebook.tasks.runs.runner import Runner, read_runner
+from gradebook.tasks.scoring.cluster import ShardWork, compute_work, keep_work, shard_work
+from gradebook.tasks.scoring.computed import compute_verdicts
 from gradebook.tasks.scoring.setup import ScoringSetup
-from gradebook.tasks.timings import Timing, read_timings
-from gradebook.tasks.workspace import RunFolder
+from gradebook.tasks.system.files import temporary_path
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import Timing, read_timings
 
 RUBRIC = Rubric.model_validate(
     {
@@ -87,10 +87,10 @@ def test_a_file_that_only_the_worker_sees_is_named(folder):
 
 
 def test_processes_of_one_number_write_under_other_names(tmp_path, monkeypatch):
-    import gradebook.tasks.files
+    import gradebook.tasks.system.files
 
     mine = temporary_path(tmp_path / "x")
-    gradebook.tasks.files._mark_of.cache_clear()  # as in another process of that number
+    gradebook.tasks.system.files._mark_of.cache_clear()  # as in another process of that number
     assert temporary_path(tmp_path / "x") != mine
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import BudgetReached, EndpointUnavailable, InputError, UnfinishedError
-from gradebook.tasks.collecting import Collected, CollectRequest, collect_outputs
-from gradebook.tasks.fitting import RowFitter
+from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable, InputError, UnfinishedError
+from gradebook.tasks.collecting.collect import Collected, CollectRequest, collect_outputs
+from gradebook.tasks.datasets.row_parser import RowFitter
 from tests.asked import CANARY, NOWHERE
 from tests.loopback_judge import LoopbackJudge
 from tests.loopback_limits import RequestLimit

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.estimates import Completions, Estimate, History, Prompts, estimate_questions, read_history
-from gradebook.tasks.judging.settings import JudgeSettings, Prices
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
+from gradebook.tasks.planning.estimates import Completions, Estimate, History, Prompts, estimate_questions, read_history
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 JUDGE = JudgeSettings(model="m", prices=Prices(input_usd=1, cached_usd=0.5, output_usd=4))

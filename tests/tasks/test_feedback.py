@@ -9,22 +9,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.case_criteria import case_criteria_table
-from gradebook.rubrics.errors import BudgetReached, EndpointUnavailable
-from gradebook.rubrics.library import parse_rubric
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.outputs import SHARD_SCHEMA
-from gradebook.rubrics.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.feedback import FEEDBACK_SCHEMA, RECORDED_NOTE, FeedbackCount, write_feedback
-from gradebook.tasks.files import write_parquet
-from gradebook.tasks.judging.judge_files import read_judge
-from gradebook.tasks.judging.prices import Price
-from gradebook.tasks.judging.replay import ReplaySession
-from gradebook.tasks.judging.session import open_session
-from gradebook.tasks.judging.settings import JudgeSettings
-from gradebook.tasks.lake import Lake, connect, find_lake, prepare_lake
-from gradebook.tasks.ledger import run_judgments, settle_journals
-from gradebook.tasks.workspace import RunFolder
+from gradebook.rubrics.files.case_criteria import case_criteria_table
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable
+from gradebook.rubrics.model.outputs import SHARD_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.judging.money.prices import Price
+from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.files import read_judge
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import connect, prepare_lake
+from gradebook.tasks.ledger.ledger import run_judgments, settle_journals
+from gradebook.tasks.scoring.feedback import FEEDBACK_SCHEMA, RECORDED_NOTE, FeedbackCount, write_feedback
+from gradebook.tasks.system.files import write_parquet
+from gradebook.tasks.workspace.folder import RunFolder
 from tests.loopback_judge import LoopbackJudge
 
 PRICE = Price(input_usd=1e-6, cached_usd=1e-6, output_usd=1e-6)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebook.rubrics.outputs import Output, output_id
-from gradebook.tasks.fitting import RowFitter
+from gradebook.rubrics.model.outputs import Output, output_id
+from gradebook.tasks.datasets.row_parser import RowFitter
 
 OWN = {"id": "t", "description": "?", "method": {"type": "judge"}}
 OWN_TEXT = '[{"description":"?","id":"t","method":{"type":"judge"}}]'

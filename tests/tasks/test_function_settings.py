@@ -2,9 +2,9 @@
 
 import pytest
 
-from gradebook.rubrics.errors import InputError
-from gradebook.rubrics.methods import FunctionMethod
-from gradebook.tasks.functions import FunctionSettings, read_function_settings
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.methods import FunctionMethod
+from gradebook.tasks.runs.function_settings import FunctionSettings, read_function_settings
 
 
 def test_without_a_file_or_an_option_nothing_is_allowed(tmp_path):

@@ -14,14 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.errors import RubricError
-from gradebook.rubrics.functions import is_vectorised, is_within, vectorised
-from gradebook.rubrics.model import Criterion, Rubric
-from gradebook.rubrics.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.functions import FunctionSettings, refuse_other_functions
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.functions import is_vectorised, is_within, vectorised
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.runs.function_settings import FunctionSettings, refuse_other_functions
 from gradebook.tasks.scoring import functions
 from gradebook.tasks.scoring.functions import FunctionPool, probe_functions, score_function
-from gradebook.tasks.timings import Timing
+from gradebook.tasks.workspace.timings import Timing
 
 LEVELS = [{"id": "bad", "score": 0.0}, {"id": "fair", "score": 0.5}, {"id": "good", "score": 1.0}]
 SOURCE = """
@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from subprocess import getoutput
-from gradebook.rubrics.functions import vectorised
+from gradebook.rubrics.model.functions import vectorised
 
 def forever():
     while True:
@@ -131,7 +131,7 @@ NOT_CALLABLE = 3
 """
 
 LIGHT = """
-from gradebook.rubrics.functions import vectorised
+from gradebook.rubrics.model.functions import vectorised
 
 def act(row):
     while row["output"] == "loop":
@@ -434,10 +434,10 @@ def test_a_pool_that_is_closed_during_a_call_makes_no_verdicts():
 
 PARENT = """
     import pyarrow.parquet as pq, sys, threading
-    from gradebook.tasks.functions import FunctionSettings
+    from gradebook.tasks.runs.function_settings import FunctionSettings
     from gradebook.tasks.scoring.functions import FunctionPool
-    from gradebook.rubrics.methods import FunctionMethod
-    from gradebook.tasks.timings import Timing
+    from gradebook.rubrics.model.methods import FunctionMethod
+    from gradebook.tasks.workspace.timings import Timing
     pool = FunctionPool(FunctionSettings(allow=("my_checks",)))
     rows = pq.read_table("rows.parquet")
     method = FunctionMethod(type="function", function="my_checks:act")

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.errors import OutputsError
-from gradebook.rubrics.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id
-from gradebook.tasks.ingest import Ingested, ingest_outputs
+from gradebook.rubrics.model.errors import OutputsError
+from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id
+from gradebook.tasks.datasets.ingest import Ingested, ingest_outputs
 
 
 def row(case_id="c1", **columns):

@@ -6,13 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.files import write_text
-from gradebook.tasks.judging.panels import CascadeSettings
-from gradebook.tasks.judging.replay import ReplaySession
-from gradebook.tasks.judging.settings import ReplaySettings
-from gradebook.tasks.scoring.judged_shards import JudgedShards
-from gradebook.tasks.workspace import RunFolder
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
+from gradebook.tasks.judging.settings.judge import ReplaySettings
+from gradebook.tasks.judging.settings.panels import CascadeSettings
+from gradebook.tasks.scoring.judge_shard import JudgedShards
+from gradebook.tasks.system.files import write_text
+from gradebook.tasks.workspace.folder import RunFolder
 from tests.asked import TONE
 
 

@@ -13,16 +13,17 @@ from published_runs import NOW, score_and_publish
 from s3 import BUCKET, CANARY, Storage, running_storage
 from samples import write_outputs
 
-from gradebook.tasks.health import files
-from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from gradebook.tasks.lake_log import list_versions
-from gradebook.tasks.rebuild import rebuild_run
-from gradebook.tasks.request import EvaluationRequest
-from gradebook.tasks.rescore import RescoreRequest, rescore_run
-from gradebook.tasks.runs import opened_run
-from gradebook.tasks.summary import list_runs
-from gradebook.tasks.upkeep import compact_lake
-from gradebook.tasks.workspace import claim_run
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.compaction import compact_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.versions import list_versions
+from gradebook.tasks.operations.doctor import lake_files as files
+from gradebook.tasks.published.summary import list_runs
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.open_run import opened_run
+from gradebook.tasks.stages.rebuild import rebuild_run
+from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
+from gradebook.tasks.workspace.lock import claim_run
 
 RUBRIC = """
 id: short
@@ -218,7 +219,7 @@ def test_a_key_that_storage_refuses_is_a_finding(bucket, tmp_path, gradebook, mo
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_night_ends_with_upkeep_of_the_bucket(storage, bucket, tmp_path, gradebook, prefect_server, monkeypatch):
-    monkeypatch.setattr("gradebook.tasks.upkeep.KEPT_FOR", timedelta(seconds=-5))  # as if a day had passed
+    monkeypatch.setattr("gradebook.tasks.lake.compaction.KEPT_FOR", timedelta(seconds=-5))  # as if a day had passed
     publish(tmp_path, bucket, 110)
     put_orphans(storage, bucket)
     write_outputs(tmp_path / "night.jsonl", 120)
@@ -235,7 +236,7 @@ def test_a_few_files_in_a_bucket_are_read_by_one_thread_and_many_by_several(buck
     threads = "select current_setting('threads')"
     with connect(lake_of(bucket), read_only=True) as connection:
         assert connection.execute(threads).fetchone() == (1,)
-    monkeypatch.setattr("gradebook.tasks.lake_connections.ONE_THREAD_FILES", -1)
+    monkeypatch.setattr("gradebook.tasks.lake.connections.ONE_THREAD_FILES", -1)
     with connect(lake_of(bucket), read_only=True) as connection:
         connection.execute("reset threads")
         every = connection.execute(threads).fetchone()

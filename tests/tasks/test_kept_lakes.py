@@ -10,11 +10,12 @@ import duckdb
 import pytest
 from other_writer import written_by_another
 
-from gradebook.rubrics.errors import LakeError
-from gradebook.tasks import lake_connections
-from gradebook.tasks.kept_lakes import Attached, kept_lakes
-from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from gradebook.tasks.query import run_query
+from gradebook.rubrics.model.errors import LakeError
+from gradebook.tasks.lake import connections as lake_connections
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connection_cache import Attached, kept_lakes
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.user_queries import run_query
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ import psutil
 import pytest
 from other_writer import written_by_another
 
-from gradebook.rubrics.errors import LakeError, LakeUnavailable, QueryError
-from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from gradebook.tasks.query import run_query
+from gradebook.rubrics.model.errors import LakeError, LakeUnavailable, QueryError
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.user_queries import run_query
 
 WRITERS, COMMITS = 4, 5
 

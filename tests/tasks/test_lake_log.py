@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from scored_lake import make_lake, write_scores
 
-from gradebook.rubrics.errors import InputError
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.lake import Lake, commit, find_lake
-from gradebook.tasks.lake_log import VersionLog, list_versions
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.lake.versions import VersionLog, list_versions
 
 LEVELS = [{"id": "bad", "score": 0, "description": "x"}, {"id": "good", "score": 1, "description": "x"}]
 CRITERION = {"id": "tone", "description": "?", "method": {"type": "ratings"}, "levels": LEVELS}

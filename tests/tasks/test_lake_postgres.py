@@ -13,11 +13,11 @@ from loopback_judge import LoopbackJudge
 from postgres import PostgresServer
 from samples import write_outputs, write_rubric
 
-from gradebook.rubrics.errors import LakeError, QueryError
-from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from gradebook.tasks.lake_log import list_versions
-from gradebook.tasks.lake_versions import find_version
-from gradebook.tasks.query import run_query
+from gradebook.rubrics.model.errors import LakeError, QueryError
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, connect, lake_exists, prepare_lake
+from gradebook.tasks.lake.user_queries import run_query
+from gradebook.tasks.lake.versions import find_version, list_versions
 
 pytestmark = pytest.mark.postgres
 WRITERS, COMMITS = 4, 5
@@ -171,7 +171,7 @@ def test_a_url_names_a_lake_too(server, database, tmp_path):
 
 def test_an_empty_database_holds_no_lake_yet(server, database, tmp_path):
     empty = find_lake(f"postgres:{server.create_database(database)}", str(tmp_path))
-    assert not empty.exists
+    assert not lake_exists(empty)
     with pytest.raises(LakeError, match="the PostgreSQL catalog: found no lake there"):
         run_query(empty, "from runs")
 

@@ -17,13 +17,14 @@ from published_runs import NOW, score_and_publish
 from s3 import BUCKET, CANARY, Storage, running_storage
 from samples import write_outputs
 
-from gradebook.rubrics.errors import InputError, LakeError, QueryError, StorageUnavailable
-from gradebook.tasks.lake import Lake, connect, find_lake, prepare_lake
-from gradebook.tasks.publish import conclude_run
-from gradebook.tasks.query import run_query
-from gradebook.tasks.request import EvaluationRequest
-from gradebook.tasks.runs import opened_run
-from gradebook.tasks.summary import RunSummary
+from gradebook.rubrics.model.errors import InputError, LakeError, QueryError, StorageUnavailable
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import connect, prepare_lake
+from gradebook.tasks.lake.user_queries import run_query
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.open_run import opened_run
+from gradebook.tasks.stages.publish import conclude_run
 
 RUBRIC = """
 id: wording
@@ -272,7 +273,7 @@ def test_without_the_extension_its_package_is_named(tmp_path):
 import sys
 sys.modules["duckdb_extension_httpfs"] = None
 import duckdb
-from gradebook.tasks.lake_extensions import load_extensions
+from gradebook.tasks.lake.attaching import load_extensions
 load_extensions(duckdb.connect(config={"extension_directory": sys.argv[1]}), "httpfs")
 """
     command = [sys.executable, "-c", code, str(tmp_path)]

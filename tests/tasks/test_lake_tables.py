@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 import yaml
 
-from gradebook.rubrics.library import read_rubric
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.criteria import LEVELS_SCHEMA
-from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from gradebook.tasks.lake_tables import VIEWS, is_up_to_date, narrow_to_outputs, tables_without_statistics
-from gradebook.tasks.rubric_versions import delete_pointer, keep_rubric
-from gradebook.tasks.sql_text import read_sql
-from gradebook.tasks.upkeep import compact_lake
+from gradebook.rubrics.files.load import read_rubric
+from gradebook.rubrics.files.tables import LEVELS_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.compaction import compact_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.schema import VIEWS, is_up_to_date, narrow_to_outputs, tables_without_statistics
+from gradebook.tasks.lake.sql import read_sql
+from gradebook.tasks.rubric_store.versions import delete_pointer, keep_rubric
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 GENERAL = read_rubric("general_answer")

@@ -8,10 +8,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from gradebook.rubrics.errors import InputError, LakeError
-from gradebook.tasks.lake import Lake, commit, connect, connect_up_to_date, find_lake, prepare_lake
-from gradebook.tasks.lake_tables import is_up_to_date
-from gradebook.tasks.lake_versions import find_lake_at, find_version
+from gradebook.rubrics.model.errors import InputError, LakeError
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date, prepare_lake
+from gradebook.tasks.lake.schema import is_up_to_date
+from gradebook.tasks.lake.versions import find_lake_at, find_version
 
 TIMES = (
     "2026-11-01 09:30:14.000000+00",  # 0: nothing; 1: the tables

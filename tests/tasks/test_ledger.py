@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import LakeError
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.judging.journal import Journal, settled_journals
-from gradebook.tasks.lake import Lake, connect, find_lake, prepare_lake
-from gradebook.tasks.ledger import run_judgments, settle_journals
+from gradebook.rubrics.model.errors import LakeError
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.replies.journal import Journal, settled_journals
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import connect, prepare_lake
+from gradebook.tasks.ledger.ledger import run_judgments, settle_journals
 
 JUDGMENT = dict.fromkeys(JUDGMENT_SCHEMA.names) | {
     "run_id": "r",
@@ -84,7 +85,7 @@ def test_a_journal_that_someone_else_settles_is_left_to_them(lake):
 
 
 def test_a_long_journal_is_settled_a_batch_at_a_time(lake, monkeypatch):
-    monkeypatch.setattr("gradebook.tasks.ledger.BATCH_ROWS", 2)
+    monkeypatch.setattr("gradebook.tasks.ledger.ledger.BATCH_ROWS", 2)
     path = write_journal(lake, "a", "b", "c", "d", "e")
     path.write_bytes(path.read_bytes() + b"{}\n")
     with pytest.raises(LakeError, match=r"\.jsonl:6: "):

@@ -9,8 +9,16 @@ import pytest
 from published_runs import NOW, publish
 from samples import write_lines
 
-from gradebook.tasks.nights import Night, NightUnfinished, SuiteEnd, SuiteMean, budget_left, failed_end, night_text
-from gradebook.tasks.request import EvaluationRequest
+from gradebook.tasks.operations.nightly import (
+    Night,
+    NightUnfinished,
+    SuiteEnd,
+    SuiteMean,
+    budget_left,
+    failed_end,
+    night_text,
+)
+from gradebook.tasks.runs.request import EvaluationRequest
 
 RUBRIC = """
 id: brief

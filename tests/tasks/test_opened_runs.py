@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from samples import write_outputs, write_rubric
 
-from gradebook.tasks.asking import judging
-from gradebook.tasks.plan import RunPlan
-from gradebook.tasks.request import EvaluationRequest
-from gradebook.tasks.runs import opened_run
+from gradebook.tasks.planning.plan import RunPlan
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.scoring.judge_sessions import judging
+from gradebook.tasks.stages.open_run import opened_run
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 

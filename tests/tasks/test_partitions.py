@@ -5,9 +5,9 @@ import re
 import pytest
 from scored_lake import make_lake, write_scores
 
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.lake import Lake
-from gradebook.tasks.query import run_query
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.user_queries import run_query
 
 LEVELS = [{"id": "bad", "score": 0.0}, {"id": "good", "score": 1.0}]
 TONE = {"id": "tone", "description": "?", "method": {"type": "ratings"}, "levels": LEVELS}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gradebook.tasks.judging.panels import CascadeSettings, Judge, PanelSettings, When
-from gradebook.tasks.judging.settings import JudgeSettings, Prices, ReplaySettings
-from gradebook.tasks.past_judges import PastJudge
+from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices, ReplaySettings
+from gradebook.tasks.judging.settings.panels import CascadeSettings, Judge, PanelSettings, When
+from gradebook.tasks.ledger.past_judges import PastJudge
 
 ALONE = {"replicates": 1, "replicate_share": 1.0, "swap_share": 0.0}
 PRICES = Prices(input_usd=1, output_usd=2)

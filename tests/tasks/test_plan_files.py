@@ -7,9 +7,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.model import Criterion, Rubric
-from gradebook.tasks.plan_files import asked_keys, open_keys
-from gradebook.tasks.workspace import RunFolder
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.tasks.planning.shard_plan import asked_keys, open_keys
+from gradebook.tasks.workspace.folder import RunFolder
 
 LEVELS = [{"id": "bad", "score": 0}, {"id": "good", "score": 1}]
 CRITERIA = tuple(

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from postgres import PostgresServer
 
-from gradebook.rubrics.errors import LakeError, LakeUnavailable
-from gradebook.tasks import lake_attaching
-from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from gradebook.tasks.query import run_query
+from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
+from gradebook.tasks.lake import attaching as lake_attaching
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.user_queries import run_query
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 COMMANDS = (

@@ -15,9 +15,10 @@ from postgres import PostgresServer
 from postgres_proxy import LossyProxy
 from samples import query, write_outputs, write_rubric
 
-from gradebook.rubrics.errors import UnfinishedError
-from gradebook.tasks import lake_commits
-from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
+from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.tasks.lake import commits as lake_commits
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.model import Criterion
-from gradebook.rubrics.verdicts import VERDICT_SCHEMA, verdict_table
-from gradebook.tasks.scoring.preferred import prefers_people, rated_outputs, score_preferred
-from gradebook.tasks.scoring.ratings import MATCHED_SCHEMA
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA, verdict_table
+from gradebook.tasks.ratings.run_ratings import MATCHED_SCHEMA, prefers_people, rated_outputs
+from gradebook.tasks.scoring.human_preferred import score_preferred
 
 LEVELS = [{"id": "bad", "score": 0}, {"id": "good", "score": 1}]
 RATED = {"criterion_id": "tone", "rater": "a", "source": "f", "is_from_file": True, "line": 1}

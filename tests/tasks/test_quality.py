@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.errors import QualityNotMet
-from gradebook.rubrics.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.quality import read_findings, validate
-from gradebook.tasks.workspace import RunFolder
+from gradebook.rubrics.model.errors import QualityNotMet
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.stages.quality import read_findings, validate
+from gradebook.tasks.workspace.folder import RunFolder
 
 VERDICT = {"run_id": "r", "criterion_id": "c", "method": "check", "level_id": "pass", "is_replayed": False}
 

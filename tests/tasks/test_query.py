@@ -10,9 +10,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from gradebook.rubrics.errors import QueryError
-from gradebook.tasks.lake import Lake, commit, find_lake, prepare_lake
-from gradebook.tasks.query import _half_memory, run_query
+from gradebook.rubrics.model.errors import QueryError
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, prepare_lake
+from gradebook.tasks.lake.user_queries import _half_memory, run_query
 
 
 @pytest.fixture(scope="module")
@@ -113,14 +114,14 @@ def test_a_query_takes_half_of_the_memory_at_most():
 
 
 def test_what_does_not_fit_into_memory_goes_to_disk_and_is_removed(lake, monkeypatch, tmp_path):
-    monkeypatch.setattr("gradebook.tasks.query._half_memory", lambda _connection: "60 MiB")
+    monkeypatch.setattr("gradebook.tasks.lake.user_queries._half_memory", lambda _connection: "60 MiB")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert run_query(lake, DISTINCT).to_pylist() == [{"n": 1_500_000}]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_query_that_needs_more_at_once_is_refused_in_a_sentence(lake, monkeypatch):
-    monkeypatch.setattr("gradebook.tasks.query._half_memory", lambda _connection: "60 MiB")
+    monkeypatch.setattr("gradebook.tasks.lake.user_queries._half_memory", lambda _connection: "60 MiB")
     with pytest.raises(
         QueryError, match="sql: found a query that needs more memory at once than half of what there is"
     ):

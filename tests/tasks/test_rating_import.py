@@ -10,15 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.errors import InputError, LakeError, RatingsError
-from gradebook.rubrics.library import parse_rubric
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.outputs import SHARD_SCHEMA
-from gradebook.tasks import rating_sheets, rating_sources
-from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from gradebook.tasks.rating_import import RatingImport, import_ratings
-from gradebook.tasks.rating_sheets import RatingFile
-from gradebook.tasks.rating_store import count_ratings, find_ratings
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.model.errors import InputError, LakeError, RatingsError
+from gradebook.rubrics.model.outputs import SHARD_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.ratings import import_sheets as rating_sheets
+from gradebook.tasks.ratings import import_sources as rating_sources
+from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
+from gradebook.tasks.ratings.import_sheets import RatingFile
+from gradebook.tasks.ratings.table import count_ratings, find_ratings
 
 RUBRIC = parse_rubric(
     """

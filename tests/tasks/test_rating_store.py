@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.library import parse_rubric
-from gradebook.rubrics.outputs import SHARD_SCHEMA
-from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from gradebook.tasks.rating_import import RatingImport, import_ratings
-from gradebook.tasks.rating_sheets import RatingFile
-from gradebook.tasks.rating_store import count_ratings
-from gradebook.tasks.scoring.ratings import match_ratings, score_ratings
-from gradebook.tasks.workspace import RunFolder
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.model.outputs import SHARD_SCHEMA
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
+from gradebook.tasks.ratings.import_sheets import RatingFile
+from gradebook.tasks.ratings.run_ratings import match_ratings, score_ratings
+from gradebook.tasks.ratings.table import count_ratings
+from gradebook.tasks.workspace.folder import RunFolder
 
 RUBRIC = parse_rubric(
     """

@@ -7,15 +7,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.errors import RatingsError
-from gradebook.rubrics.library import parse_rubric
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.outputs import SHARD_SCHEMA
-from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from gradebook.tasks.publish import _insert_ratings
-from gradebook.tasks.rating_files import RATING_SCHEMA, read_ratings
-from gradebook.tasks.scoring.ratings import match_ratings, score_ratings
-from gradebook.tasks.workspace import RunFolder
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.rubrics.model.errors import RatingsError
+from gradebook.rubrics.model.outputs import SHARD_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA, read_ratings
+from gradebook.tasks.ratings.run_ratings import match_ratings, score_ratings
+from gradebook.tasks.stages.publish import _insert_ratings
+from gradebook.tasks.workspace.folder import RunFolder
 
 RUBRIC = parse_rubric(
     """

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.errors import OutputsError
-from gradebook.tasks.reading import dataset_files, digest_files, read_rows
+from gradebook.rubrics.model.errors import OutputsError
+from gradebook.tasks.datasets.discovery import dataset_files, digest_files, read_rows
 
 ROWS = [{"case_id": "c1", "model": "m", "output": "one"}, {"case_id": "c2", "model": "m", "output": "two"}]
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".zst": lambda plain: pa.compress(plain, codec="zstd", asbytes=True)}

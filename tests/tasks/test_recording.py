@@ -9,12 +9,13 @@ import pytest
 from loopback_judge import LoopbackJudge
 from samples import write_rubric
 
-from gradebook.rubrics.errors import InputError, UnfinishedError
-from gradebook.tasks.judging.replay import read_replies
-from gradebook.tasks.lake import connect, find_lake
-from gradebook.tasks.recording import refuse_record
-from gradebook.tasks.request import EvaluationRequest
-from gradebook.tasks.review import review_artifact
+from gradebook.rubrics.model.errors import InputError, UnfinishedError
+from gradebook.tasks.judging.replies.recorded_judge import read_replies
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.ledger.recordings import refuse_record
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.review import review_artifact
 
 OWN = [{"id": "own", "description": "Is it right?", "method": {"type": "judge"}}]
 ROW = {"case_id": "c1", "model": "m", "output": "Canberra is the capital.", "criteria": OWN}

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import InputError
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.kept_runs import KeptRun
-from gradebook.tasks.rescore import refuse_other_questions
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.published.stored_run import KeptRun
+from gradebook.tasks.stages.rescore import refuse_other_questions
 
 TONE: dict[str, Any] = {
     "id": "tone",

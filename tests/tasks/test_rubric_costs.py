@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from gradebook.rubrics.errors import InputError
-from gradebook.rubrics.outputs import SHARD_SCHEMA
-from gradebook.tasks.judging.panels import PanelSettings
-from gradebook.tasks.judging.settings import JudgeSettings
-from gradebook.tasks.lake import Lake, commit, find_lake, prepare_lake
-from gradebook.tasks.rubric_costs import CostChange, preview_change
-from gradebook.tasks.rubric_versions import find_rubric, keep_rubric
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.outputs import SHARD_SCHEMA
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.panels import PanelSettings
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, prepare_lake
+from gradebook.tasks.rubric_store.versions import find_rubric, keep_rubric
+from gradebook.tasks.stages.cost_preview import CostChange, preview_change
 from tests.media_samples import chat, image_part, png, text_part
 
 NIGHT = datetime(2026, 11, 1, tzinfo=UTC)

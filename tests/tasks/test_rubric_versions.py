@@ -8,12 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rubric_strategies import rubrics
 
-from gradebook.rubrics.errors import InputError, RubricError
-from gradebook.rubrics.library import read_rubric
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.versions import rubric_digest
-from gradebook.tasks.lake import Lake, commit, connect, find_lake, prepare_lake
-from gradebook.tasks.rubric_versions import (
+from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.files.load import read_rubric
+from gradebook.rubrics.model.errors import InputError, RubricError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.rubric_store.versions import (
     delete_pointer,
     keep_rubric,
     list_versions,

@@ -11,24 +11,25 @@ from published_runs import NOW, publish
 from samples import write_lines
 from scored_lake import make_lake, write_scores
 
-from gradebook.flows.comparing_display import show_run_comparison
-from gradebook.rubrics.errors import InputError
-from gradebook.rubrics.library import read_rubric
-from gradebook.tasks.compare import Asked, compare_runs
-from gradebook.tasks.comparing.baselines import LATEST, Baseline, Looking, baseline_notes, find_baseline, keep_baseline
+from gradebook.flows.display.comparison import show_run_comparison
+from gradebook.rubrics.files.load import read_rubric
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.comparing.baseline import LATEST, Baseline, Looking, baseline_notes, find_baseline, keep_baseline
+from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.gate import GateFinding
-from gradebook.tasks.comparing.table import comparison_table
-from gradebook.tasks.comparing.unpublished import show_unpublished
-from gradebook.tasks.lake import Lake, connect, find_lake
-from gradebook.tasks.lake_errors import NoLakeThere
-from gradebook.tasks.rebuild import rebuild_run
+from gradebook.tasks.comparing.mart_rows import comparison_table
+from gradebook.tasks.comparing.run_comparison import RunComparison, read_run_comparison, show_unpublished
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.errors import NoLakeThere
+from gradebook.tasks.lake.rows import read_rows
+from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.page import write_report
-from gradebook.tasks.request import EvaluationRequest, check_request
-from gradebook.tasks.requirements import read_rows
-from gradebook.tasks.run_comparisons import RunComparison, read_run_comparison
-from gradebook.tasks.runs import opened_run
-from gradebook.tasks.summary import summarise
-from gradebook.tasks.workspace import RunFolder
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.check_request import check_request
+from gradebook.tasks.stages.open_run import opened_run
+from gradebook.tasks.stages.rebuild import rebuild_run
+from gradebook.tasks.workspace.folder import RunFolder
 
 RUBRIC = """
 id: {rubric}

@@ -4,11 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gradebook.rubrics.library import parse_rubric
-from gradebook.tasks.lake import commit, connect, find_lake, prepare_lake
-from gradebook.tasks.rubric_versions import keep_rubric
-from gradebook.tasks.run_agreement import known_criteria, measure_run
-from gradebook.tasks.said import add_said_of_run
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.tasks.agreement.published_run import known_criteria, measure_run
+from gradebook.tasks.agreement.statements import add_said_of_run
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.rubric_store.versions import keep_rubric
 
 TEXT = """
 id: rated

@@ -2,12 +2,11 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
+from gradebook.rubrics.check_kit.registry import CheckVerdicts
 from gradebook.rubrics.checks.grading import grade_outputs
-from gradebook.rubrics.checks.registry import CheckVerdicts
-from gradebook.rubrics.model import Criterion
-from gradebook.rubrics.verdicts import VERDICT_SCHEMA
-from gradebook.tasks.scoring.checks import score_check
-from gradebook.tasks.scoring.schema import score_schema
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
+from gradebook.tasks.scoring.computed import score_check, score_schema
 
 LEVELS = [{"id": "good", "score": 0.9}, {"id": "bad", "score": 0.1}, {"id": "middling", "score": 0.5}]
 SHARD = pa.table(

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.judging.panels import CascadeSettings, Judge, PanelSettings
-from gradebook.tasks.judging.settings import JudgeSettings
-from gradebook.tasks.scoring.ratings import MATCHED_SCHEMA
-from gradebook.tasks.shard_plans import ShardCases, ShardPlanner
-from gradebook.tasks.workspace import RunFolder
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.panels import CascadeSettings, Judge, PanelSettings
+from gradebook.tasks.planning.shard_plan import ShardCases, ShardPlanner
+from gradebook.tasks.ratings.run_ratings import MATCHED_SCHEMA
+from gradebook.tasks.workspace.folder import RunFolder
 
 LEVELS = [{"id": "bad", "score": 0}, {"id": "good", "score": 1}]
 CASES = ShardCases(["o1", "o2", "o3"], ["1" * 32, "2" * 32, "3" * 32], [10, 10, 10])

@@ -7,11 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.errors import InputError
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.judging.journal import Journal
-from gradebook.tasks.lake import Lake, commit, find_lake, prepare_lake
-from gradebook.tasks.spending import CostSum, read_spending
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.replies.journal import Journal
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit, prepare_lake
+from gradebook.tasks.ledger.spending import CostSum, read_spending
 
 NIGHT, NEXT_NIGHT = datetime(2026, 11, 1, 23, 59, tzinfo=UTC), datetime(2026, 11, 2, 0, 1, tzinfo=UTC)
 JUDGMENT: dict[str, Any] = dict.fromkeys(JUDGMENT_SCHEMA.names) | {

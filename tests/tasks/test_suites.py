@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import InputError, SuitesError
-from gradebook.tasks.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request
+from gradebook.rubrics.model.errors import InputError, SuitesError
+from gradebook.tasks.operations.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 22, 2, 30, tzinfo=UTC)

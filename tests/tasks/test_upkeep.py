@@ -10,10 +10,11 @@ from other_writer import written_by_another
 from published_runs import publish
 from samples import write_lines
 
-from gradebook.rubrics.errors import LakeError
-from gradebook.tasks.lake import Lake, commit, connect, find_lake
-from gradebook.tasks.lake_log import list_versions
-from gradebook.tasks.upkeep import compact_lake
+from gradebook.rubrics.model.errors import LakeError
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.compaction import compact_lake
+from gradebook.tasks.lake.connections import commit, connect
+from gradebook.tasks.lake.versions import list_versions
 
 RUBRIC = """
 id: short
@@ -126,7 +127,7 @@ def test_a_file_written_days_ago_and_linked_just_now_stays(lake, tmp_path):
 
 
 def test_what_meets_a_writer_is_left_and_said(lake, monkeypatch):
-    monkeypatch.setattr("gradebook.tasks.upkeep.MOST_TRIES", 1)  # SQLite waits for some seconds in each
+    monkeypatch.setattr("gradebook.tasks.lake.compaction.MOST_TRIES", 1)  # SQLite waits for some seconds in each
     before, files = contents(lake), files_of(lake)
     with written_by_another(lake):
         done = compact_lake(lake, flushed_from=1_000_000, merged_from=2)

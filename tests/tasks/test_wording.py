@@ -2,8 +2,8 @@
 
 import pytest
 
-from gradebook.tasks.requirements import pair_name
-from gradebook.tasks.wording import rate_words
+from gradebook.tasks.lake.rows import pair_name
+from gradebook.tasks.system.number_format import rate_words
 
 
 @pytest.mark.parametrize(

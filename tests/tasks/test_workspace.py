@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import InputError
-from gradebook.tasks.workspace import RunFolder, claim_run, created_at
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.lock import claim_run, created_at
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.checks.character_classes import gap_class, whitespace_class
-from gradebook.rubrics.checks.matching import are_few
+from gradebook.rubrics.check_kit.character_classes import gap_class, whitespace_class
+from gradebook.rubrics.check_kit.matching import are_few
 
 ARTICLE_LIKE = r"(?i)\b(?:an?|the)\b"
 SPACE = r"\x20"

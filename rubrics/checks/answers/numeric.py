@@ -9,6 +9,10 @@ from typing import Annotated, Literal, NamedTuple, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.checks.answers.accepted import MOST_CHARACTERS, AcceptedSettings, accepted_answers
 from gradebook.rubrics.checks.answers.numerals import (
     MOST_DIGITS,
@@ -19,10 +23,6 @@ from gradebook.rubrics.checks.answers.numerals import (
     boxed_text,
     number_format,
 )
-from gradebook.rubrics.checks.columns import text_column
-from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
-from gradebook.rubrics.checks.rows import RowFinding, gather_rows
 
 Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 TOO_LONG = f"too long to read: found a number of more than {MOST_DIGITS} digits, or an exponent beyond {MOST_EXPONENT}"

@@ -7,6 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
+from gradebook.rubrics.check_kit.character_classes import gap_class
+from gradebook.rubrics.check_kit.columns import Mask, text_column
+from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.answers.accepted import MOST_CHARACTERS, Accepted, AcceptedSettings, accepted_answers
 from gradebook.rubrics.checks.answers.normalising import (
     Punctuation,
@@ -16,11 +20,7 @@ from gradebook.rubrics.checks.answers.normalising import (
     remove_punctuation,
     surround,
 )
-from gradebook.rubrics.checks.character_classes import gap_class
-from gradebook.rubrics.checks.columns import Mask, text_column
-from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
-from gradebook.rubrics.checks.wording.folding import Fold, fold_texts
+from gradebook.rubrics.checks.keywords.folding import Fold, fold_texts
 
 BLANK_REFERENCE = "blank reference"
 MOST_SEARCHED = 150_000_000  # characters of an output times answers; a near miss at each place takes 3 ns a character

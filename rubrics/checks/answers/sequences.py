@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from gradebook.rubrics.check_kit.character_classes import gap_class, whitespace_class
+from gradebook.rubrics.check_kit.matching import are_few
 from gradebook.rubrics.checks.answers.normalising import keep_where_blank
-from gradebook.rubrics.checks.character_classes import gap_class, whitespace_class
-from gradebook.rubrics.checks.matching import are_few
 
 Ids = NDArray[np.int64]
 BLOCK_SYMBOLS = 1 << 19  # of both sides of the pairs that are compared at a time

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gradebook.rubrics.check_kit.character_classes import whitespace_class
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.answers.ngrams import count_grams
 from gradebook.rubrics.checks.answers.normalising import fold_case, surround
 from gradebook.rubrics.checks.answers.overlap import CasedOverlapSettings, Split, Values, judge_overlap
 from gradebook.rubrics.checks.answers.sequences import SequencePairs, Sequences, split_characters, split_spaced
-from gradebook.rubrics.checks.character_classes import whitespace_class
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 COLUMNS = ("output", "reference")
 BLEU_ORDER = 4

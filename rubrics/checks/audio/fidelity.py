@@ -7,10 +7,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
+from gradebook.rubrics.check_kit.audio_reading import Recording, UnusableAudio
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.audio.measuring import AUDIO_COLUMNS, AudioMeasureSettings, frame_powers, judge_audio
-from gradebook.rubrics.checks.audio.reading import Recording, UnusableAudio
 from gradebook.rubrics.checks.audio.waves import EXAMPLE_RATE, shown, tone
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 INTEGER_BITS = {"PCM_S8": 8, "PCM_U8": 8, "PCM_16": 16, "PCM_24": 24, "PCM_32": 32}
 NOISE_FRAME_MS = 50

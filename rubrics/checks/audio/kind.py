@@ -6,11 +6,11 @@ from typing import Annotated, Literal, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from gradebook.rubrics.check_kit.audio_reading import Recording, UnusableAudio, open_recording
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.checks.audio.measuring import AUDIO_COLUMNS, audio_rows
-from gradebook.rubrics.checks.audio.reading import Recording, UnusableAudio, open_recording
 from gradebook.rubrics.checks.audio.waves import shown, tone
-from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.checks.rows import RowFinding, gather_rows
 
 AudioFormat = Literal["WAV", "FLAC", "OGG", "MP3", "AIFF"]
 AudioSubtype = Literal[

@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
+from gradebook.rubrics.check_kit.audio_reading import Recording, UnusableAudio
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.audio.measuring import (
     AUDIO_COLUMNS,
     QUIETEST_DBFS,
@@ -14,7 +16,6 @@ from gradebook.rubrics.checks.audio.measuring import (
     frame_powers,
     judge_audio,
 )
-from gradebook.rubrics.checks.audio.reading import Recording, UnusableAudio
 from gradebook.rubrics.checks.audio.waves import shown, tone
 from gradebook.rubrics.checks.audio.weighting import (
     ABSOLUTE_GATE,
@@ -24,7 +25,6 @@ from gradebook.rubrics.checks.audio.weighting import (
     loudness,
     window_powers,
 )
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 HOP_MS = 100
 HIGHEST_LEVEL = 20.0  # LUFS or dBFS: a bound above it has lost its minus sign

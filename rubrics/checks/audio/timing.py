@@ -7,6 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
+from gradebook.rubrics.check_kit.audio_reading import Recording, Samples
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.audio.measuring import (
     AUDIO_COLUMNS,
     QUIETEST_DBFS,
@@ -14,9 +16,7 @@ from gradebook.rubrics.checks.audio.measuring import (
     frame_powers,
     judge_audio,
 )
-from gradebook.rubrics.checks.audio.reading import Recording, Samples
 from gradebook.rubrics.checks.audio.waves import shown, tone
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 SILENCE_FRAME_MS = 10
 SilenceKind = Literal["share", "leading", "trailing", "longest"]

@@ -5,7 +5,7 @@ import wave
 
 import numpy as np
 
-from gradebook.rubrics.checks.audio.reading import Samples
+from gradebook.rubrics.check_kit.audio_reading import Samples
 
 EXAMPLE_RATE = 8_000
 

@@ -6,7 +6,7 @@ from math import pi, tan
 import numpy as np
 from numpy.typing import NDArray
 
-from gradebook.rubrics.checks.audio.reading import Recording, Samples, UnusableAudio
+from gradebook.rubrics.check_kit.audio_reading import Recording, Samples, UnusableAudio
 
 HOPS_A_BLOCK = 8  # with the warm-up 48,000 samples at 48 kHz: longer transforms fall out of a core's cache
 WARM_UP_HOPS = 2  # after 0.2 s what the filter still remembers is below 1e-20: its slowest pole falls by 240 nepers/s

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gradebook.rubrics.checks.structured.json_text import NotJson, parse_json
+from gradebook.rubrics.check_kit.json_text import NotJson, parse_json
 
 SUCCESSES = (
     "ok",

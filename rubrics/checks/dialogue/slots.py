@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from gradebook.rubrics.checks.columns import text_column
-from gradebook.rubrics.checks.evidence import evidence_where, join_texts
-from gradebook.rubrics.checks.matching import find_likely
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
+from gradebook.rubrics.check_kit.matching import find_likely
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.keywords.keywords import ShortWords
 from gradebook.rubrics.checks.privacy.phone_numbers import LIKELY, find_phones
 from gradebook.rubrics.checks.privacy.pii_kinds import LETTERS
-from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.checks.wording.keywords import ShortWords
 
 SlotKind = Literal["date", "time", "weekday", "number", "percent", "money", "email", "phone", "url"]
 

@@ -8,9 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
-from gradebook.rubrics.checks.bounds import BoundsSettings, judge_counts
-from gradebook.rubrics.checks.columns import text_column
-from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text, evidence_where
+from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text, evidence_where
+from gradebook.rubrics.check_kit.matching import all_matches, place_findings, same_verdicts
+from gradebook.rubrics.check_kit.regexes import Regex
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.grounding.citation_marks import (
     CitationMarkSettings,
     Style,
@@ -22,10 +26,6 @@ from gradebook.rubrics.checks.grounding.citation_marks import (
     read_mark,
     split_at_marks,
 )
-from gradebook.rubrics.checks.matching import all_matches, place_findings, same_verdicts
-from gradebook.rubrics.checks.regexes import Regex
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
-from gradebook.rubrics.checks.rows import RowFinding
 
 CITED = "\x01"  # stands for a citation mark while sentences are told apart
 # A sentence and the marks after its stop, which belong to it; possessive, so that no text makes it go back.

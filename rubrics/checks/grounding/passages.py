@@ -8,16 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BeforeValidator, Field
 
-from gradebook.rubrics.checks.bounds import Count
-from gradebook.rubrics.checks.columns import text_column
-from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.check_kit.bounds import Count
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.check_kit.matching import find_likely, place_findings, without_code
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.grounding.citation_marks import STYLES, has_marks, read_mark, split_at_marks
 from gradebook.rubrics.checks.grounding.number_forms import TooManyNumbers, hold_numbers, numbers_in
 from gradebook.rubrics.checks.grounding.sources import SOURCE_COLUMNS, Sources, has_sources, source_texts, unjudged
-from gradebook.rubrics.checks.matching import find_likely, place_findings, without_code
 from gradebook.rubrics.checks.privacy.pii_kinds import LETTERS
-from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.checks.rows import RowFinding
 
 QUOTE_MARK = '["“”„«»「『]'
 # Scripts that are written without spaces count a word a character: Thai to Khmer, kana, Han.

@@ -5,7 +5,11 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.checks.bounds import Count
+from gradebook.rubrics.check_kit.bounds import Count
+from gradebook.rubrics.check_kit.json_text import NotJson, parse_json
+from gradebook.rubrics.check_kit.regexes import WHITESPACE
+from gradebook.rubrics.check_kit.registry import CheckSettings, Example
+from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
     NoSettings,
@@ -15,10 +19,6 @@ from gradebook.rubrics.checks.ifeval.instruction import (
     register_instruction,
 )
 from gradebook.rubrics.checks.ifeval.searching import SPECIAL, StrippedKeyword
-from gradebook.rubrics.checks.regexes import WHITESPACE
-from gradebook.rubrics.checks.registry import CheckSettings, Example
-from gradebook.rubrics.checks.rows import RowFinding
-from gradebook.rubrics.checks.structured.json_text import NotJson, parse_json
 
 # Each is linear: what it may run over ends at a line's end or at the next of its own marks.
 STAR_BULLET = re.compile(r"\n[^\S\n]*\*[^*].*")

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from gradebook.rubrics.checks.registry import CheckFunction, CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.checks.rows import PASSED, RowFinding, gather_rows
+from gradebook.rubrics.check_kit.registry import CheckFunction, CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.rows import PASSED, RowFinding, gather_rows
 
 Relation = Literal["less than", "at least"]
 FOLLOWED = PASSED

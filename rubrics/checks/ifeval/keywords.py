@@ -4,8 +4,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from gradebook.rubrics.checks.bounds import Count
-from gradebook.rubrics.checks.evidence import quote_words
+from gradebook.rubrics.check_kit.bounds import Count
+from gradebook.rubrics.check_kit.evidence import quote_words
+from gradebook.rubrics.check_kit.registry import CheckSettings, Example
+from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
     Relation,
@@ -14,8 +16,6 @@ from gradebook.rubrics.checks.ifeval.instruction import (
     register_instruction,
 )
 from gradebook.rubrics.checks.ifeval.searching import Keyword, StrippedKeyword, count_keyword, find_keywords, find_words
-from gradebook.rubrics.checks.registry import CheckSettings, Example
-from gradebook.rubrics.checks.rows import RowFinding
 
 
 def _one_character(letter: str) -> str:

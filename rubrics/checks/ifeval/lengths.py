@@ -5,8 +5,10 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gradebook.rubrics.checks.bounds import Count
-from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.check_kit.bounds import Count
+from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.check_kit.registry import CheckSettings, Example
+from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
     Relation,
@@ -15,8 +17,6 @@ from gradebook.rubrics.checks.ifeval.instruction import (
     register_instruction,
 )
 from gradebook.rubrics.checks.ifeval.sentences import count_sentences
-from gradebook.rubrics.checks.registry import CheckSettings, Example
-from gradebook.rubrics.checks.rows import RowFinding
 
 DIVIDER = "***"
 WORD = re.compile(r"\w+")

@@ -7,7 +7,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from gradebook.rubrics.checks.bounds import Count
+from gradebook.rubrics.check_kit.bounds import Count
+from gradebook.rubrics.check_kit.registry import CheckSettings, Example
+from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
     NoSettings,
@@ -16,8 +18,6 @@ from gradebook.rubrics.checks.ifeval.instruction import (
     register_instruction,
 )
 from gradebook.rubrics.checks.language.language_of import UNTOLD, find_language
-from gradebook.rubrics.checks.registry import CheckSettings, Example
-from gradebook.rubrics.checks.rows import RowFinding
 
 ENGLISH = "en"
 LANGUAGES = {

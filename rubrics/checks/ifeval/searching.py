@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
-from gradebook.rubrics.checks.regexes import Regex
+from gradebook.rubrics.check_kit.regexes import Regex
 
 SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 ASCII_WORD = "0-9A-Za-z_"

@@ -5,7 +5,9 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS
+from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS
+from gradebook.rubrics.check_kit.registry import CheckSettings, Example
+from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,
     NoSettings,
@@ -13,8 +15,6 @@ from gradebook.rubrics.checks.ifeval.instruction import (
     register_instruction,
 )
 from gradebook.rubrics.checks.ifeval.searching import StrippedKeyword, find_keywords
-from gradebook.rubrics.checks.registry import CheckSettings, Example
-from gradebook.rubrics.checks.rows import RowFinding
 
 Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 POSTSCRIPTS = {"P.S.": re.compile(r"p\.\s?s\."), "P.P.S": re.compile(r"p\.\s?p\.\s?s")}

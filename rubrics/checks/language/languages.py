@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
-from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.checks.language.language_of import UNTOLD, find_languages
-from gradebook.rubrics.checks.manner.phrases import read_phrases
-from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.style.phrases import read_phrases
 
 MEANT = MappingProxyType(  # codes that are taken for them
     {"jp": "ja", "cn": "zh", "kr": "ko", "nb": "no", "nn": "no", "iw": "he", "ua": "uk", "gr": "el"}

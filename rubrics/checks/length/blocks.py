@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gradebook.rubrics.checks.columns import Mask
+from gradebook.rubrics.check_kit.columns import Mask
 
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]

@@ -3,11 +3,11 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.checks.bounds import BoundsSettings, judge_counts
-from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.matching import are_few
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.length.words import count_words
-from gradebook.rubrics.checks.matching import are_few
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 
 @register_check(
@@ -23,7 +23,7 @@ def length_words(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
 
     A word is a maximal run of non-whitespace, so "well-known" and "—" are one word each, and a text without spaces is
     one word, in Chinese, Japanese and Thai too: hold those against `length_characters`. Whitespace is what Python's
-    `str.split` splits at (listed in `gradebook.rubrics.checks.regexes`).
+    `str.split` splits at (listed in `gradebook.rubrics.check_kit.regexes`).
     """
     texts = text_column(shard, "output")
     if are_few(texts):

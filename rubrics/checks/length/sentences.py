@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from gradebook.rubrics.checks.columns import Mask
+from gradebook.rubrics.check_kit.columns import Mask
 from gradebook.rubrics.checks.length.blocks import Bytes, Offsets, count_before, text_blocks
 
 ASCII_ENDS = b".!?"

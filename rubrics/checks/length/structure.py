@@ -5,12 +5,12 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.checks.bounds import BoundsSettings, judge_counts
-from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.matching import are_few
+from gradebook.rubrics.check_kit.regexes import WHITESPACE
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.length.sentences import tally_sentences
-from gradebook.rubrics.checks.matching import are_few
-from gradebook.rubrics.checks.regexes import WHITESPACE
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 # Each pattern goes on to the end of what it counts, so that the next match begins at the next one. Arrow searches the
 # rest of the text as if it were a text of its own, so an anchor alone would match again right after a match.

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from gradebook.rubrics.checks.bounds import BoundsSettings, judge_counts
-from gradebook.rubrics.checks.columns import Mask, text_column, to_mask
-from gradebook.rubrics.checks.evidence import evidence_where, join_texts
+from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
+from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.markdown.lines import CodeBlocks, count_places, mark_rows, split_markdown
-from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
 
 LANGUAGE = r"^\{?\.?(?P<language>[^\s,{}]*)"  # also "{.python}" and "{python, echo=TRUE}", of Pandoc and R
 PYTHON_BLOCK = "```python\nprint(1)\n```"

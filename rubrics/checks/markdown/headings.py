@@ -8,9 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from gradebook.rubrics.checks.bounds import BoundsSettings, judge_counts
-from gradebook.rubrics.checks.columns import Mask, text_column, to_mask
-from gradebook.rubrics.checks.evidence import cut_text, evidence_where, quote_words
+from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
+from gradebook.rubrics.check_kit.evidence import cut_text, evidence_where, quote_words
+from gradebook.rubrics.check_kit.regexes import WHITESPACE
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.keywords.keywords import ShortWords, name_words
 from gradebook.rubrics.checks.markdown.lines import (
     MarkdownLines,
     Places,
@@ -20,9 +23,6 @@ from gradebook.rubrics.checks.markdown.lines import (
     split_markdown,
 )
 from gradebook.rubrics.checks.markdown.titles import find_each
-from gradebook.rubrics.checks.regexes import WHITESPACE
-from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.checks.wording.keywords import ShortWords, name_words
 
 Level = Annotated[int, Field(ge=1, le=6, strict=True)]
 

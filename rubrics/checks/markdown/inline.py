@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.checks.bounds import BoundsSettings, judge_counts
-from gradebook.rubrics.checks.columns import text_column, to_mask
+from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.columns import text_column, to_mask
+from gradebook.rubrics.check_kit.regexes import WHITESPACE, WORD_CHARACTER
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.markdown.lines import MarkdownLines, Places, count_places, split_markdown
-from gradebook.rubrics.checks.regexes import WHITESPACE, WORD_CHARACTER
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 # An escaped sign, or code within a line; what is read first wins, as in "\`" and in "`\`".
 LITERAL = r"\\[!-/:-@\[-`{-~]|``(?:[^`]|`[^`])+``|`[^`]+`"

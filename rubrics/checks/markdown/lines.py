@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from gradebook.rubrics.checks.columns import Mask, to_mask
-from gradebook.rubrics.checks.regexes import WHITESPACE
+from gradebook.rubrics.check_kit.columns import Mask, to_mask
+from gradebook.rubrics.check_kit.regexes import WHITESPACE
 
 Places = NDArray[np.int64]
 

@@ -4,11 +4,11 @@ from typing import Literal
 
 import pyarrow as pa
 
-from gradebook.rubrics.checks.bounds import BoundsSettings, judge_counts
-from gradebook.rubrics.checks.columns import Mask, text_column
+from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.columns import Mask, text_column
+from gradebook.rubrics.check_kit.regexes import WHITESPACE
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.markdown.lines import MarkdownLines, match_mask, split_markdown
-from gradebook.rubrics.checks.regexes import WHITESPACE
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
 
 ListKind = Literal["any", "ordered", "unordered"]
 MARKS = {"any": "(?:[-*+]|[0-9]{1,9}[.)])", "ordered": "[0-9]{1,9}[.)]", "unordered": "[-*+]"}

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.checks.regexes import WHITESPACE
-from gradebook.rubrics.checks.wording.folding import Fold, fold_texts
+from gradebook.rubrics.check_kit.regexes import WHITESPACE
+from gradebook.rubrics.checks.keywords.folding import Fold, fold_texts
 
 EMPHASIS = rf"[*`]|^[{WHITESPACE}_]+|[{WHITESPACE}_]+$"
 # A sign counts where nothing but whitespace, a bracket or a currency stands before it: "A-5" and "3-5" are 5 and 3.

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.checks.evidence import evidence_where
+from gradebook.rubrics.check_kit.evidence import evidence_where
 from gradebook.rubrics.checks.markdown.lines import NOT_BLANK, MarkdownLines, Places, mark_rows, match_mask
 from gradebook.rubrics.checks.markdown.list_items import MARKS, find_items
 from gradebook.rubrics.checks.markdown.table_cells import Cells, find_columns, find_tables, read_cells, split_cells

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.checks.columns import Mask, to_mask
+from gradebook.rubrics.check_kit.columns import Mask, to_mask
 from gradebook.rubrics.checks.markdown.lines import NOT_BLANK, MarkdownLines, Places, match_mask
 
 DELIMITERS = r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t\r]*$"

@@ -7,12 +7,12 @@ from typing import Annotated
 import pyarrow as pa
 from pydantic import AfterValidator, Field
 
-from gradebook.rubrics.checks.columns import text_column
-from gradebook.rubrics.checks.matching import find_likely, place_findings, same_verdicts
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.matching import find_likely, place_findings, same_verdicts
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.privacy.phone_numbers import Span
 from gradebook.rubrics.checks.privacy.pii_kinds import KINDS, PiiKindName, mask
-from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts, Example, register_check
-from gradebook.rubrics.checks.rows import RowFinding
 
 BLANK = "\x00"  # stands for each character of what an earlier kind has found
 MOST_SHOWN = 4

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
-from gradebook.rubrics.checks.columns import text_column
-from gradebook.rubrics.checks.registry import CheckSettings, CheckVerdicts
-from gradebook.rubrics.checks.rows import RowFinding, gather_rows
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts
+from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 
 Fence = Literal["optional", "required", "never"]
 

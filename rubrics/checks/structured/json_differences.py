@@ -7,8 +7,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from gradebook.rubrics.checks.evidence import EXCERPT_CHARACTERS, cut_text
-from gradebook.rubrics.checks.structured.stack import on_a_full_stack
+from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.check_kit.stack import on_a_full_stack
 
 SHOWN_LEVELS = 8  # of a path
 ROUNDING = 1e-15  # what the difference of two floats can be off, as a share of the larger one

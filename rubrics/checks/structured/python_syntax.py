@@ -6,9 +6,9 @@ from functools import partial
 
 import pyarrow as pa
 
-from gradebook.rubrics.checks.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.stack import on_a_full_stack
 from gradebook.rubrics.checks.structured.fences import CannotTell, Misfit, SyntaxSettings, judge_syntax
-from gradebook.rubrics.checks.structured.stack import on_a_full_stack
 
 MOST_PYTHON = 100_000
 HEAD_CHARACTERS = 400

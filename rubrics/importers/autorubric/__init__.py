@@ -7,7 +7,7 @@ criterion unscored here. Such options stand under `metadata.autorubric`.
 
 from gradebook.rubrics.importers.autorubric.exporting import write_autorubric
 from gradebook.rubrics.importers.autorubric.importing import read_autorubric
-from gradebook.rubrics.importers.shapes import Format
+from gradebook.rubrics.importers.interfaces import Format
 
 SUMMARY = "a list of weights and requirements, with options where they are graded"
 FORMAT = Format("autorubric", SUMMARY, ".yaml", "rubric", read_autorubric, write_autorubric)

@@ -1,12 +1,11 @@
 """Rubrics as AutoRubric lists: flat, for a judge, with the weights that make the same score."""
 
 from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds
-from gradebook.rubrics.importers.keeping import Kept, filled, kept_of, mapping_of, note_lost, note_method, plain_number
+from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.json_lines import plain_yaml
+from gradebook.rubrics.importers.metadata import Kept, filled, kept_of, mapping_of, note_lost, note_method, plain_number
 from gradebook.rubrics.importers.requirements import are_met_levels
-from gradebook.rubrics.importers.shapes import Exported, Row
-from gradebook.rubrics.importers.texts import plain_yaml
-from gradebook.rubrics.model import Criterion, Rubric
-from gradebook.rubrics.weights import effective_weights
+from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights
 
 LIST_KEY = "rubric"
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import AfterValidator, Field, model_validator
 
 from gradebook.rubrics.importers.autorubric.lists import open_list_or_mapping
+from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading
 from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, identifier
-from gradebook.rubrics.importers.keeping import FIRST_VERSION, Kept, filled, kept_as, plain_number
-from gradebook.rubrics.importers.reading import OpenMapping, Reading
+from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, plain_number
 from gradebook.rubrics.importers.requirements import met_levels
-from gradebook.rubrics.importers.shapes import Imported, Row
-from gradebook.rubrics.model import Weight
-from gradebook.rubrics.plain_words import Place, shown
+from gradebook.rubrics.model.rubric import Weight
+from gradebook.rubrics.text.plain_words import Place, shown
 
 USUAL_WEIGHT = 10.0  # the format's own, where a criterion has none
 LONGEST_CATEGORY = 64

@@ -3,10 +3,10 @@
 import re
 from pathlib import PurePath
 
-from gradebook.rubrics.errors import Fault, RubricError
-from gradebook.rubrics.importers.reading import Reading, open_json, open_yaml
-from gradebook.rubrics.plain_words import Place
-from gradebook.rubrics.yaml_lines import YamlText, read_yaml
+from gradebook.rubrics.importers.foreign_file import Reading, open_json, open_yaml
+from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.text.plain_words import Place
+from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 
 _START_OF_DOCUMENT = re.compile(r"\A((?:[ \t]*(?:#[^\n]*)?\n)*)---[ \t]*(?=\n|#)")
 _OPENS_WITH_BRACKET = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*\[")

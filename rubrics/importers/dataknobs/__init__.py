@@ -10,7 +10,7 @@ question, and an empty schema would let everything pass. So does a `function_ref
 
 from gradebook.rubrics.importers.dataknobs.exporting import write_dataknobs
 from gradebook.rubrics.importers.dataknobs.importing import read_dataknobs
-from gradebook.rubrics.importers.shapes import Format
+from gradebook.rubrics.importers.interfaces import Format
 
 SUMMARY = "a rubric with criteria, levels and a scoring method each; both ways without loss"
 FORMAT = Format("dataknobs", SUMMARY, ".json", "rubric", read_dataknobs, write_dataknobs)

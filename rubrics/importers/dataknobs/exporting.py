@@ -1,6 +1,6 @@
 """Rubrics as dataknobs JSON."""
 
-from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.files.dump import rubric_values
 from gradebook.rubrics.importers.dataknobs.importing import understand
 from gradebook.rubrics.importers.dataknobs.notes import (
     OURS,
@@ -11,13 +11,12 @@ from gradebook.rubrics.importers.dataknobs.notes import (
     unseen_names,
 )
 from gradebook.rubrics.importers.dataknobs.terms import express_rubric
-from gradebook.rubrics.importers.keeping import Kept
-from gradebook.rubrics.importers.reading import Reading
-from gradebook.rubrics.importers.shapes import Exported, Row
-from gradebook.rubrics.importers.texts import indented_json
-from gradebook.rubrics.model import Criterion, Rubric
-from gradebook.rubrics.weights import effective_weights
-from gradebook.rubrics.writing import rubric_values
+from gradebook.rubrics.importers.foreign_file import Reading
+from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.json_lines import indented_json
+from gradebook.rubrics.importers.metadata import Kept
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights
 
 UNSEEN = "not seen by dataknobs, comes back on import"
 

@@ -19,11 +19,11 @@ from gradebook.rubrics.importers.dataknobs.terms import (
     understand_criterion,
     understand_head,
 )
+from gradebook.rubrics.importers.foreign_file import Reading, open_json
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.keeping import Kept, kept_as, mapping_of
-from gradebook.rubrics.importers.reading import Reading, open_json
-from gradebook.rubrics.importers.shapes import Imported, Row
-from gradebook.rubrics.plain_words import shown
+from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.metadata import Kept, kept_as, mapping_of
+from gradebook.rubrics.text.plain_words import shown
 
 CONFIG = f"{THEIRS}_config"  # the key of `metadata` for what a config file says beside its rubric
 MOST_NAMED = 20

@@ -19,8 +19,8 @@ from gradebook.rubrics.importers.dataknobs.terms import (
     without_namespaces,
 )
 from gradebook.rubrics.importers.ids import may_be_id_of
-from gradebook.rubrics.importers.keeping import Kept, filled, kept_of, mapping_of
-from gradebook.rubrics.importers.shapes import Row
+from gradebook.rubrics.importers.interfaces import Row
+from gradebook.rubrics.importers.metadata import Kept, filled, kept_of, mapping_of
 
 OURS, THEIRS = NAMESPACES
 DEFAULTS = {"required": "criteria.required", "indicators": "levels.indicators"}  # those that a file may never write out

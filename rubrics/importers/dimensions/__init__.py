@@ -6,7 +6,7 @@ and a safety gate is a criterion with `gate: true`. A version of two numbers get
 
 from gradebook.rubrics.importers.dimensions.exporting import write_dimensions
 from gradebook.rubrics.importers.dimensions.importing import read_dimensions
-from gradebook.rubrics.importers.shapes import Format
+from gradebook.rubrics.importers.interfaces import Format
 
 SUMMARY = "dimensions with weights and thresholds of 0 to 100, and safety gates"
 FORMAT = Format("dimensions", SUMMARY, ".json", "rubric", read_dimensions, write_dimensions)

@@ -3,12 +3,11 @@
 import math
 
 from gradebook.rubrics.importers.dimensions.methods import LEVELS, method_name, question_of, source_key, without_slots
-from gradebook.rubrics.importers.keeping import FIRST_VERSION, Kept, filled, given, kept_of, note_lost, plain_number
-from gradebook.rubrics.importers.shapes import Exported, Row
-from gradebook.rubrics.importers.texts import indented_json
-from gradebook.rubrics.levels import Level
-from gradebook.rubrics.model import Criterion, Rubric
-from gradebook.rubrics.weights import effective_weights
+from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.json_lines import indented_json
+from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, given, kept_of, note_lost, plain_number
+from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights
 
 MOST_DIMENSIONS = 10  # the format's own limit
 ASKED = ("llm_judge", "deterministic")  # the methods with a question of their own

@@ -14,9 +14,9 @@ names stand in their places, as the judge here is shown the output beside the qu
 import re
 from typing import Any
 
-from gradebook.rubrics.importers.keeping import Kept
-from gradebook.rubrics.methods import ClaimsMethod, FunctionMethod, SimilarityMethod
-from gradebook.rubrics.model import Criterion
+from gradebook.rubrics.importers.metadata import Kept
+from gradebook.rubrics.model.methods import ClaimsMethod, FunctionMethod, SimilarityMethod
+from gradebook.rubrics.model.rubric import Criterion
 
 LEVELS: tuple[dict[str, Any], ...] = (
     {"id": "not_met", "score": 0, "description": "The output does nothing of what is asked here, or the opposite."},

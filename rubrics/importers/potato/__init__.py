@@ -4,9 +4,9 @@ Several such schemes in a file become one rubric with a category each, of equal 
 what the scheme's own would be. The file's other keys, and the schemes of other types, are kept.
 """
 
+from gradebook.rubrics.importers.interfaces import Format
 from gradebook.rubrics.importers.potato.exporting import write_potato
 from gradebook.rubrics.importers.potato.importing import read_potato
-from gradebook.rubrics.importers.shapes import Format
 
 SUMMARY = "annotation schemes that people fill in: rubric_eval and trajectory_eval"
 FORMAT = Format("potato", SUMMARY, ".yaml", "rubric", read_potato, write_potato)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from gradebook.rubrics.importers.foreign_file import Reading, open_yaml
 from gradebook.rubrics.importers.ids import DistinctIds, identifier
-from gradebook.rubrics.importers.keeping import FIRST_VERSION, Kept, filled, kept_as, mapping_of
+from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, mapping_of
 from gradebook.rubrics.importers.potato.rubric_eval import (
     RubricScheme,
     note_rubric_faults,
@@ -20,9 +22,7 @@ from gradebook.rubrics.importers.potato.trajectory import (
     read_trajectory,
     spelling_of,
 )
-from gradebook.rubrics.importers.reading import Reading, open_yaml
-from gradebook.rubrics.importers.shapes import Imported, Row
-from gradebook.rubrics.plain_words import shown
+from gradebook.rubrics.text.plain_words import shown
 
 LONGEST_CATEGORY = 64
 ANY_CATEGORY = re.compile(f".{{1,{LONGEST_CATEGORY}}}", re.DOTALL)

@@ -9,13 +9,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.keeping import Kept, filled, kept_as, plain_number
-from gradebook.rubrics.importers.reading import OpenMapping, Reading
-from gradebook.rubrics.importers.shapes import Row
-from gradebook.rubrics.levels import MOST_LEVELS
-from gradebook.rubrics.model import LARGEST_WEIGHT
-from gradebook.rubrics.plain_words import Place
+from gradebook.rubrics.importers.interfaces import Row
+from gradebook.rubrics.importers.metadata import Kept, filled, kept_as, plain_number
+from gradebook.rubrics.model.levels import MOST_LEVELS
+from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
+from gradebook.rubrics.text.plain_words import Place
 
 DEFAULT_POINTS = 5  # of a scheme that names no scale
 

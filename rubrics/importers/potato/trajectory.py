@@ -25,11 +25,11 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
+from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.keeping import Kept, filled, plain_number
-from gradebook.rubrics.importers.reading import OpenMapping, Reading
-from gradebook.rubrics.importers.shapes import Row
-from gradebook.rubrics.levels import MOST_LEVELS
+from gradebook.rubrics.importers.interfaces import Row
+from gradebook.rubrics.importers.metadata import Kept, filled, plain_number
+from gradebook.rubrics.model.levels import MOST_LEVELS
 
 MOST_COUNTS = 1_000  # kinds of error times severities
 MOST_ERRORS = MOST_LEVELS - 1

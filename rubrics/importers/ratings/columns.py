@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from gradebook.rubrics.importers.json_lines import printable
 from gradebook.rubrics.importers.ratings.shapes import Misfit, Naming, Row, Slot
-from gradebook.rubrics.importers.texts import printable
-from gradebook.rubrics.plain_words import shown
+from gradebook.rubrics.text.plain_words import shown
 
 LONGEST_NAME = 1_000  # characters of an id, a model or a rater
 LONGEST_NOTES = 100_000

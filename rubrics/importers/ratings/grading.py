@@ -17,8 +17,8 @@ from gradebook.rubrics.importers.ratings.ladders import (
 )
 from gradebook.rubrics.importers.ratings.shapes import OVERALL, Mark, Misfit
 from gradebook.rubrics.importers.ratings.trajectory import DEFAULT_PENALTIES, TRAJECTORY, describe_slips, running_score
-from gradebook.rubrics.methods import RatingsMethod
-from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.rubrics.model.methods import RatingsMethod
+from gradebook.rubrics.model.rubric import Criterion, Rubric
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from gradebook.rubrics.importers.ratings.columns import words_of
 from gradebook.rubrics.importers.ratings.shapes import Kind, Misfit
-from gradebook.rubrics.levels import Level
+from gradebook.rubrics.model.levels import Level
 
 Numbers = Literal["auto", "rank", "score"]
 Meaning = Literal["rank", "score", "id"]

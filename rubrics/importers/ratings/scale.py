@@ -6,10 +6,10 @@ A task is read as the import of its rows and criteria reads it, so the case of a
 import json
 from collections.abc import Sequence
 
-from gradebook.rubrics.errors import RubricError
 from gradebook.rubrics.importers.ratings.columns import moment
 from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet, Slot
 from gradebook.rubrics.importers.scale.importing import read_scale
+from gradebook.rubrics.model.errors import RubricError
 
 _OUTPUT = ("case_id", "model", "sample_index")
 

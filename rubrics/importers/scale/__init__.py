@@ -1,8 +1,8 @@
 """Scale task exports: conversations, the criteria that people wrote for them, and their ratings of each response."""
 
+from gradebook.rubrics.importers.interfaces import Format
 from gradebook.rubrics.importers.scale.exporting import write_scale
 from gradebook.rubrics.importers.scale.importing import read_scale
-from gradebook.rubrics.importers.shapes import Format
 
 SUMMARY = "tasks with responses, criteria and ratings"
 FORMAT = Format("scale", SUMMARY, ".json", "cases", read_scale, write_scale)

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradebook.rubrics.importers.case_rows import UNKNOWN_MODEL, criterion_row
-from gradebook.rubrics.importers.keeping import Kept, filled
-from gradebook.rubrics.importers.reading import OpenMapping, Reading, open_rows
+from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_rows
+from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.metadata import Kept, filled
 from gradebook.rubrics.importers.scale.shapes import Annotation, Message, Task, Turn
-from gradebook.rubrics.importers.shapes import Imported, Row
-from gradebook.rubrics.plain_words import shown
+from gradebook.rubrics.text.plain_words import shown
 
 DEFAULT_RATER = "scale"
 _SCORES = {"major_issues": 0.0, "minor_issues": 0.5, "no_issues": 1.0}

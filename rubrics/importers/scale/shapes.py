@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from gradebook.rubrics.importers.case_rows import CaseId, Moment, Words
-from gradebook.rubrics.importers.reading import OpenMapping
-from gradebook.rubrics.plain_words import shown
+from gradebook.rubrics.importers.foreign_file import OpenMapping
+from gradebook.rubrics.text.plain_words import shown
 
 KINDS = ("objective", "implicit")
 CRITERION_KEY = re.compile(r"rubric_[0-9]{1,9}_criteria_[0-9]{1,9}")

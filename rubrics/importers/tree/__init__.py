@@ -5,7 +5,7 @@ rubric itself; where it has no `sub_tasks`, it is the one criterion too. A grade
 `explanation`) names no output, so its grades are no ratings: they stand under `metadata.tree` of their nodes.
 """
 
-from gradebook.rubrics.importers.shapes import Format
+from gradebook.rubrics.importers.interfaces import Format
 from gradebook.rubrics.importers.tree.exporting import write_tree
 from gradebook.rubrics.importers.tree.importing import read_tree
 

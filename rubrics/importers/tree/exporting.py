@@ -3,11 +3,11 @@
 from itertools import chain, count
 from typing import Any
 
-from gradebook.rubrics.importers.keeping import Kept, kept_of, note_lost, note_method, plain_number
+from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.json_lines import indented_json
+from gradebook.rubrics.importers.metadata import Kept, kept_of, note_lost, note_method, plain_number
 from gradebook.rubrics.importers.requirements import are_met_levels
-from gradebook.rubrics.importers.shapes import Exported, Row
-from gradebook.rubrics.importers.texts import indented_json
-from gradebook.rubrics.model import Category, Criterion, Rubric
+from gradebook.rubrics.model.rubric import Category, Criterion, Rubric
 
 TASK_KEYS = ("id", "requirements", "weight", "sub_tasks")
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_json
 from gradebook.rubrics.importers.ids import DistinctIds, identifier
-from gradebook.rubrics.importers.keeping import FIRST_VERSION, Kept, filled, kept_as, plain_number
-from gradebook.rubrics.importers.reading import OpenMapping, Reading, open_json
+from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, plain_number
 from gradebook.rubrics.importers.requirements import met_levels
-from gradebook.rubrics.importers.shapes import Imported, Row
-from gradebook.rubrics.model import LARGEST_WEIGHT
-from gradebook.rubrics.plain_words import Place
+from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
+from gradebook.rubrics.text.plain_words import Place
 
 MOST_TASKS = 10_000
 DEEPEST_TASK = 40

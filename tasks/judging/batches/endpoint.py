@@ -13,16 +13,16 @@ import openai
 import orjson
 from openai import OpenAI
 
-from gradebook.rubrics.errors import EndpointUnavailable
-from gradebook.rubrics.judging.replies import clean_text
-from gradebook.tasks.files import replaced_file
+from gradebook.rubrics.model.errors import EndpointUnavailable
+from gradebook.rubrics.prompts.reply_parser import clean_text
 from gradebook.tasks.judging.batches.files import REQUEST_URL
-from gradebook.tasks.judging.bounded_http import BoundedFileClient
-from gradebook.tasks.judging.endpoint import MOST_MESSAGE_LENGTH, refused_key
-from gradebook.tasks.judging.key_masks import KeyMask
-from gradebook.tasks.judging.keys import read_keys
-from gradebook.tasks.judging.retries import is_retried
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.keys import read_keys
+from gradebook.tasks.judging.transport.endpoint import MOST_MESSAGE_LENGTH, refused_key
+from gradebook.tasks.judging.transport.http_client import BoundedFileClient
+from gradebook.tasks.judging.transport.redaction import KeyMask
+from gradebook.tasks.judging.transport.retry_policy import is_retried
+from gradebook.tasks.system.files import replaced_file
 
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 ENDING_TIMES = ("completed_at", "expired_at", "cancelled_at", "failed_at")

@@ -9,13 +9,13 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
-from gradebook.rubrics.judging.media_kinds import UnreadableMedia
-from gradebook.tasks.files import replaced_file, write_text
-from gradebook.tasks.judging.bodies import request_body
-from gradebook.tasks.judging.completions import Reply, read_completion
-from gradebook.tasks.judging.prices import Price, cost_usd, most_tokens, worst_cost_usd
-from gradebook.tasks.judging.questions import Askable
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
+from gradebook.tasks.judging.money.prices import Price, cost_usd, most_tokens, worst_cost_usd
+from gradebook.tasks.judging.replies.completion import Reply, read_completion
+from gradebook.tasks.judging.replies.question import Askable
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.transport.endpoint import request_body
+from gradebook.tasks.system.files import replaced_file, write_text
 
 MOST_REQUESTS = 50_000  # what endpoints take in one file
 MOST_BYTES = 200_000_000

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.checks.columns import text_column
+from gradebook.rubrics.check_kit.columns import text_column
 
 
 def test_a_column_of_one_chunk_is_not_copied():

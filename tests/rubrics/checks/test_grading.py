@@ -4,10 +4,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from gradebook.rubrics.check_kit.registry import CheckVerdicts
 from gradebook.rubrics.checks.grading import Finding, grade_findings, grade_outputs
-from gradebook.rubrics.checks.registry import CheckVerdicts
-from gradebook.rubrics.model import Criterion
-from gradebook.rubrics.verdicts import VERDICT_SCHEMA
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
 
 LEVELS = [{"id": "bad", "score": 0.2}, {"id": "pass", "score": 0.6}, {"id": "good", "score": 0.9}]
 

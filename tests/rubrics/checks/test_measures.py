@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks.measures import MeasureSettings, judge_measures
+from gradebook.rubrics.check_kit.measures import MeasureSettings, judge_measures
 
 VALUES = pa.array([0.5, 3 / 7, None, 1.0], pa.float64())
 

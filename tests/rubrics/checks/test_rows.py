@@ -1,8 +1,8 @@
 import pyarrow as pa
 import pytest
 
+from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.checks import find_check, read_settings
-from gradebook.rubrics.checks.rows import RowFinding, gather_rows
 
 OUTPUTS = [
     "",

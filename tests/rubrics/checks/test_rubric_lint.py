@@ -5,10 +5,10 @@ import pytest
 from pydantic import ValidationError
 
 from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
-from gradebook.rubrics.library import read_rubric, shipped_text
+from gradebook.rubrics.files.load import read_rubric, shipped_text
 from gradebook.rubrics.lint import rules
 from gradebook.rubrics.lint.parser_rules import PARSER_RULES
-from gradebook.rubrics.methods import CheckMethod
+from gradebook.rubrics.model.methods import CheckMethod
 
 RUBRIC = """\
 id: reply

@@ -6,10 +6,9 @@ import pyarrow as pa
 import pytest
 
 from gradebook.rubrics.checks import find_check, read_settings
-from gradebook.rubrics.library import read_rubric
-from gradebook.rubrics.methods import CheckMethod
-from gradebook.rubrics.model import Criterion, Rubric
-from gradebook.rubrics.weights import category_weights, effective_weights
+from gradebook.rubrics.files.load import read_rubric
+from gradebook.rubrics.model.methods import CheckMethod
+from gradebook.rubrics.model.rubric import Criterion, Rubric, category_weights, effective_weights
 
 AGENTS = ("coding_agent", "conversational_agent", "web_agent")
 ALL = (*AGENTS, "summarisation", "text_to_speech")

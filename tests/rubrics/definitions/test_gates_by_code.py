@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.library import read_rubric
-from gradebook.tasks.scoring.checks import score_check
+from gradebook.rubrics.files.load import read_rubric
+from gradebook.tasks.scoring.computed import score_check
 
 
 @pytest.mark.parametrize(

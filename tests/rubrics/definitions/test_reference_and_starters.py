@@ -5,8 +5,8 @@ from importlib import resources
 import pytest
 import yaml
 
-from gradebook.rubrics.library import read_rubric
-from gradebook.rubrics.model import Criterion, Rubric
+from gradebook.rubrics.files.load import read_rubric
+from gradebook.rubrics.model.rubric import Criterion, Rubric
 
 # By rubric: the weights' sum, the pass threshold, and each weighted criterion's weight and threshold.
 FIGURES: dict[str, tuple[float, float, dict[str, tuple[float, float]]]] = {

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import RubricError
-from gradebook.rubrics.importers.answers import join_answers
+from gradebook.rubrics.importers.join_answers import join_answers
+from gradebook.rubrics.model.errors import RubricError
 
 CASES = (
     {"case_id": "a", "prompt": "Name a tree.", "criteria": [{"id": "q1"}]},

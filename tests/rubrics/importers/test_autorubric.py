@@ -8,12 +8,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from rubric_strategies import rubrics
 
-from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.importers.autorubric import read_autorubric, write_autorubric
-from gradebook.rubrics.importers.shapes import Imported
-from gradebook.rubrics.library import read_rubric
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.weights import effective_weights
+from gradebook.rubrics.importers.interfaces import Imported
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Rubric, effective_weights
 
 EXAMPLE = Path(__file__).parent / "examples" / "autorubric.yaml"
 WEIGHTED = "expected at least one criterion with a weight above 0"

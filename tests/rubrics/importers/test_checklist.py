@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import RubricError
 from gradebook.rubrics.importers.checklist import read_checklist, write_checklist
+from gradebook.rubrics.model.errors import RubricError
 
 EXAMPLE = Path(__file__).parent / "examples" / "checklist.jsonl"
 

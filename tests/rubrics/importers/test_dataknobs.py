@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rubric_strategies import SHARES, json_values, mappings, rubrics, some_texts, texts
 
-from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.files.digest import describe_difference, rubric_digest
+from gradebook.rubrics.files.load import read_rubric, shipped_rubrics
 from gradebook.rubrics.importers.dataknobs import read_dataknobs, write_dataknobs
-from gradebook.rubrics.library import read_rubric, shipped_rubrics
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.versions import describe_difference, rubric_digest
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Rubric
 
 EXAMPLE = Path(__file__).parent / "examples" / "dataknobs.json"
 TWO_LEVELS = [{"id": "no", "score": 0}, {"id": "yes", "score": 1}]

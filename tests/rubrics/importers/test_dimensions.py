@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
 from gradebook.rubrics.importers.dimensions import read_dimensions, write_dimensions
-from gradebook.rubrics.importers.shapes import Imported
-from gradebook.rubrics.library import parse_rubric, read_rubric, shipped_rubrics
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.importers.interfaces import Imported
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Rubric
 
 EXAMPLE = (Path(__file__).parent / "examples" / "dimensions.json").read_text(encoding="utf-8")
 METHODS = "one of 'deterministic', 'semantic_similarity', 'llm_judge', 'claim_pipeline', 'groundedness', 'human'"

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from gradebook.rubrics.errors import RubricError
-from gradebook.rubrics.importers.reading import open_rows
+from gradebook.rubrics.importers.foreign_file import open_rows
+from gradebook.rubrics.importers.interfaces import Imported
+from gradebook.rubrics.importers.json_lines import _json_fault
 from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
-from gradebook.rubrics.importers.shapes import Imported
-from gradebook.rubrics.importers.texts import _json_fault
-from gradebook.rubrics.model import CaseCriterion, Rubric
-from gradebook.rubrics.outputs import OutputRow
-from gradebook.tasks.rating_files import RatingRow
-from gradebook.tasks.rubric_files import import_file
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.outputs import OutputRow
+from gradebook.rubrics.model.rubric import CaseCriterion, Rubric
+from gradebook.tasks.ratings.evaluation_file import RatingRow
+from gradebook.tasks.rubric_store.files import import_file
 
 EXAMPLES = Path(__file__).parent / "examples"
 OF_RUBRICS = {

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import RubricError
 from gradebook.rubrics.importers.healthbench import read_healthbench, write_healthbench
+from gradebook.rubrics.model.errors import RubricError
 
 EXAMPLE = Path(__file__).parent / "examples" / "healthbench.jsonl"
 PROMPT = [{"role": "user", "content": "My knee hurts."}]

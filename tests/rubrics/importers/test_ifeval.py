@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import RubricError
-from gradebook.rubrics.importers.answers import join_answers
 from gradebook.rubrics.importers.ifeval import read_ifeval, write_ifeval
-from gradebook.rubrics.importers.texts import read_json_lines
+from gradebook.rubrics.importers.join_answers import join_answers
+from gradebook.rubrics.importers.json_lines import read_json_lines
+from gradebook.rubrics.model.errors import RubricError
 
 EXAMPLES = Path(__file__).parent / "examples"
 FOLDERS = [path for path in Path(__file__).parents[4].glob("*/data/ifeval") if path.is_dir()]

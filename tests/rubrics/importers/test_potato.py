@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gradebook.rubrics.errors import RubricError
+from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.potato import read_potato, write_potato
-from gradebook.rubrics.importers.shapes import Imported
-from gradebook.rubrics.library import parse_rubric, read_rubric, shipped_rubrics
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Rubric
 
 EXAMPLES = Path(__file__).parent / "examples"
 BARE = "(a bare yes, no, on or off is read so)"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import RubricError
 from gradebook.rubrics.importers.prometheus import read_prometheus, write_prometheus
+from gradebook.rubrics.model.errors import RubricError
 
 EXAMPLE = Path(__file__).parent / "examples" / "prometheus.json"
 VICUNA = [

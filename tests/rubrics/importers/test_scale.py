@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import RubricError
 from gradebook.rubrics.importers.scale import read_scale, write_scale
+from gradebook.rubrics.model.errors import RubricError
 
 EXAMPLE = Path(__file__).parent / "examples" / "scale.json"
 CRITERION = {"key": "rubric_0_criteria_0", "title": "Names a tree.", "value": "objective"}

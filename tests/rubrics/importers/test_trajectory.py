@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import RubricError
 from gradebook.rubrics.importers.potato import read_potato, write_potato
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Rubric
 
 EXAMPLE = (Path(__file__).parent / "examples" / "trajectory.yaml").read_text(encoding="utf-8")
 SHIPPED = """\

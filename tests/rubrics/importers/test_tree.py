@@ -10,12 +10,11 @@ from bounded import bounded_work
 from hypothesis import HealthCheck, given, settings
 from rubric_strategies import rubrics
 
-from gradebook.rubrics.errors import RubricError
-from gradebook.rubrics.importers.shapes import Imported
+from gradebook.rubrics.files.load import read_rubric
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.tree import read_tree, write_tree
-from gradebook.rubrics.library import read_rubric
-from gradebook.rubrics.model import Rubric
-from gradebook.rubrics.weights import effective_weights
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Rubric, effective_weights
 
 CHECK = {"type": "check", "check": "json_valid"}
 EXAMPLE = Path(__file__).parent / "examples" / "tree.json"

@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from gradebook.rubrics.judging.combining import NO_MAJORITY, Opinions, combine_opinions, commonest_reason, find_unsure
+from gradebook.rubrics.prompts.combine_opinions import (
+    NO_MAJORITY,
+    Opinions,
+    combine_opinions,
+    commonest_reason,
+    find_unsure,
+)
 
 LEVEL_SCORES = (0.0, 0.5, 1.0)
 SILENT, UNWANTED = -1, -2

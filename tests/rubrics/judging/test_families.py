@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradebook.rubrics.judging.families import family_of
+from gradebook.rubrics.prompts.model_families import family_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.judging.feedback import (
+from gradebook.rubrics.model.rubric import CaseCriterion, Criterion, Rubric
+from gradebook.rubrics.prompts.feedback import (
     FEEDBACK_REPLY_SCHEMA,
     GroupCriterion,
     GroupVerdicts,
@@ -19,8 +20,7 @@ from gradebook.rubrics.judging.feedback import (
     show_verdicts,
     usual_byte_counts,
 )
-from gradebook.rubrics.judging.prompt import Case
-from gradebook.rubrics.model import CaseCriterion, Criterion, Rubric
+from gradebook.rubrics.prompts.prompt import Case
 
 DIGEST = "a" * 32
 CASE = Case("Why?", "Because.", "As it is.", ("Some context.",))

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from hostile_outputs import EVERY_HOSTILE_OUTPUT, FILLER_LENGTH, HOSTILE_OUTPUTS
 
-from gradebook.rubrics.judging.labels import CODES, LETTERS, USUAL_CODE_COUNT
-from gradebook.rubrics.judging.packing import pack_labels, render_packed
-from gradebook.rubrics.judging.prompt import Case, PromptStyle, label_of, render_messages, reply_schema
-from gradebook.rubrics.judging.replies import read_reply
-from gradebook.rubrics.judging.shown import fold_text
-from gradebook.rubrics.model import Criterion
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.batched_criteria import pack_labels, render_packed
+from gradebook.rubrics.prompts.labels import CODES, LETTERS, USUAL_CODE_COUNT
+from gradebook.rubrics.prompts.prompt import Case, PromptStyle, label_of, render_messages, reply_schema
+from gradebook.rubrics.prompts.reply_parser import read_reply
+from gradebook.rubrics.prompts.untrusted_text import fold_text
 
 LEVEL_IDS = ("bad", "poor", "fair", "good", "5")
 CRITERION = Criterion.model_validate(

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from gradebook.rubrics.judging.media import MOST_MEDIA, has_media, read_media
-from gradebook.rubrics.judging.media_kinds import UnreadableMedia
-from gradebook.rubrics.judging.media_parts import part_cost
-from gradebook.rubrics.judging.prompt import Case, case_digest, render_messages
+from gradebook.rubrics.prompts.media import MOST_MEDIA, has_media, read_media
+from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
+from gradebook.rubrics.prompts.media_parts import part_cost
+from gradebook.rubrics.prompts.prompt import Case, case_digest, render_messages
 from tests.asked import TONE
 from tests.media_samples import SOUND, audio_part, chat, coded, image_part, jpeg, mp3, png, text_part
 

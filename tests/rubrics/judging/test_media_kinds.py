@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradebook.rubrics.judging.media_kinds import UnreadableMedia, image_size, know_kind, most_image_tokens, name_bytes
+from gradebook.rubrics.prompts.media_kinds import UnreadableMedia, image_size, know_kind, most_image_tokens, name_bytes
 from tests.media_samples import SOUND, gif, jpeg, mp3, png, webp
 
 ANY = "a PNG, JPEG, GIF or WebP image, or a WAV or MP3 sound"

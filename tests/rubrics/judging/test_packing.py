@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.judging.packing import (
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.batched_criteria import (
     can_be_packed,
     pack_labels,
     packed_criterion_digest,
@@ -14,9 +15,8 @@ from gradebook.rubrics.judging.packing import (
     read_packed,
     render_packed,
 )
-from gradebook.rubrics.judging.prompt import Case, PromptStyle, criterion_digest, prompt_digest
-from gradebook.rubrics.judging.replies import ReadReply
-from gradebook.rubrics.model import Criterion
+from gradebook.rubrics.prompts.prompt import Case, PromptStyle, criterion_digest, prompt_digest
+from gradebook.rubrics.prompts.reply_parser import ReadReply
 
 CASE = Case("Why?", "Because it is late.")
 

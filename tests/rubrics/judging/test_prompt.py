@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import JudgeSettingsError
-from gradebook.rubrics.judging.prompt import (
+from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.prompt import (
     DEFAULT_STYLE,
     Case,
     PromptStyle,
@@ -19,7 +20,6 @@ from gradebook.rubrics.judging.prompt import (
     reply_schema,
     request_key,
 )
-from gradebook.rubrics.model import Criterion
 
 KEY = request_key("a" * 32, "b" * 32, "c" * 32, 0)
 CASE = Case("Why?", 'Because.\n{"level": "x"}', "As it is.", ("Some context.",))

@@ -4,10 +4,10 @@ import copy
 
 import pytest
 
-from gradebook.rubrics.judging.packing import PACKED_PROMPT
-from gradebook.rubrics.judging.prompt import DEFAULT_STYLE, PromptStyle
-from gradebook.rubrics.judging.repairs import repair_messages
-from gradebook.rubrics.judging.replies import ReadReply, ReplyFault
+from gradebook.rubrics.prompts.batched_criteria import PACKED_PROMPT
+from gradebook.rubrics.prompts.prompt import DEFAULT_STYLE, PromptStyle
+from gradebook.rubrics.prompts.repairs import repair_messages
+from gradebook.rubrics.prompts.reply_parser import ReadReply, ReplyFault
 
 MESSAGES = [{"role": "system", "content": "You judge."}, {"role": "user", "content": "CASE"}]
 STYLES = (DEFAULT_STYLE, PromptStyle("logprobs"), PromptStyle(reply_order="level_first"))

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from gradebook.rubrics.judging import replies
-from gradebook.rubrics.judging.replies import MOST_REPLY_LENGTH, find_unquoted, read_reply
-from gradebook.rubrics.judging.shown import fold_text
+from gradebook.rubrics.prompts import reply_parser as replies
+from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, find_unquoted, read_reply
+from gradebook.rubrics.prompts.untrusted_text import fold_text
 
 LABELS: dict[str, str | None] = {"BCDF": "bad", "GHJK": "good", "LMNP": None}
 OUTPUT = "The dyke  holds.\nIt said \u201cyes\u201d: ﬁne."

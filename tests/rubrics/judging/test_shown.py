@@ -5,7 +5,7 @@ import string
 
 import pytest
 
-from gradebook.rubrics.judging.shown import fold_text, inert_text, shown_json
+from gradebook.rubrics.prompts.untrusted_text import fold_text, inert_text, shown_json
 
 TURN_MARKS = [
     "<|im_end|>",

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import Fault
 from gradebook.rubrics.lint import Finding, lint_text, rules
 from gradebook.rubrics.lint.parser_rules import find_by_fault
+from gradebook.rubrics.model.errors import Fault
 
 BROKEN = sorted((Path(__file__).parent / "broken").glob("*.yaml"))
 MARK = re.compile(r"# <- (.+)$")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.library import parse_rubric, shipped_rubrics, shipped_text
+from gradebook.rubrics.files.load import parse_rubric, shipped_rubrics, shipped_text
 from gradebook.rubrics.lint import Finding, lint_text, rules
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,7 @@ from gradebook.rubrics.statistics.calibration import (
     ratings_to_halve,
     selection_shift,
 )
-from gradebook.rubrics.statistics.influence import measure_influences
+from gradebook.rubrics.statistics.case_influence import measure_influences
 from gradebook.rubrics.statistics.rogan_gladen import rogan_gladen_mean
 
 LEVELS = (0.0, 1.0)

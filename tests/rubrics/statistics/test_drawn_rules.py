@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics.comparison import PASS_FIGURES, ROW_FIGURES
-from gradebook.rubrics.statistics.drawn_rules import Nominal, holds_in_each, nominal_rate
+from gradebook.rubrics.statistics.rule_false_alarms import Nominal, holds_in_each, nominal_rate
 from gradebook.rubrics.statistics.rule_parser import parse_rule
 from gradebook.rubrics.statistics.rules import holds
 

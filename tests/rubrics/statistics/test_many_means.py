@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, mean_interval, measure_mean
-from gradebook.rubrics.statistics.many_means import mean_intervals, mean_ps, measure_means
 from gradebook.rubrics.statistics.paired import mean_p
+from gradebook.rubrics.statistics.vectorised_means import mean_intervals, mean_ps, measure_means
 
 CASES = np.array([4, 1, 1, 2, 2, 2, 3, 0, 4])  # of 1 to 3 values, in no order
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scored_lake import make_lake, write_scores
 
-from gradebook.rubrics.errors import InputError
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.compare import Asked, Comparison, compare_runs
-from gradebook.tasks.lake import Lake
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.comparing.compare import Asked, Comparison, compare_runs
+from gradebook.tasks.lake.address import Lake
 
 LEVELS = [{"id": f"l{score}", "score": score / 2, "description": "x"} for score in range(3)]
 
@@ -205,7 +205,7 @@ def test_the_cases_that_lost_most_come_with_what_took_it(compared):
 def test_a_criterion_at_a_time_gives_the_same_to_the_bit(lake, monkeypatch, name):
     runs = ("a", "b") if name == "plain" else (f"{name}_a", f"{name}_b")
     at_once = compare_runs(lake, *runs, Asked(resample_count=50))
-    monkeypatch.setattr("gradebook.tasks.comparing.pairing.PART_ROWS", 1)
+    monkeypatch.setattr("gradebook.tasks.comparing.case_pairs.PART_ROWS", 1)
     assert repr(compare_runs(lake, *runs, Asked(resample_count=50)).as_json()) == repr(at_once.as_json())
 
 

@@ -8,10 +8,11 @@ import pytest
 from replicated_lake import make_rubric, write_first_replicates, write_replicates
 from scored_lake import make_lake
 
-from gradebook.rubrics.errors import InputError
-from gradebook.tasks.compare import Asked, compare_runs
-from gradebook.tasks.judge_noise import measure_noise
-from gradebook.tasks.lake import Lake, connect
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.comparing.aa_test import measure_noise
+from gradebook.tasks.comparing.compare import Asked, compare_runs
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect
 
 OUTPUTS = [{"case_id": f"c{place // 2}", "sample_index": place % 2} for place in range(60)]
 TONE = make_rubric("tone", {"id": "tone"})

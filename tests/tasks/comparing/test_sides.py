@@ -3,10 +3,10 @@
 import duckdb
 import pytest
 
-from gradebook.rubrics.errors import InputError
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.comparing.sides import Wanted, pair_groups, same_criteria
-from gradebook.tasks.requirements import model_name
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.comparing.model_pairs import Wanted, pair_groups, same_criteria
+from gradebook.tasks.lake.rows import model_name
 
 TONE = {"id": "tone", "description": "Is it kind?", "method": {"type": "check", "check": "length_words"}}
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradebook.tasks.judging.bodies import request_body
-from gradebook.tasks.judging.endpoint import Endpoint, Failure
-from gradebook.tasks.judging.limiter import Limiter
-from gradebook.tasks.judging.retries import wait_s
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.transport.endpoint import Endpoint, Failure, request_body
+from gradebook.tasks.judging.transport.rate_limiter import Limiter
+from gradebook.tasks.judging.transport.retry_policy import wait_s
 from tests.asked import CANARY, ask, journaled, make_question
 from tests.loopback_judge import LoopbackJudge
 from tests.virtual_time import run_virtually, virtual_now
@@ -89,8 +88,8 @@ class JumpingClock(datetime):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> type[JumpingClock]:
     JumpingClock.years = [1970, 2100, 2020]
-    monkeypatch.setattr("gradebook.tasks.judging.client.datetime", JumpingClock)
-    monkeypatch.setattr("gradebook.tasks.judging.endpoint.datetime", JumpingClock)
+    monkeypatch.setattr("gradebook.tasks.judging.session.client.datetime", JumpingClock)
+    monkeypatch.setattr("gradebook.tasks.judging.transport.endpoint.datetime", JumpingClock)
     return JumpingClock
 
 

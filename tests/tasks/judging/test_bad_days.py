@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import BudgetReached, EndpointUnavailable
-from gradebook.tasks.judging.journal import settled_journals
-from gradebook.tasks.judging.keys import read_keys
-from gradebook.tasks.judging.probe import probe
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.model.errors import BudgetReached, EndpointUnavailable
+from gradebook.tasks.judging.replies.journal import settled_journals
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.keys import read_keys
+from gradebook.tasks.judging.transport.probe import probe
 from tests.asked import CANARY, ask, ask_some, journaled, self_signed
 from tests.loopback_judge import LoopbackJudge
 

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.judging.claims import LOOK_EVERY_S, Claims
-from gradebook.tasks.judging.journal import Journal, settled_journals
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.replies.journal import Journal, settled_journals
+from gradebook.tasks.judging.session.lease import LOOK_EVERY_S, Claims
 
 ASKED_AT = datetime(2026, 11, 20, tzinfo=UTC)
 SCORED = dict.fromkeys(JUDGMENT_SCHEMA.names) | {"status": "scored", "level_id": "good", "asked_at": ASKED_AT}
 OWNER = """
 import sys
 from pathlib import Path
-from gradebook.tasks.judging.claims import Claims
-from gradebook.tasks.judging.journal import Journal
+from gradebook.tasks.judging.session.lease import Claims
+from gradebook.tasks.judging.replies.journal import Journal
 journal = Journal(Path(sys.argv[1]), "other")
 claims = Claims(Path(sys.argv[1]), journal, lambda keys: {})
 print(len(claims.claim(sys.argv[2].split(","))), flush=True)

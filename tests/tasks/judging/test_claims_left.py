@@ -9,10 +9,10 @@ from typing import Any
 import duckdb
 import pytest
 
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.judging import claims as claims_module
-from gradebook.tasks.judging.claims import Claims
-from gradebook.tasks.judging.journal import Journal, settled_journals
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.replies.journal import Journal, settled_journals
+from gradebook.tasks.judging.session import lease as claims_module
+from gradebook.tasks.judging.session.lease import Claims
 
 SCORED = dict.fromkeys(JUDGMENT_SCHEMA.names) | {"status": "scored", "level_id": "good", "asked_at": "2026-11-20T00:00"}
 

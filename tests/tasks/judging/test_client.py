@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.tasks.judging.journal import settled_journals
-from gradebook.tasks.judging.questions import Answer
-from gradebook.tasks.judging.session import open_session
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.judging.replies.journal import settled_journals
+from gradebook.tasks.judging.replies.question import Answer
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.asked import ask, journaled, make_question
 from tests.loopback_judge import LoopbackJudge
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gradebook.rubrics.errors import InputError
-from gradebook.tasks.judging.deadlines import read_deadline
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.judging.settings.deadline import read_deadline
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import EndpointUnavailable, JudgeSettingsError
+from gradebook.rubrics.model.errors import EndpointUnavailable, JudgeSettingsError
 from tests.asked import CANARY, ask, ask_some, journaled
 from tests.loopback_judge import LoopbackJudge
 

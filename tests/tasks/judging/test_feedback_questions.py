@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.judging.feedback import FEEDBACK_REPLY_SCHEMA, feedback_prompt_digest
-from gradebook.rubrics.judging.prompt import Case
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.judging.journal import read_journal, settled_journals
-from gradebook.tasks.judging.questions import FeedbackAnswer, FeedbackQuestion, Question
-from gradebook.tasks.judging.session import open_session
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.feedback import FEEDBACK_REPLY_SCHEMA, feedback_prompt_digest
+from gradebook.rubrics.prompts.prompt import Case
+from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
+from gradebook.tasks.judging.replies.question import FeedbackAnswer, FeedbackQuestion, Question
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.loopback_judge import LoopbackJudge
 
 TONE = Criterion.model_validate(

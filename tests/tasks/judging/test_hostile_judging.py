@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.judging.labels import CODES, LETTERS, USUAL_CODE_COUNT
-from gradebook.rubrics.judging.packing import packed_criterion_digest
-from gradebook.rubrics.judging.prompt import Case, case_digest, criterion_digest, request_key
-from gradebook.rubrics.judging.shown import fold_text
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.judging.packs import PackedAnswers, PackedQuestion
-from gradebook.tasks.judging.questions import Answer, Question
-from gradebook.tasks.judging.session import open_session
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.batched_criteria import packed_criterion_digest
+from gradebook.rubrics.prompts.labels import CODES, LETTERS, USUAL_CODE_COUNT
+from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
+from gradebook.rubrics.prompts.untrusted_text import fold_text
+from gradebook.tasks.judging.replies.batched_criteria import PackedAnswers, PackedQuestion
+from gradebook.tasks.judging.replies.question import Answer, Question
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.asked import PRICE, journaled
 from tests.gullible_judge import LEVEL_IDS, find_order, obey
 from tests.hostile_outputs import EVERY_HOSTILE_OUTPUT

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.errors import LakeError, UnfinishedError
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.judging.journal import Journal, read_journal, settled_journals
+from gradebook.rubrics.model.errors import LakeError, UnfinishedError
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.judging.replies.journal import Journal, read_journal, settled_journals
 
 ASKED_AT = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
 
@@ -28,7 +28,7 @@ def make_judgment(**changes: Any) -> dict[str, Any]:
 WRITER = """
 import sys
 from pathlib import Path
-from gradebook.tasks.judging.journal import Journal
+from gradebook.tasks.judging.replies.journal import Journal
 journal = Journal(Path(sys.argv[1]), "run")
 journal.append({"judgment_id": "x"})
 print(journal.path, flush=True)

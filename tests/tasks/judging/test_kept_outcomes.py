@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.tasks.judging.kept_outcomes import KeptOutcomes
-from gradebook.tasks.judging.questions import Outcome
+from gradebook.tasks.judging.replies.outcome_cache import KeptOutcomes
+from gradebook.tasks.judging.replies.question import Outcome
 
 KEY = "0123456789abcdef" * 2
 SCORED = Outcome("scored", "good", '["a"]', "Because.", judgment_id="j", cost_usd=0.5, request_count=2, paid_by="run")

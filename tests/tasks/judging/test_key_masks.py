@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.tasks.judging.key_masks import KeyMask
+from gradebook.tasks.judging.transport.redaction import KeyMask
 from tests.asked import CANARY, ask, journaled
 from tests.loopback_judge import LoopbackJudge
 

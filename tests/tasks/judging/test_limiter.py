@@ -9,7 +9,7 @@ import pytest
 from simulated_endpoint import SimulatedEndpoint, ask_through
 from virtual_time import VirtualLoop, run_virtually, virtual_now
 
-from gradebook.tasks.judging.limiter import Limiter
+from gradebook.tasks.judging.transport.rate_limiter import Limiter
 
 REFUSED_BY_PACE = {"x-ratelimit-limit-requests": "600", "x-ratelimit-remaining-requests": "0"}
 

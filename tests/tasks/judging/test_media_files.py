@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.judging.prompt import Case
-from gradebook.tasks.judging.media_files import MediaFiles
+from gradebook.rubrics.prompts.prompt import Case
+from gradebook.tasks.datasets.media import MediaFiles
 from tests.media_samples import SOUND, png
 
 LARGE = 100_000_000

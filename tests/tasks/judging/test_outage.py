@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from virtual_time import VirtualLoop, run_virtually, virtual_now
 
-from gradebook.tasks.judging.outage import Outage
+from gradebook.tasks.judging.transport.circuit_breaker import Outage
 
 Ask = Callable[[], Coroutine[Any, Any, bool]]  # whether the endpoint answers
 

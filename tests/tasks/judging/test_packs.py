@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.judging.packing import packed_criterion_digest, packed_prompt_digest
-from gradebook.rubrics.judging.prompt import case_digest, request_key
-from gradebook.tasks.judging.packs import PackedAnswers, PackedQuestion
-from gradebook.tasks.judging.session import open_session
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.prompts.batched_criteria import packed_criterion_digest, packed_prompt_digest
+from gradebook.rubrics.prompts.prompt import case_digest, request_key
+from gradebook.tasks.judging.replies.batched_criteria import PackedAnswers, PackedQuestion
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.asked import PRICE, TONE, journaled, make_question
 from tests.loopback_judge import LoopbackJudge
 

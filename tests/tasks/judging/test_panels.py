@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import JudgeSettingsError
-from gradebook.tasks.judging.judge_files import read_judge
-from gradebook.tasks.judging.panels import (
+from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.tasks.judging.settings.files import read_judge
+from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.panels import (
     ONLY,
     CascadeSettings,
     Opinion,
@@ -19,7 +20,6 @@ from gradebook.tasks.judging.panels import (
     verdict_digest,
     wanted_opinions,
 )
-from gradebook.tasks.judging.settings import JudgeSettings, ReplaySettings
 
 CHEAP, DEAR = JudgeSettings(model="cheap"), JudgeSettings(model="dear")
 IDS = [f"{number:032x}" for number in range(2_000)]

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebook.rubrics.judging.media import read_media
-from gradebook.rubrics.judging.media_kinds import MOST_IMAGE_TOKENS
-from gradebook.rubrics.judging.prompt import Case, render_messages
-from gradebook.tasks.judging.prices import (
+from gradebook.rubrics.prompts.media import read_media
+from gradebook.rubrics.prompts.media_kinds import MOST_IMAGE_TOKENS
+from gradebook.rubrics.prompts.prompt import Case, render_messages
+from gradebook.tasks.judging.money.prices import (
     MEDIA_BYTES_PER_TOKEN,
     MESSAGE_OVERHEAD_TOKENS,
     Price,
@@ -18,7 +18,7 @@ from gradebook.tasks.judging.prices import (
     prompt_bytes,
     worst_cost_usd,
 )
-from gradebook.tasks.judging.settings import JudgeSettings, Prices
+from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
 from tests.asked import TONE
 from tests.media_samples import SOUND, chat, coded, image_part, png
 

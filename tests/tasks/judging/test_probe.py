@@ -2,10 +2,10 @@
 
 import pytest
 
-from gradebook.rubrics.errors import EndpointUnavailable
-from gradebook.tasks.judging.keys import read_keys
-from gradebook.tasks.judging.probe import probe
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.model.errors import EndpointUnavailable
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.keys import read_keys
+from gradebook.tasks.judging.transport.probe import probe
 from tests.asked import CANARY, NOWHERE
 from tests.loopback_judge import LoopbackJudge
 

@@ -7,13 +7,13 @@ from typing import Any, get_args
 
 import pytest
 
-from gradebook.rubrics.errors import JudgeSettingsError
-from gradebook.rubrics.judging.prompt import Case
-from gradebook.rubrics.model import Criterion
-from gradebook.tasks.judging.journal import read_journal
-from gradebook.tasks.judging.judge_files import read_judge
-from gradebook.tasks.judging.questions import Answer, Question
-from gradebook.tasks.judging.replay import ReplaySession, UselessStatus, check_replies, read_replies
+from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.prompt import Case
+from gradebook.tasks.judging.replies.journal import read_journal
+from gradebook.tasks.judging.replies.question import Answer, Question
+from gradebook.tasks.judging.replies.recorded_judge import ReplaySession, UselessStatus, check_replies, read_replies
+from gradebook.tasks.judging.settings.files import read_judge
 
 TONE = Criterion.model_validate(
     {

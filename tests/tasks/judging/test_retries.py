@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from gradebook.tasks.judging.retries import RateLimit, is_retried, read_rate_limit, retry_after_s, wait_s
+from gradebook.tasks.judging.transport.retry_policy import RateLimit, is_retried, read_rate_limit, retry_after_s, wait_s
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 

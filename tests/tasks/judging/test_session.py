@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gradebook.tasks.judging.journal import read_journal
-from gradebook.tasks.judging.questions import Answer, Question
-from gradebook.tasks.judging.session import open_session
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.tasks.judging.replies.journal import read_journal
+from gradebook.tasks.judging.replies.question import Answer, Question
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.asked import TONE, ask, journaled, make_question, same_question
 from tests.loopback_judge import LoopbackJudge
 

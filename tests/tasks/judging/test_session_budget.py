@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import BudgetReached, JudgeSettingsError
-from gradebook.tasks.judging.session import open_session
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.model.errors import BudgetReached, JudgeSettingsError
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.asked import PRICE, ask, journaled, make_question
 from tests.loopback_judge import LoopbackJudge
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gradebook.rubrics.errors import EndpointUnavailable, UnfinishedError
-from gradebook.tasks.judging.session import open_session
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.model.errors import EndpointUnavailable, UnfinishedError
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.asked import CANARY, NOWHERE, ask, journaled, make_question, same_question
 from tests.loopback_judge import LoopbackJudge
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import JudgeSettingsError
-from gradebook.tasks.judging.judge_files import read_judge
-from gradebook.tasks.judging.settings import DEFAULT_BASE_URL, JudgeSettings, ReplaySettings
+from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.tasks.judging.settings.files import read_judge
+from gradebook.tasks.judging.settings.judge import DEFAULT_BASE_URL, JudgeSettings, ReplaySettings
 
 LOCAL = {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1/"}
 

@@ -10,16 +10,16 @@ from typing import Any
 import duckdb
 import pytest
 
-from gradebook.rubrics.judging.packing import packed_criterion_digest
-from gradebook.rubrics.judging.prompt import Case, case_digest, request_key
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.judging import claims as claims_module
-from gradebook.tasks.judging.claims import Claims
-from gradebook.tasks.judging.journal import Journal
-from gradebook.tasks.judging.packs import PackedAnswers, PackedQuestion
-from gradebook.tasks.judging.questions import Question
-from gradebook.tasks.judging.session import JudgingSession, open_session
-from gradebook.tasks.judging.settings import JudgeSettings
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.prompts.batched_criteria import packed_criterion_digest
+from gradebook.rubrics.prompts.prompt import Case, case_digest, request_key
+from gradebook.tasks.judging.replies.batched_criteria import PackedAnswers, PackedQuestion
+from gradebook.tasks.judging.replies.journal import Journal
+from gradebook.tasks.judging.replies.question import Question
+from gradebook.tasks.judging.session import lease as claims_module
+from gradebook.tasks.judging.session.lease import Claims
+from gradebook.tasks.judging.session.session import JudgingSession, open_session
+from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.asked import TONE
 from tests.loopback_judge import LoopbackJudge
 

@@ -9,25 +9,25 @@ import numpy as np
 import pytest
 from scored_lake import make_lake, write_scores
 
-from gradebook.rubrics.model import Rubric
+from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.comparison import measure_pairs
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
+from gradebook.tasks.comparing.case_pairs import PairCounts
+from gradebook.tasks.comparing.figures import ComparedRow
 from gradebook.tasks.comparing.gate import GateFinding
-from gradebook.tasks.comparing.pairing import PairCounts
-from gradebook.tasks.comparing.rows import ComparedRow
-from gradebook.tasks.comparing.wording import (
+from gradebook.tasks.comparing.sentences import (
     direction_words,
     improvement_sentence,
     regression_sentence,
     unchanged_sentence,
 )
-from gradebook.tasks.reporting.change import read_change
-from gradebook.tasks.reporting.decomposition import ALL, REST, AddedPart, added_parts, decomposition_of
-from gradebook.tasks.reporting.forest import forest_of
-from gradebook.tasks.reporting.run_tables import beyond_chance
-from gradebook.tasks.reporting.source import ReportSource, opened_source
-from gradebook.tasks.reporting.templates import render
-from gradebook.tasks.summary import summarise
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.export.run_tables import beyond_chance
+from gradebook.tasks.reporting.sections.change.change import read_change
+from gradebook.tasks.reporting.sections.change.decomposition import ALL, REST, AddedPart, added_parts, decomposition_of
+from gradebook.tasks.reporting.sections.change.forest import forest_of
+from gradebook.tasks.reporting.source.report_source import ReportSource, opened_source
 
 LEVELS = [{"id": level, "score": score} for level, score in (("bad", 0), ("half", 0.5), ("good", 1))]
 

@@ -9,16 +9,16 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.judgments import JUDGMENT_SCHEMA
-from gradebook.tasks.estimates import QUANTILE
-from gradebook.tasks.lake import find_lake
-from gradebook.tasks.lake_tables import make_tables, make_views
-from gradebook.tasks.reporting.cost import CostContents, read_cost
-from gradebook.tasks.reporting.forecast import Forecast
-from gradebook.tasks.reporting.source import ReportSource
-from gradebook.tasks.requirements import Row, read_rows
-from gradebook.tasks.summary import RunSummary
-from gradebook.tasks.wording import count_words, price_words, seconds_words, usd_words
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.schema import make_tables, make_views
+from gradebook.tasks.planning.estimates import QUANTILE
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.reporting.sections.cost.cost import CostContents, read_cost
+from gradebook.tasks.reporting.sections.cost.forecast import Forecast
+from gradebook.tasks.reporting.source.report_source import ReportSource
+from gradebook.tasks.system.number_format import count_words, price_words, seconds_words, usd_words
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 Read = Callable[..., CostContents]

@@ -8,17 +8,17 @@ from typing import Any
 import duckdb
 import pytest
 
-from gradebook.tasks.lake import find_lake
-from gradebook.tasks.reporting.charts import Colour
-from gradebook.tasks.reporting.criteria import criteria_reading, read_criteria
-from gradebook.tasks.reporting.heat import contributions_map, means_map
-from gradebook.tasks.reporting.measured import MeasuredCriterion, measured_criteria
-from gradebook.tasks.reporting.radar import radar_of
-from gradebook.tasks.reporting.source import Group, ReportSource
-from gradebook.tasks.reporting.templates import render
-from gradebook.tasks.reporting.weak_spots import read_weak_spots
-from gradebook.tasks.reporting.weights import weights_of
-from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.reporting.drawing.charts import Colour
+from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.sections.criteria.criteria import criteria_reading, read_criteria
+from gradebook.tasks.reporting.sections.criteria.heatmap import contributions_map, means_map
+from gradebook.tasks.reporting.sections.criteria.radar import radar_of
+from gradebook.tasks.reporting.sections.criteria.weak_spots import read_weak_spots
+from gradebook.tasks.reporting.sections.scores.weights import weights_of
+from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion, measured_criteria
+from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 
 M, N = (Group(name, None, name, name, Colour("c1")) for name in ("m", "n & co"))
 TABLES = """

@@ -8,13 +8,13 @@ from html import unescape
 import pytest
 from scored_lake import make_lake, write_scores
 
-from gradebook.rubrics.library import parse_rubric
-from gradebook.tasks.lake import commit, connect
-from gradebook.tasks.reporting.examples import MOST_BYTES, read_examples
-from gradebook.tasks.reporting.source import opened_source
-from gradebook.tasks.reporting.templates import render
-from gradebook.tasks.requirements import read_rows
-from gradebook.tasks.summary import RunSummary
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.tasks.lake.connections import commit, connect
+from gradebook.tasks.lake.rows import read_rows
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.sections.examples.examples import MOST_BYTES, read_examples
+from gradebook.tasks.reporting.source.report_source import opened_source
 
 TEXT = """
 id: reply
@@ -259,7 +259,7 @@ def test_hostile_texts_are_shown_as_texts(read):
 
 
 def test_a_page_has_no_more_examples_than_it_has_room_for(lake, monkeypatch):
-    monkeypatch.setattr("gradebook.tasks.reporting.examples.MOST_BYTES", 20_000)
+    monkeypatch.setattr("gradebook.tasks.reporting.sections.examples.examples.MOST_BYTES", 20_000)
     with opened_source(lake, summary_of(lake, "gaps")) as source:
         contents = read_examples(source)
     assert 0 < len(contents.examples) < 10

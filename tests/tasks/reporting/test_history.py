@@ -9,14 +9,14 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from gradebook.tasks.lake import find_lake
-from gradebook.tasks.lake_tables import make_tables, make_views
-from gradebook.tasks.reporting.charts import Colour
-from gradebook.tasks.reporting.history import HistoryContents, read_history
-from gradebook.tasks.reporting.moments import MOST_RUNS, Moments, read_moments
-from gradebook.tasks.reporting.source import Group, ReportSource
-from gradebook.tasks.requirements import Row, model_name, read_rows
-from gradebook.tasks.summary import RunSummary
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.rows import Row, model_name, read_rows
+from gradebook.tasks.lake.schema import make_tables, make_views
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.reporting.drawing.charts import Colour
+from gradebook.tasks.reporting.sections.history.history import HistoryContents, read_history
+from gradebook.tasks.reporting.source.dates import MOST_RUNS, Moments, read_moments
+from gradebook.tasks.reporting.source.report_source import Group, ReportSource
 
 START = datetime(2026, 11, 1, 2, 30, tzinfo=UTC)
 Read = Callable[..., Any]

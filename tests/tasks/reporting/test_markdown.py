@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from reported_runs import publish_run, source_of
 
-from gradebook.tasks.reporting.comment import MOST_CHARACTERS, artifact_texts, run_comment
-from gradebook.tasks.reporting.figures import table_of
-from gradebook.tasks.reporting.markdown import command, escaped, table_text
-from gradebook.tasks.reporting.run_tables import comparison_table
-from gradebook.tasks.summary import summarise
-from gradebook.tasks.wording import price_words
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.drawing.figures import table_of
+from gradebook.tasks.reporting.export.comment import MOST_CHARACTERS, artifact_texts, run_comment
+from gradebook.tasks.reporting.export.markdown import command, escaped, table_text
+from gradebook.tasks.reporting.export.run_tables import comparison_table
+from gradebook.tasks.system.number_format import price_words
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 MENTION = re.compile(r"[@#]\w|GH-\d|://|www\.|:[\w+-]+:", re.IGNORECASE)
@@ -116,7 +116,7 @@ def folder(tmp_path_factory):
 
 
 def opened(folder, run_id, against=None):
-    from gradebook.tasks.lake import find_lake
+    from gradebook.tasks.lake.address import find_lake
 
     return source_of(folder, summarise(find_lake(f"sqlite:{folder}/lake/catalog.sqlite"), run_id), against)
 

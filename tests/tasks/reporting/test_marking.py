@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradebook.tasks.reporting.marking import judge_quotes, quotes_of, segments_of, visible
+from gradebook.tasks.reporting.drawing.marking import judge_quotes, quotes_of, segments_of, visible
 
 
 def marked(text, *evidence, **settings):

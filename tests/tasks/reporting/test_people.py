@@ -4,16 +4,16 @@ import pytest
 from rated_lake import JUDGED, RATED, JudgedRun, publish_runs, ratings_of, source_of
 from scored_lake import make_lake
 
-from gradebook.rubrics.library import parse_rubric
-from gradebook.tasks.agreement import agreement_table
-from gradebook.tasks.calibration import calibrate_run
-from gradebook.tasks.lake import connect
-from gradebook.tasks.reporting.held_agreement import read_agreement
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.tasks.agreement.calibration import calibrate_run
+from gradebook.tasks.agreement.mart import agreement_table
+from gradebook.tasks.agreement.statements import add_said_of_run
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.page import write_report
-from gradebook.tasks.reporting.people import read_people
-from gradebook.tasks.reporting.trust import read_trust
-from gradebook.tasks.said import add_said_of_run
-from gradebook.tasks.summary import summarise
+from gradebook.tasks.reporting.sections.people.agreement import read_agreement
+from gradebook.tasks.reporting.sections.people.people import read_people
+from gradebook.tasks.reporting.sections.trust.trust import read_trust
 
 HOSTILE = "<script>alert(1)</script>"
 ODD = """

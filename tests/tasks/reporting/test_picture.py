@@ -5,7 +5,7 @@ import struct
 import pytest
 from reported_runs import CASE_COUNT, publish_run, source_of
 
-from gradebook.tasks.reporting.picture import picture_parts, run_picture
+from gradebook.tasks.reporting.export.picture import picture_parts, run_picture
 
 LONG = "organisation/very-long-model-name-of-many-words-{}b-instruct @ step-{}00"
 CRITERIA = [{"id": f"c{number}", "weight": number + 1} for number in range(21)] + [{"id": "safe", "gate": True}]

@@ -9,11 +9,11 @@ import pytest
 from published_runs import publish
 from samples import write_lines
 
-from gradebook.rubrics.errors import InputError
-from gradebook.tasks.lake import Lake, find_lake
-from gradebook.tasks.reporting.site import Site, write_site
-from gradebook.tasks.reporting.site_runs import trend_of
-from gradebook.tasks.summary import summarise
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.site.runs import trend_of
+from gradebook.tasks.reporting.site.site import Site, write_site
 
 RUBRIC = """
 id: words
@@ -139,7 +139,7 @@ def test_a_report_that_the_lake_lost_is_written_anew(lake, tmp_path):
 
 
 def test_a_run_whose_report_can_not_be_drawn_stops_no_other(lake, tmp_path, monkeypatch):
-    from gradebook.tasks.reporting import site
+    from gradebook.tasks.reporting.site import site
 
     def refuse(lake: Lake, summary: Any, path: Path) -> None:
         raise ValueError(f"no {summary.run_id}")

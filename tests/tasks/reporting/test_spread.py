@@ -8,13 +8,13 @@ import pytest
 from scored_lake import make_lake, write_scores
 from scored_marts import add_marts, page_source
 
-from gradebook.rubrics.model import Rubric
-from gradebook.tasks.reporting.boxes import read_boxes
-from gradebook.tasks.reporting.levels import left_out_words, read_levels
-from gradebook.tasks.reporting.source import ReportSource
-from gradebook.tasks.reporting.spread import read_spread
-from gradebook.tasks.reporting.templates import render
-from gradebook.tasks.reporting.thresholds import Thresholds, plot_of_curves, read_thresholds
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.sections.spread.box_plots import read_boxes
+from gradebook.tasks.reporting.sections.spread.levels import left_out_words, read_levels
+from gradebook.tasks.reporting.sections.spread.spread import read_spread
+from gradebook.tasks.reporting.sections.spread.thresholds import Thresholds, plot_of_curves, read_thresholds
+from gradebook.tasks.reporting.source.report_source import ReportSource
 
 HOSTILE = "</script><script>alert(1)</script>"
 LEVELS = [{"id": "bad", "score": 0.0}, {"id": "so_so", "label": "So so", "score": 0.5}, {"id": "good", "score": 1.0}]

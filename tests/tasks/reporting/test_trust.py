@@ -4,8 +4,8 @@ import pytest
 from rated_lake import JUDGED, RATED, JudgedRun, publish_runs, ratings_of, source_of
 from scored_lake import make_lake
 
-from gradebook.tasks.reporting.findings import Sign
-from gradebook.tasks.reporting.trust import read_trust
+from gradebook.tasks.reporting.sections.trust.trust import read_trust
+from gradebook.tasks.reporting.source.findings import Sign
 
 # In the order of their publication: `plain` is rated and has other models' replies; nothing of `empty` is scored; of
 # `scattered` judge and people gave thirty scores each, none of them alike.

@@ -8,7 +8,7 @@ import pytest
 
 from gradebook.rubrics.checks import find_check, read_settings
 from gradebook.rubrics.checks.modes import run_check
-from gradebook.rubrics.importers.keeping import given
+from gradebook.rubrics.importers.metadata import given
 
 FOLDERS = [path for path in Path(__file__).parents[5].glob("*/data/ifeval") if path.is_dir()]
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from gradebook.rubrics.checks import find_check, read_settings
 from gradebook.rubrics.checks.language.language_of import known_languages
-from gradebook.rubrics.checks.manner.phrases import read_phrases
+from gradebook.rubrics.checks.style.phrases import read_phrases
 
 
 def judge(name: str, output: str, **settings: object) -> tuple[bool | None, str | None, str | None]:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebook.rubrics.checks import find_check, read_settings
-from gradebook.rubrics.checks.manner.endings import LEAST_ROWS_TO_TELL
+from gradebook.rubrics.checks.style.endings import LEAST_ROWS_TO_TELL
 
 
 def judge(outputs: list[str]) -> tuple[list[bool], list[str | None]]:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebook.rubrics.checks.manner.phrases import (
+from gradebook.rubrics.checks.style.phrases import (
     LEAST_ROWS_TO_PREFILTER,
     PhraseBook,
     find_phrases,

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.checks import find_check, read_settings
-from gradebook.rubrics.checks.manner.repetition import PUNCTUATION
+from gradebook.rubrics.checks.style.repetition import PUNCTUATION
 
 
 def judge(outputs: list[str], **settings: object) -> tuple[list[bool], list[str | None]]:

@@ -4,7 +4,7 @@ from checked import judge
 from pydantic import ValidationError
 
 from gradebook.rubrics.checks import find_check, read_settings
-from gradebook.rubrics.checks.manner.disguises import find_disguised
+from gradebook.rubrics.checks.style.disguises import find_disguised
 
 
 @pytest.mark.parametrize(

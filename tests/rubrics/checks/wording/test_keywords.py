@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.checks import find_check, read_settings
-from gradebook.rubrics.checks.wording.folding import fold_texts
+from gradebook.rubrics.checks.keywords.folding import fold_texts
 
 NEITHER, ONE, BOTH = "nothing here", "a Refund", "money, refund"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gradebook.rubrics.checks import find_check, read_settings
-from gradebook.rubrics.checks.wording.patterns import first_matches
+from gradebook.rubrics.checks.keywords.patterns import first_matches
 
 judge = partial(checked.judge, "matches_regex")
 

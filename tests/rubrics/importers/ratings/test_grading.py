@@ -2,8 +2,8 @@
 
 import pytest
 
+from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.importers.ratings.grading import scales_of_rubric
-from gradebook.rubrics.library import parse_rubric
 
 LEVELS = "[{id: a, score: 0}, {id: b, score: 1}]"
 TWINS = [("tone", "Tone"), ("tone_2", "Tone"), ("brevity", "Is it brief?")]

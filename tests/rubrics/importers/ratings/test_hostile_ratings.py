@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.importers.ratings.grading import Grader, scales_of_rubric
 from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
 from gradebook.rubrics.importers.ratings.shapes import LeftOut, Misfit, Naming, Row
-from gradebook.rubrics.library import parse_rubric
 
 RUBRIC = """
 id: rated

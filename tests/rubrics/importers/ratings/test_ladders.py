@@ -4,7 +4,7 @@ import pytest
 
 from gradebook.rubrics.importers.ratings.ladders import Ladder, decide_meaning, missing_values, number_of
 from gradebook.rubrics.importers.ratings.shapes import Misfit
-from gradebook.rubrics.levels import Level, Scale
+from gradebook.rubrics.model.levels import Level, Scale
 
 TONE = Ladder(
     "tone",

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.errors import EndpointUnavailable, LakeError
-from gradebook.tasks.judging.batches.asking import ask_in_batches
-from gradebook.tasks.judging.batches.desk import BatchJob
+from gradebook.rubrics.model.errors import EndpointUnavailable, LakeError
 from gradebook.tasks.judging.batches.files import Limits
-from gradebook.tasks.judging.batches.record import RECORD, BatchRecord, has_open_batches
+from gradebook.tasks.judging.batches.job import BatchJob
+from gradebook.tasks.judging.batches.run import ask_in_batches
+from gradebook.tasks.judging.batches.state import RECORD, BatchRecord, has_open_batches
 from tests.batch_jobs import ALL_KEYS, COUNT, billed_usd, journaled, make_job, spent_usd
 from tests.loopback_judge import LoopbackJudge
 

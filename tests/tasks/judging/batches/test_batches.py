@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from gradebook.rubrics.errors import EndpointUnavailable
-from gradebook.tasks.judging.batches.asking import ask_in_batches
-from gradebook.tasks.judging.batches.desk import BatchJob
+from gradebook.rubrics.model.errors import EndpointUnavailable
+from gradebook.tasks.judging.batches.budget import BatchMoney
 from gradebook.tasks.judging.batches.files import Limits
-from gradebook.tasks.judging.batches.money import BatchMoney
-from gradebook.tasks.judging.batches.record import Intent
-from gradebook.tasks.judging.bounded_http import MOST_BODY_BYTES
+from gradebook.tasks.judging.batches.job import BatchJob
+from gradebook.tasks.judging.batches.run import ask_in_batches
+from gradebook.tasks.judging.batches.state import Intent
+from gradebook.tasks.judging.transport.http_client import MOST_BODY_BYTES
 from tests.batch_jobs import (
     A_SHARD,
     ALL_KEYS,

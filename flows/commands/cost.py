@@ -1,0 +1,99 @@
+"""The command `gradebook cost`: what judging cost, and what a change of the rubric or the judge would."""
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
+from gradebook.rubrics.model.errors import InputError
+
+if TYPE_CHECKING:
+    from gradebook.tasks.lake.address import Lake
+    from gradebook.tasks.ledger.spending import Part
+
+USUAL_DAYS = 30
+MOST_DAYS = 36_500
+SHOWN_PARTS: "tuple[Part, ...]" = ("criterion", "judge", "day")
+
+
+class By(StrEnum):
+    """What the costs of `gradebook cost` are summed by."""
+
+    criterion = "criterion"
+    judge = "judge"
+    day = "day"
+    stage = "stage"
+
+
+def cost(  # noqa: PLR0913 - each is an option
+    run: Annotated[str | None, typer.Argument(help="a run's id; default: all runs of the last days")] = None,
+    by: Annotated[By | None, typer.Option("--by", help="sum by this alone; default: criterion, judge, day")] = None,
+    days: Annotated[int | None, typer.Option("--days", help="how far back, without RUN; default: 30")] = None,
+    rubric: Annotated[
+        str | None, typer.Option("--rubric", help="what RUN's outputs would cost with this rubric: nothing is asked")
+    ] = None,
+    judge: Annotated[str | None, typer.Option("--judge", help="the same with this judge")] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what judging cost: billed, and saved by what was judged before.
+
+    With --rubric or --judge: what a run would cost if they changed.
+
+    \b
+    gradebook cost
+    gradebook cost --days 7 --by day
+    gradebook cost 20261101-020000-a1b2c3
+    gradebook cost 20261101-020000-a1b2c3 --rubric rubric.yaml --judge gpt-4o
+    """
+    from gradebook.tasks.lake.address import find_lake
+
+    found = find_lake(lake, data)
+    if rubric is not None or judge is not None:
+        _show_change(found, run, rubric, judge, by, days, as_json=as_json)
+        return
+    from gradebook.flows.display.cost import show_spending
+    from gradebook.tasks.ledger.spending import read_spending
+
+    since = None if run else datetime.now(UTC) - timedelta(days=_checked_days(days))
+    if run and days is not None:
+        raise InputError("--days: found it with a run, expected one of the two: a run is summed up whole")
+    parts = SHOWN_PARTS if by is None else (by.value,)
+    spending = read_spending(found, run, since, parts)
+    if as_json:
+        print_json(spending.as_json())
+    else:
+        show_spending(spending)
+
+
+def _checked_days(days: int | None) -> int:
+    if days is not None and not 1 <= days <= MOST_DAYS:
+        raise InputError(f"--days: found {days}, expected 1 to {MOST_DAYS:,}")
+    return days or USUAL_DAYS
+
+
+def _show_change(
+    lake: "Lake",
+    run: str | None,
+    rubric: str | None,
+    judge: str | None,
+    by: By | None,
+    days: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    from gradebook.flows.display.cost import show_change
+    from gradebook.tasks.stages.cost_preview import preview_change
+
+    if run is None:
+        raise InputError("--rubric, --judge: found no run, expected the id of the one whose outputs are priced")
+    if by is not None or days is not None:
+        raise InputError("--by, --days: found one with --rubric or --judge, expected what was spent or what would be")
+    change = preview_change(lake, run, rubric, judge)
+    if as_json:
+        print_json(change.as_json())
+    else:
+        show_change(change)

@@ -1,0 +1,48 @@
+"""The demo: the shipped example from its files to tables, three questions in SQL, and a report."""
+
+from importlib import resources
+from pathlib import Path
+
+import typer
+
+from gradebook.flows.display.summary import show_summary
+from gradebook.flows.display.tables import write_rows
+from gradebook.flows.display.terminal import people
+from gradebook.flows.server.start import evaluate_here
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.user_queries import run_query
+from gradebook.tasks.runs.request import EvaluationRequest
+
+
+def run_demo(lake: str) -> None:
+    """Evaluate the support replies of two models, print the tables, ask three questions."""
+    example = Path(str(resources.files("gradebook.examples"))) / "support_replies"
+    if example.is_relative_to(Path.cwd()):  # from a checkout: the tables need not name where that stands
+        example = example.relative_to(Path.cwd())
+    request = EvaluationRequest(
+        outputs=str(example / "outputs.jsonl"),
+        rubric=str(example / "rubric.yaml"),
+        judge=f"replay:{example / 'replies.jsonl'}",
+        ratings=str(example / "ratings.csv"),
+        lake=lake,
+        trigger="demo",
+    )
+    people.print("84 support replies of two models; the replies of the judge are recorded, made up for the demo.")
+    summary, report = evaluate_here(request)
+    show_summary(summary, report=None)
+    for question, query in _questions(example / "questions.sql"):
+        typer.echo(f"\n{question}\n\n{query}\n")
+        write_rows(run_query(find_lake(lake), query), "table", None)
+    typer.echo(f'\nreport: {report}\nyour own question: gradebook sql --lake {lake} "select * from run_scores"')
+
+
+def _questions(path: Path) -> list[tuple[str, str]]:
+    """Each question in words, from the comment before its select, and the select."""
+    found = []
+    for block in path.read_text(encoding="utf-8").split(";"):
+        lines = block.strip().splitlines()
+        words = " ".join(line.removeprefix("--").strip() for line in lines if line.startswith("--"))
+        query = "\n".join(line for line in lines if not line.startswith("--"))
+        if query:
+            found.append((words, query))
+    return found

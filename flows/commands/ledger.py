@@ -1,0 +1,96 @@
+"""The commands `gradebook ledger ...`: what was paid for, held against itself and shown."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
+
+if TYPE_CHECKING:
+    from gradebook.tasks.ledger.verify_sources import Verification
+
+MOST_SHOWN = 20
+
+app = typer.Typer(
+    help="The ledger: every reply of a judge, paid for once.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.command()
+def verify(
+    run: Annotated[str | None, typer.Option("--run", help="only what this run paid for or rests on")] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Work out every key anew, read every reply again, and look up the judgment of every judged verdict.
+
+    \b
+    gradebook ledger verify
+    gradebook ledger verify --run 20261101-020000-a1b2c3 --json
+
+    Exit: 0 all agrees, 1 something does not, 2 bad input.
+    """
+    from gradebook.flows.display.progress_bars import shown_progress
+    from gradebook.tasks.lake.address import find_lake
+    from gradebook.tasks.ledger.verify import verify_ledger
+    from gradebook.tasks.system.progress import reporter
+
+    with shown_progress():
+        verification = verify_ledger(
+            find_lake(lake, data),
+            run,
+            lambda count: reporter().begin("verify", count),
+            lambda count: reporter().advance("verify", count),
+        )
+        reporter().end("verify")
+    if as_json:
+        print_json(verification.as_json())
+    else:
+        _show(verification)
+    raise typer.Exit(NOT_MET if verification.finding_count else DONE)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="a request key, or an output's id")],
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the judgments of a request key or of an output, with the raw replies.
+
+    \b
+    gradebook ledger show 0f8fad5bd9cb469fa16570867728950e
+    """
+    from gradebook.tasks.lake.address import find_lake
+    from gradebook.tasks.ledger.ledger import find_judgments
+
+    found = find_judgments(find_lake(lake, data), name)
+    if as_json:
+        print_json({"judgments": found})
+        return
+    for judgment in found:
+        typer.echo("\n".join(f"{column}: {_shown(value)}" for column, value in judgment.items() if value is not None))
+        typer.echo()
+
+
+def _show(verification: "Verification") -> None:
+    typer.echo(
+        f"{verification.judgment_count} judgments: {verification.recomputed_count} keys worked out anew, "
+        f"{verification.reread_count} replies read again; {verification.verdict_count} verdicts looked up"
+    )
+    for why, count in sorted(verification.not_recomputed.items()):
+        typer.echo(f"not checked: {count} {why}")
+    for finding in verification.findings[:MOST_SHOWN]:
+        place = f"judgment {finding.judgment_id or 'none'} of run {finding.run_id}: {finding.subject}"
+        typer.echo(f"{place}: found {_shown(finding.found)}, expected {_shown(finding.expected)}")
+    if verification.finding_count > MOST_SHOWN:
+        typer.echo(f"... {verification.finding_count} findings in all; --json has the first thousand")
+    typer.echo("all agrees" if not verification.finding_count else f"{verification.finding_count} do not agree")
+
+
+def _shown(value: Any) -> str:
+    """A value on one line, that can't steer the terminal."""
+    text = "none" if value is None else str(value)
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

@@ -1,0 +1,67 @@
+"""The command `gradebook power`: what a comparison of n could find, or how many it takes."""
+
+from math import inf, isnan
+from typing import Annotated
+
+import typer
+
+from gradebook.flows.commands.options import JsonOption, print_json
+from gradebook.rubrics.model.errors import InputError
+
+
+def power(
+    sd: Annotated[float, typer.Option("--sd", help="standard deviation: of differences, or with --unpaired of scores")],
+    effect: Annotated[float | None, typer.Option("--effect", help="a true mean difference: what n finds it?")] = None,
+    n: Annotated[int | None, typer.Option("--n", help="pairs, or with --unpaired outputs a side")] = None,
+    wanted: Annotated[float, typer.Option("--power", help="chance that a true difference is found")] = 0.8,
+    alpha: Annotated[float, typer.Option("--alpha", help="chance that none is taken for one")] = 0.05,
+    is_paired: Annotated[bool, typer.Option("--paired/--unpaired", help="the same cases on both sides?")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how many cases a difference takes (--effect), what n cases can find (--n), or how likely (both).
+
+    Two-sided t test. The sd of an earlier comparison is its sd_diff; cases count, not their samples.
+
+    \b
+    gradebook power --sd 0.3 --effect 0.05
+    gradebook power --sd 0.3 --n 200
+    gradebook power --sd 0.3 --effect 0.05 --n 200 --unpaired
+    """
+    from gradebook.rubrics.statistics.power import detectable_effect, needed_n, power_of
+
+    _refuse_bad(sd, effect, n, wanted, alpha)
+    row: dict[str, object] = {"sd": sd, "effect": effect, "n": n, "power": wanted, "alpha": alpha}
+    row["is_paired"] = is_paired
+    if effect is not None and n is not None:
+        row["power"] = power_of(effect, sd, n, alpha=alpha, is_paired=is_paired)
+    elif effect is not None:
+        row["n"] = needed_n(effect, sd, power=wanted, alpha=alpha, is_paired=is_paired)
+    elif n is not None:
+        row["effect"] = detectable_effect(sd, n, power=wanted, alpha=alpha, is_paired=is_paired)
+    if as_json:
+        print_json(row)
+    else:
+        typer.echo(_sentence(row))
+
+
+def _refuse_bad(sd: float, effect: float | None, n: int | None, power: float, alpha: float) -> None:
+    if not 0 < sd < inf:
+        raise InputError(f"--sd: found {sd:g}, expected a number above 0")
+    if effect is None and n is None:
+        raise InputError("power: found neither --effect nor --n, expected one of them or both")
+    if effect is not None and (isnan(effect) or not 0 < abs(effect) < inf):
+        raise InputError(f"--effect: found {effect:g}, expected a difference other than 0")
+    if n is not None and n < 2:
+        raise InputError(f"--n: found {n}, expected 2 or more")
+    if not 0 < alpha < power < 1:
+        raise InputError(f"--power, --alpha: found {power:g} and {alpha:g}, expected 0 < alpha < power < 1")
+
+
+def _sentence(row: dict[str, object]) -> str:
+    units = "pairs" if row["is_paired"] else "outputs a side"
+    test = f"(sd {row['sd']:g}, two-sided t test at {row['alpha']:g})"
+    if row["n"] is None:
+        return f"No feasible number of {units} finds a difference of {row['effect']:g} {test}."
+    return (
+        f"{row['n']:,} {units} find a true difference of {row['effect']:.3g} with a power of {row['power']:.3f} {test}."
+    )

@@ -1,0 +1,164 @@
+"""The commands `gradebook ratings ...`: people's ratings read from other systems' files, counted and shown."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    AtOption,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    MapOption,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from gradebook.tasks.ratings.import_ratings import RatingImport
+
+app = typer.Typer(help="People's ratings: import, list, show.", no_args_is_help=True, rich_markup_mode=None)
+
+
+class RatingFormat(StrEnum):
+    """Whose file of ratings it is."""
+
+    potato = "potato"
+    scale = "scale"
+    csv = "csv"
+    label_studio = "label-studio"
+    jsonl = "jsonl"
+
+
+class Numbers(StrEnum):
+    """What numbers mean that are no level's id."""
+
+    auto = "auto"
+    rank = "rank"
+    score = "score"
+
+
+@app.command("import")
+def import_file(  # noqa: PLR0913 - each is an option
+    file: Annotated[Path, typer.Argument(help="JSON Lines, JSON or CSV, plain, .gz or .zst")],
+    rubric: Annotated[
+        str, typer.Option("--rubric", help="whose criteria are rated: a file, a shipped name, ID@VERSION, or none")
+    ],
+    form: Annotated[
+        RatingFormat | None, typer.Option("--format", help="whose format it is; default: as the first row tells")
+    ] = None,
+    column_map: MapOption = None,
+    rater: Annotated[str | None, typer.Option("--rater", help="who rated, where the rows do not say it")] = None,
+    numbers: Annotated[
+        Numbers, typer.Option("--numbers", help="what numbers mean that are no level's id; auto: the file tells")
+    ] = Numbers.auto,
+    missing: Annotated[
+        list[str] | None, typer.Option("--missing", help='a value that means "not applicable"; may be repeated')
+    ] = None,
+    run: Annotated[str | None, typer.Option("--run", help="rate the outputs of this run alone")] = None,
+    max_bad_rate: Annotated[float, typer.Option("--max-bad-rate", help="share that may not fit")] = 0.01,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would come of it, and write nothing")] = False,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep people's ratings in the lake, beside the verdicts. The same file again adds nothing.
+
+    \b
+    gradebook ratings import annotations.jsonl --rubric rubric.yaml
+    gradebook ratings import export.json --format label-studio --rubric support_replies --dry-run
+    gradebook ratings import ratings.csv --rubric rubric.yaml --map case_id=text_id --missing 0
+
+    Exit: 0 done, 2 bad input or too much that does not fit: nothing was written.
+    """
+    from gradebook.tasks.lake.address import find_lake
+    from gradebook.tasks.ratings.import_ratings import import_ratings
+    from gradebook.tasks.ratings.import_sheets import RatingFile
+    from gradebook.tasks.rubric_store.versions import find_rubric
+    from gradebook.tasks.stages.preview import read_column_map
+
+    asked = RatingFile(
+        file,
+        form.value if form else None,
+        read_column_map(column_map or []),
+        rater,
+        numbers.value,
+        tuple(missing or ()),
+        run,
+        max_bad_rate,
+    )
+    found_lake = find_lake(lake, data)
+    imported = import_ratings(found_lake, find_rubric(rubric, found_lake), asked, is_dry=dry_run)
+    if as_json:
+        print_json(imported.as_json() | {"is_dry_run": dry_run})
+    else:
+        _show_import(imported, is_dry=dry_run)
+
+
+@app.command("list")
+def list_ratings(
+    at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
+) -> None:
+    """Count the ratings of each rater on each criterion."""
+    from gradebook.tasks.lake.versions import find_lake_at
+    from gradebook.tasks.ratings.table import count_ratings
+
+    _show_rows(count_ratings(find_lake_at(lake, data, at)), as_json=as_json)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="an output's id, or a case's")],
+    at: AtOption = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the ratings of an output, or of a case's outputs."""
+    from gradebook.tasks.lake.versions import find_lake_at
+    from gradebook.tasks.ratings.table import find_ratings
+
+    _show_rows(find_ratings(find_lake_at(lake, data, at), name), as_json=as_json)
+
+
+def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"ratings": rows})
+    elif rows:
+        from gradebook.flows.display.terminal import show_rows
+
+        show_rows(rows[0], (row.values() for row in rows))
+
+
+def _show_import(imported: "RatingImport", *, is_dry: bool) -> None:
+    """Say on stderr what came of a file."""
+    from rich.markup import escape
+
+    from gradebook.flows.display.terminal import people, plain
+    from gradebook.tasks.system.number_format import counted
+
+    quarantined = "" if is_dry else ", kept in the table quarantine"
+    teller = "name" if imported.form == "csv" else "first row"
+    guessed = f", as its {teller} tells" if imported.is_guessed else ""
+    rows = f"{counted(imported.row_count, 'row')}, {counted(imported.sheet_count, 'sheet')} of ratings"
+    whose = f"by {counted(imported.rater_count, 'rater')} of {counted(imported.output_count, 'output')}"
+    new = f"{imported.new_count:,} new"
+    missing = f"{counted(imported.missing_count, 'mark')} not applicable"
+    if imported.taken_back_count:
+        missing += f"; {counted(imported.taken_back_count, 'rating')} taken back"
+    lines = [
+        f"{imported.file}: format {imported.form}{guessed}; {rows}",
+        f"{counted(imported.rating_count, 'rating')} {whose}: {new}; {missing}",
+        *(f"the numbers of {name} are taken for {words}s" for name, words in imported.numbers.items()),
+        *(f"left out: {words}" for words in imported.left_out),
+        *([f"{counted(imported.bad_count, 'sheet')} refused{quarantined}:"] if imported.bad_count else []),
+        *(f"  {words}" for words in imported.faults),
+    ]
+    if is_dry:
+        lines.append("a dry run: nothing was written")
+    if imported.version is not None:
+        lines.append(f"published as version {imported.version}")
+    for line in lines:
+        people.print(escape(plain(line)), soft_wrap=True)

@@ -1,0 +1,83 @@
+"""The command `gradebook review`: one artifact held against rubrics."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    DONE,
+    NOT_MET,
+    AllowFunctionsOption,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    print_json,
+)
+from gradebook.rubrics.model.errors import InputError
+
+
+def review(  # noqa: PLR0913 - each is an option
+    artifact: Annotated[str, typer.Argument(help="a file of text or JSON; - for stdin")],
+    rubrics: Annotated[str, typer.Option("--rubrics", help="rubric files or names, with commas between")],
+    judge: Annotated[str | None, typer.Option("--judge", help="a model's name, a judge file, or replay:FILE")] = None,
+    budget_usd: Annotated[float | None, typer.Option("--budget-usd", help="dollars a rubric may cost")] = None,
+    allow_unscored: Annotated[
+        bool, typer.Option("--allow-unscored", help="go on where nothing scores a criterion's method")
+    ] = False,
+    feedback: Annotated[str | None, typer.Option("--feedback", help="llm: the judge writes it")] = None,
+    allow_functions: AllowFunctionsOption = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold one artifact against several rubrics: approved, or needs_revision and why.
+
+    A JSON object with an `output` is a row of outputs; anything else is the output itself.
+
+    \b
+    gradebook review reply.txt --rubrics general_answer --judge gpt-4o-mini
+    gradebook review rubric.yaml --rubrics meta_rubric --judge gpt-4o-mini --json
+    echo '{"id": 1}' | gradebook review - --rubrics json_record
+
+    Exit: 0 approved, 1 needs revision, 2 bad input, 3 not finished.
+    """
+    from gradebook.tasks.runs.request import EvaluationRequest
+    from gradebook.tasks.stages.review import APPROVED, review_artifact
+
+    names = tuple(name.strip() for name in rubrics.split(",") if name.strip())
+    if not names:
+        raise InputError(f"--rubrics: found {rubrics!r}, expected at least one rubric")
+    request = EvaluationRequest(
+        artifact,
+        names[0],
+        judge,
+        lake=lake,
+        data=data,
+        budget_usd=budget_usd,
+        allow_unscored=allow_unscored,
+        feedback=feedback,
+        allow_functions=tuple(allow_functions or ()),
+    )
+    found = review_artifact(artifact, _read(artifact), names, request)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        from gradebook.flows.display.review import show_review
+
+        show_review(found)
+    raise typer.Exit(DONE if found.status == APPROVED else NOT_MET)
+
+
+def _read(artifact: str) -> bytes:
+    from gradebook.tasks.stages.review import STDIN
+
+    if artifact == STDIN:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(artifact).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{artifact}: can't be read ({reason}), expected a file of text or JSON") from None

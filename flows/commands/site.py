@@ -1,0 +1,45 @@
+"""The command `gradebook site`: the home page of a lake."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
+
+
+def site(
+    out: Annotated[Path, typer.Argument(help="the folder to write into; it is made where it is not there")],
+    is_anew: Annotated[bool, typer.Option("--anew", help="write the reports that are there again too")] = False,
+    at: AtOption = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the home page of a lake: all runs with filters, each model's trend, reports and rubrics, as static files.
+
+    The same command again adds what is new; open OUT/index.html, or copy the folder to any web server.
+
+    \b
+    gradebook site public
+    gradebook site public --anew --json
+    """
+    from rich.markup import escape
+
+    from gradebook.flows.display.progress_bars import shown_progress
+    from gradebook.flows.display.terminal import people, plain
+    from gradebook.tasks.lake.versions import find_lake_at
+    from gradebook.tasks.reporting.site.site import write_site
+    from gradebook.tasks.system.number_format import counted
+
+    with shown_progress():
+        found = write_site(find_lake_at(lake, data, at), out, is_anew=is_anew)
+    if as_json:
+        counts = {"report_count": found.report_count, "kept_count": found.kept_count}
+        print_json({"home": str(found.home), **counts, "rubric_count": found.rubric_count, "faults": found.faults})
+        return
+    for run_id, fault in found.faults.items():
+        people.print(f"[yellow]no report of {run_id}:[/] {escape(plain(fault))}", soft_wrap=True)
+    reports = f"{counted(found.report_count, 'report')} written, {found.kept_count:,} kept"
+    people.print(f"{reports}, {counted(found.rubric_count, 'rubric')}", highlight=False)
+    typer.echo(found.home)

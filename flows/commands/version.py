@@ -1,0 +1,61 @@
+"""The command `gradebook versions`: what was made of the tables, when and by what."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
+
+if TYPE_CHECKING:
+    from gradebook.tasks.lake.versions import VersionLog
+
+MOST_TABLES_SHOWN = 3
+
+
+def versions(
+    limit: Annotated[int, typer.Option("--limit", help="how many to list")] = 20,
+    is_all: Annotated[bool, typer.Option("--all", help="those that a run makes on its way too")] = False,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the versions of the tables, the newest first: when each was made (UTC), by what, and the rows it added.
+
+    A published run is one version; so are an import of ratings and a run that failed. That a run began, and its
+    judgments before it is published, are versions too, and so is each step of `gradebook compact`: --all lists them.
+
+    \b
+    gradebook versions
+    gradebook versions --limit 100 --json
+    gradebook sql "from run_scores" --at 12
+    """
+    from gradebook.tasks.lake.address import find_lake
+    from gradebook.tasks.lake.versions import list_versions
+
+    log = list_versions(find_lake(lake, data), limit, is_all=is_all)
+    if as_json:
+        print_json(log.as_json())
+    else:
+        _show_log(log)
+
+
+def _show_log(log: "VersionLog") -> None:
+    from gradebook.flows.display.terminal import people, show_rows
+
+    rows = [
+        (each.version, f"{each.made_at:%Y-%m-%d %H:%M:%S}", each.message, _added(each.row_counts))
+        for each in log.versions
+    ]
+    published = {index for index, each in enumerate(log.versions) if each.kind == "published"}
+    show_rows(("version", "made at (UTC)", "what made it", "rows added"), rows, bold=published)
+    left_out = [f"{log.older_count:,} older (--limit)"] if log.older_count else []
+    left_out += [f"{log.hidden_count:,} on the way of runs (--all)"] if log.hidden_count else []
+    if left_out:
+        people.print(f"not listed: {', '.join(left_out)}")
+
+
+def _added(row_counts: dict[str, int]) -> str:
+    """The tables that got the most rows, with how many."""
+    words = [f"{count:,} {table}" for table, count in row_counts.items()]
+    more_count = len(words) - MOST_TABLES_SHOWN
+    return ", ".join([*words[:MOST_TABLES_SHOWN], *([f"{more_count} tables more"] if more_count > 0 else [])])

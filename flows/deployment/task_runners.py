@@ -1,0 +1,129 @@
+"""Prefect's task runner for a cluster, where the run's setting names one; the flow keeps its threads beside it."""
+
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from prefect.exceptions import CrashedRun
+from prefect.futures import PrefectFuture
+from prefect.settings import PREFECT_API_URL
+from prefect.task_runners import TaskRunner
+
+from gradebook.rubrics.model.errors import InputError, UnfinishedError
+from gradebook.tasks.runs.run import Run
+from gradebook.tasks.runs.runner import Runner, read_runner
+from gradebook.tasks.scoring.computed import is_computed
+from gradebook.tasks.system.processes import core_count
+
+CONNECT_TIMEOUT_S = 30
+LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+@contextmanager
+def opened_cluster(run: Run) -> Iterator[TaskRunner[Any] | None]:
+    """The task runner that computes the run's checks and schemas while the block runs; None: the flow does.
+
+    Raises `InputError` where its workers could not reach Prefect's server, `UnfinishedError` where it does not answer.
+    """
+    runner = read_runner(run.request.runner)
+    if not runner.is_cluster or not any(map(is_computed, run.rubric.criteria)):
+        yield None
+        return
+    _refuse_own_server(runner)
+    opened = _dask(runner) if runner.kind == "dask" else _ray(runner)
+    with opened as cluster:
+        yield cluster
+
+
+def settle(future: PrefectFuture[Any]) -> None:
+    """Raise what the task of a future raised; `UnfinishedError` where it was its worker that failed, time and again."""
+    try:
+        future.result()
+    except Exception as error:
+        library = type(error).__module__.partition(".")[0]
+        if library not in {"distributed", "ray"} and not isinstance(error, CrashedRun):
+            raise
+        raise UnfinishedError(
+            f"the cluster gave a shard up ({type(error).__name__}: {error}); expected workers that live, each with "
+            "memory for a shard; the same command goes on with what is not scored yet"
+        ) from error
+
+
+@contextmanager
+def _dask(runner: Runner) -> Iterator[TaskRunner[Any]]:
+    from prefect_dask.task_runners import DaskTaskRunner
+
+    for name in ("distributed", "py.warnings"):  # dask logs warnings too
+        logging.getLogger(name).setLevel(_log_level())
+    # A process a core, and one thread in each: checks hold Python's lock.
+    local = {"n_workers": core_count(), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    cluster = None if runner.address else local | {"silence_logs": _log_level()}
+    opened = DaskTaskRunner(
+        address=runner.address, cluster_kwargs=cluster, client_kwargs={"timeout": CONNECT_TIMEOUT_S}
+    )
+    with opened:
+        try:
+            opened.client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
+        except (OSError, TimeoutError) as error:
+            raise _no_answer(runner, error) from error
+        yield opened
+
+
+@contextmanager
+def _ray(runner: Runner) -> Iterator[TaskRunner[Any]]:
+    _knock(runner)
+    from prefect_ray.task_runners import RayTaskRunner  # type: ignore[import-not-found]
+
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody outside is told
+    quiet = {"logging_level": _log_level(), "log_to_driver": _log_level() < logging.CRITICAL}
+    # Prefect gives no address to Ray for either, and Ray takes the one that is there, or starts one where none is.
+    begun = {"address": "local", "num_cpus": core_count(), "include_dashboard": False}
+    asked = begun if runner.address is None else {"address": "auto"} if runner.address == "auto" else {}
+    opened = RayTaskRunner(address=runner.address, init_kwargs=quiet | asked)
+    try:
+        opened.__enter__()
+    except Exception as error:  # ray raises a plain one where its processes are slow to start
+        raise _no_answer(runner, error) from error
+    try:
+        yield opened
+    finally:
+        opened.__exit__(None, None, None)
+
+
+def _knock(runner: Runner) -> None:
+    """Raise `UnfinishedError` where nobody listens at the address: Ray itself would try for minutes."""
+    try:
+        parts = _split(runner.address or "")
+        if parts.hostname and parts.port:
+            socket.create_connection((parts.hostname, parts.port), CONNECT_TIMEOUT_S).close()
+    except (OSError, ValueError) as error:  # a port that is no number is a ValueError
+        raise _no_answer(runner, error) from error
+
+
+def _split(address: str) -> SplitResult:
+    return urlsplit(address if "://" in address else f"//{address}")
+
+
+def _log_level() -> int:
+    """As Prefect logs: a command that shows progress instead has it at CRITICAL."""
+    level: int = logging.getLevelNamesMapping().get(os.environ.get("PREFECT_LOGGING_LEVEL", "INFO"), logging.INFO)
+    return level
+
+
+def _no_answer(runner: Runner, error: Exception) -> UnfinishedError:
+    found = str(error) or type(error).__name__
+    return UnfinishedError(f"{runner.name}: found {found}; expected a cluster that answers, with workers")
+
+
+def _refuse_own_server(runner: Runner) -> None:
+    host = _split(runner.address or "localhost").hostname
+    server = PREFECT_API_URL.value() or ""
+    if host not in {*LOOPBACK, "auto"} and urlsplit(server).hostname in {*LOOPBACK, None}:
+        raise InputError(
+            f"{runner.name}: found PREFECT_API_URL {server or 'unset'}, which workers on other machines can't reach; "
+            "expected the address of a Prefect server that they can"
+        )

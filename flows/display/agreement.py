@@ -1,0 +1,128 @@
+"""What people see of agreement and calibration: tables on stdout, as they ask for them."""
+
+from collections.abc import Iterator
+
+import typer
+
+from gradebook.flows.display.terminal import plain, show_rows
+from gradebook.rubrics.statistics.agreement import Measure
+from gradebook.rubrics.statistics.calibration import Estimate
+from gradebook.tasks.agreement.calibration import Calibration, RunCalibration
+from gradebook.tasks.agreement.mart import JUDGES
+from gradebook.tasks.agreement.published_run import AgreementPart, RunAgreement
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.system.number_format import counted
+
+TITLES = {
+    "raters": "raters among themselves",
+    "judge_raters": "judge against raters",
+    "judges": "judges among themselves",
+}
+SHOWN = ("percent_agreement", "cohen_kappa_quadratic", "gwet_ac1", "alpha_ordinal", "spearman", "bias")
+HEADINGS = ("agreement", "kappa, quadratic", "AC1", "alpha, ordinal", "Spearman", "bias")
+UNKNOWN = "–"
+
+
+def show_agreement(found: RunAgreement, by: str | None, *, is_full: bool) -> None:
+    """Print a table a kind of pairs, each figure with its 95% interval. by: rater or judge, each one by one.
+
+    is_full: every statistic, with why one is missing, and the confusion matrices.
+    """
+    _show_run(found.run)
+    if found.note:
+        typer.echo(f"{'note' if found.parts else 'nothing to compare'}: {plain(found.note)}")
+    parts = [part for part in found.parts if _is_by(part, by)]
+    if found.parts and not parts:
+        typer.echo(f"nothing to compare by {by}: {_why_nothing(found, by)}")
+    for kind, title in TITLES.items():
+        of_kind = [part for part in parts if part.kind == kind]
+        if of_kind:
+            typer.echo(f"\n{title}, with 95% intervals")
+            show_rows(("criterion", "who", "outputs", "pairs", *HEADINGS), map(_cells, of_kind))
+    for part in parts if is_full else ():
+        _show_in_full(part)
+
+
+def show_calibration(found: RunCalibration) -> None:
+    """Print a row a criterion and model: four estimates of its mean, and how many more ratings it takes."""
+    _show_run(found.run)
+    if found.note:
+        typer.echo(plain(found.note))
+    if found.rows:
+        typer.echo("\nmeans with 95% intervals; corrected is PPI++, by ratings and judge together")
+        headings = (
+            "criterion",
+            "model",
+            "rated",
+            "unrated",
+            "corrected",
+            "ratings alone",
+            "judge alone",
+            "Rogan-Gladen",
+        )
+        show_rows((*headings, "to halve it"), map(_calibration_cells, found.rows))
+    for note in _notes(found):
+        typer.echo(f"note: {plain(note)}")
+    if found.next_outputs:
+        typer.echo(f"\n{counted(len(found.next_outputs), 'output')} to rate next, in this order:")
+        columns = ("output_id", "case_id", "model", "checkpoint", "sample_index", "score")
+        show_rows(columns, ([row[name] for name in columns] for row in found.next_outputs))
+
+
+def _show_run(run: Row) -> None:
+    typer.echo(
+        plain(f"run {run['run_id']}, {run['rubric_id']} {run['rubric_version']}, judge {run['judge'] or 'none'}")
+    )
+
+
+def _why_nothing(found: RunAgreement, by: str | None) -> str:
+    if by == "judge":
+        return "one judge was asked"
+    has_ratings = any(part.kind != JUDGES for part in found.parts)
+    return "too many raters, or too few outputs of each" if has_ratings else "nobody rated"
+
+
+def _is_by(part: AgreementPart, by: str | None) -> bool:
+    if by is None:
+        return part.judge is None and part.rater is None
+    return (part.rater if by == "rater" else part.judge) is not None
+
+
+def _cells(part: AgreementPart) -> tuple[str, ...]:
+    figures = (_with_interval(part.measure(statistic)) for statistic in SHOWN)
+    return (part.criterion_id, part.judge or part.rater or "all", f"{part.n:,}", f"{part.pair_count:,}", *figures)
+
+
+def _show_in_full(part: AgreementPart) -> None:
+    who = part.judge or part.rater
+    typer.echo(f"\n{plain(part.criterion_id)}, {TITLES[part.kind]}{f', {plain(who)}' if who else ''}")
+    show_rows(
+        ("statistic", "value and interval", ""),
+        ((each.statistic, _with_interval(each), each.reason or "") for each in part.measures),
+    )
+    if part.confusion:
+        typer.echo("how often this side (down) gave each level where the other one (across) gave each")
+        levels = [f"{level:.6g}" for level in part.levels]
+        rows = zip(levels, part.confusion, strict=True)
+        show_rows(("", *levels), ((level, *(f"{count:,}" for count in counts)) for level, counts in rows))
+
+
+def _calibration_cells(row: Calibration) -> tuple[str, ...]:
+    estimates = (row.corrected, row.rated, row.naive, row.rogan_gladen)
+    more = UNKNOWN if row.more_count is None else f"{row.more_count:,} more"
+    return (row.criterion_id, row.name, f"{row.n:,}", f"{row.unrated_count:,}", *map(_with_interval, estimates), more)
+
+
+def _notes(found: RunCalibration) -> Iterator[str]:
+    for row in found.rows:
+        if row.note:
+            yield f"{row.criterion_id} of {row.name}: {row.note}"
+        if row.corrected.reason or row.more_reason:
+            yield f"{row.criterion_id} of {row.name}: {row.corrected.reason or row.more_reason}"
+
+
+def _with_interval(found: Measure | Estimate) -> str:
+    if found.value is None:
+        return UNKNOWN
+    has_none = found.ci_low is None or found.ci_high is None
+    return f"{found.value:.3f}" if has_none else f"{found.value:.3f} ({found.ci_low:.3f}..{found.ci_high:.3f})"

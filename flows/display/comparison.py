@@ -1,0 +1,167 @@
+"""What people see of a comparison in a terminal, what got worse first. All of it on stderr."""
+
+from collections.abc import Iterable
+
+from rich.markup import escape
+from rich.table import Table
+
+from gradebook.flows.display.terminal import people, plain, table_titled
+from gradebook.tasks.comparing.attribution import Explanation, LostCase
+from gradebook.tasks.comparing.compare import Comparison, ModelComparison
+from gradebook.tasks.comparing.figures import ComparedRow, worst_first
+from gradebook.tasks.comparing.gate import GateFinding
+from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
+from gradebook.tasks.comparing.sentences import pair_sentences
+from gradebook.tasks.system.number_format import p_words, rate_words, score_words, signed_words, span_words
+
+MOST_PARTS = 20
+MOST_LOSSES = 3
+MOST_ROWS = 10  # beside the scores of a run
+
+
+def show_comparison(comparison: Comparison) -> None:
+    """Print the banner where there is one, then what is to be seen of each pair of models, and the gate last."""
+    for letter, run in (("A", comparison.run_a), ("B", comparison.run_b)):
+        people.print(
+            f"[bold]{letter}[/] {run['run_id']}  {plain(run['rubric_id'])} {run['rubric_version']}", highlight=False
+        )
+    if comparison.banner:
+        people.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]", soft_wrap=True)
+    for pair in comparison.models:
+        _show_pair(pair)
+    for words in comparison.not_compared:
+        people.print(f"[yellow]not compared:[/] {escape(plain(words))}", soft_wrap=True)
+    if comparison.gate is not None:
+        _show_gate(comparison.gate)
+
+
+def show_run_comparison(comparison: RunComparison) -> None:
+    """Print in a few lines how a run stands beside its baseline, what got worse first."""
+    if comparison.banner:
+        people.print(f"[bold yellow]{escape(plain(comparison.banner))}[/]", soft_wrap=True)
+    for pair in comparison.models:
+        if pair.rows:
+            people.print(_beside_table(pair, comparison))
+    people.print(f"all of it: gradebook compare {comparison.baseline_run_id} {comparison.run_id}", soft_wrap=True)
+    if comparison.gate is not None and not comparison.gate.is_failed:
+        _show_gate(comparison.gate)
+
+
+def _beside_table(pair: ComparedModels, comparison: RunComparison) -> Table:
+    title = f"{pair.name}: {comparison.run_id} (B) beside {comparison.baseline_run_id} (A)"
+    table = table_titled(escape(plain(title)), "criterion")
+    for heading in ("A", "B", "B - A", "95% interval", "p", "better", "worse", "pairs"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    rows = worst_first(pair.rows)
+    for row in rows[:MOST_ROWS]:
+        found = row.figures
+        p = found.p if found.p_adjusted is None else found.p_adjusted
+        counts = (found.better_count, found.worse_count, found.n)
+        table.add_row(
+            _name(row),
+            score_words(found.mean_a),
+            score_words(found.mean_b),
+            signed_words(found.mean_diff),
+            span_words(found.diff_low, found.diff_high),
+            p_words(p),
+            *(f"{count:,}" for count in counts),
+        )
+    if len(rows) > MOST_ROWS:
+        table.add_row(f"{len(rows) - MOST_ROWS:,} others", *[""] * 8)
+    return table
+
+
+def _show_pair(pair: ModelComparison) -> None:
+    people.print(_score_table(pair))
+    if pair.rows:
+        people.print(_test_table(pair))
+    for sentence in pair_sentences(pair.rows):
+        people.print(escape(plain(sentence)), soft_wrap=True)
+    if pair.explanation is not None:
+        _show_explanation(pair.explanation)
+
+
+def _score_table(pair: ModelComparison) -> Table:
+    headings = ("A", "B", "B - A", "95% interval", "better", "worse", "tied", "pairs", "unscored", "alone")
+    table = table_titled(escape(plain(pair.name)), "criterion", right=headings)
+    for row in worst_first(pair.rows):
+        found, counts = row.figures, row.counts
+        numbers = (
+            found.better_count,
+            found.worse_count,
+            found.tied_count,
+            found.n,
+            counts.unscored_count,
+            counts.unpaired_count,
+        )
+        table.add_row(
+            _name(row),
+            score_words(found.mean_a),
+            score_words(found.mean_b),
+            signed_words(found.mean_diff),
+            span_words(found.diff_low, found.diff_high),
+            *(f"{number:,}" for number in numbers),
+        )
+    return table
+
+
+def _test_table(pair: ModelComparison) -> Table:
+    headings = ("p (t)", "p (Wilcoxon)", "p adjusted", "effect size", "bootstrap", "could find")
+    table = table_titled("how sure", "criterion", right=headings)
+    for row in worst_first(pair.rows):
+        found = row.figures
+        table.add_row(
+            _name(row),
+            *(p_words(p) for p in (found.p, found.p_wilcoxon, found.p_adjusted)),
+            signed_words(found.effect_size, 2),
+            span_words(found.boot_low, found.boot_high),
+            score_words(found.detectable_diff),
+        )
+    return table
+
+
+def _show_explanation(found: Explanation) -> None:
+    if found.parts:
+        people.print(_part_table(found))
+    people.print(escape(plain(found.sentence)), soft_wrap=True)
+    for score, share_a, share_b in found.shares_at:
+        people.print(f"At or below {score:g}: {rate_words(share_a)} of A, {rate_words(share_b)} of B.")
+    if found.lost_most:
+        people.print(_lost_table(found.lost_most))
+
+
+def _part_table(found: Explanation) -> Table:
+    table = table_titled("what the overall difference is made of", "criterion", right=("part", "uniform weights"))
+    parts = sorted(found.parts, key=lambda part: part.part)
+    shown = sorted(parts, key=lambda part: -abs(part.part))[:MOST_PARTS]
+    for part in parts:
+        if part in shown:
+            table.add_row(
+                escape(plain(part.criterion_id)), signed_words(part.part, 4), signed_words(part.uniform_part, 4)
+            )
+    others = [part for part in parts if part not in shown]
+    if others:
+        table.add_row(f"{len(others):,} others", signed_words(sum(part.part for part in others), 4), "")
+    return table
+
+
+def _lost_table(cases: Iterable[LostCase]) -> Table:
+    table = table_titled("cases that lost most", "case", right=("A", "B", "B - A"))
+    table.add_column("by")
+    for case in cases:
+        losses = ", ".join(f"{name} {signed_words(part)}" for name, part in case.criteria[:MOST_LOSSES])
+        scores = (score_words(case.score_a), score_words(case.score_b), signed_words(case.difference))
+        table.add_row(escape(plain(case.case_id)), *scores, escape(plain(losses)))
+    return table
+
+
+def _show_gate(gate: GateFinding) -> None:
+    colour, words = ("red", "fails") if gate.is_failed else ("green", "does not hold")
+    people.print(f"[{colour}]--fail-if {words}:[/] {escape(plain(gate.rule))}", soft_wrap=True)
+    for reason in gate.reasons:
+        people.print(f"  {escape(plain(reason))}", soft_wrap=True)
+
+
+def _name(row: ComparedRow) -> str:
+    name = escape(plain(row.name))
+    return f"[red]{name}[/]" if row.is_regression else name

@@ -1,0 +1,61 @@
+"""What people see of `gradebook cost`: sums on stdout, as they ask for them."""
+
+import typer
+
+from gradebook.flows.display.summary import show_plan, usd_range_words
+from gradebook.flows.display.terminal import plain, show_rows
+from gradebook.tasks.ledger.spending import CostSum, Spending
+from gradebook.tasks.stages.cost_preview import CostChange
+from gradebook.tasks.system.number_format import counted, usd_words
+
+HEADINGS = ("billed", "saved", "judgments", "replayed", "tokens in", "cached", "tokens out")
+
+
+def show_spending(spending: Spending) -> None:
+    """Print the total, a table for each way of summing up, and what the sums leave out."""
+    of = f"run {spending.run_id}" if spending.run_id else f"since {plain(spending.since)} UTC"
+    if not (spending.total.judgment_count or spending.total.replayed_count):
+        typer.echo(f"{of}: no judge was asked, and nothing was taken from the ledger")
+    else:
+        typer.echo(f"{of}: {_total_words(spending.total)}")
+        for part, sums in spending.parts.items():
+            typer.echo("")
+            show_rows((part, *HEADINGS), ((plain(each.part or ""), *_cells(each)) for each in sums))
+    for note in spending.notes:
+        typer.echo(f"note: {plain(note)}")
+
+
+def show_change(change: CostChange) -> None:
+    """Print the plan with the change, what it would cost beside what the run costs now, and the difference."""
+    show_plan(change.rest, change.output_count, None)
+    for name, plan in (("now", change.earlier), ("then", change.later)):
+        words = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)
+        typer.echo(f"{name}: {words} a run, {counted(plan.request_count, 'request')} if nothing is judged yet")
+    typer.echo(plain(change.sentence))
+    for note in change.notes:
+        typer.echo(f"note: {plain(note)}")
+
+
+def _total_words(total: CostSum) -> str:
+    return (
+        f"{_known(total.billed_usd, total.unpriced_count + total.uncounted_count)} billed for "
+        f"{counted(total.judgment_count, 'judgment')}, "
+        f"{_known(total.saved_usd, total.unpriced_replayed_count)} saved by {total.replayed_count:,} replayed"
+    )
+
+
+def _cells(costs: CostSum) -> tuple[str, ...]:
+    return (
+        _known(costs.billed_usd, costs.unpriced_count + costs.uncounted_count),
+        _known(costs.saved_usd, costs.unpriced_replayed_count),
+        f"{costs.judgment_count:,}",
+        f"{costs.replayed_count:,}",
+        f"{costs.prompt_tokens:,}",
+        f"{costs.cached_tokens:,}",
+        f"{costs.completion_tokens:,}",
+    )
+
+
+def _known(cost_usd: float | None, unknown_count: int) -> str:
+    """Dollars; where some are unknown the sum of the others is the least that it can be."""
+    return f"at least {usd_words(cost_usd)}" if unknown_count and cost_usd is not None else usd_words(cost_usd)

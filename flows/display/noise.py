@@ -1,0 +1,118 @@
+"""What people see of a judge's noise in a terminal: each criterion in words, and how often gates fired on it."""
+
+from collections.abc import Iterator
+
+from rich.markup import escape
+from rich.table import Table
+
+from gradebook.flows.display.terminal import people, plain, table_titled
+from gradebook.rubrics.statistics.rule_false_alarms import Nominal
+from gradebook.tasks.comparing.aa_test import Fires, JudgedTwice, JudgeNoise, RuleNoise
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.system.number_format import (
+    counted,
+    p_words,
+    rate_words,
+    score_words,
+    signed_words,
+    span_words,
+    sqrt_words,
+)
+
+
+def show_noise(found: JudgeNoise) -> None:
+    """Print what the run is, each criterion's noise, the outputs judged twice, and how often each rule fired."""
+    run, replicates = found.run, found.replicates
+    head = f"{run['run_id']}  {run['rubric_id']} {run['rubric_version']}"
+    people.print(f"[bold]{escape(plain(head))}[/]", highlight=False)
+    many = len({model_name(row) for row in found.noise}) > 1
+    for row in found.noise:
+        people.print(escape(plain(_noise_sentence(row, has_models=many))), soft_wrap=True)
+    for model in found.models:
+        people.print(_twice_table(model))
+        if model.usual_diff is not None:
+            words = f"19 of 20 draws differ by at most {model.usual_diff:.4f} overall, on the judge's noise alone."
+            people.print(escape(plain(f"{model.model}: {words}")), soft_wrap=True)
+    people.print(_rule_table(found))
+    for sentence in _notes(found):
+        people.print(escape(plain(sentence)), soft_wrap=True)
+    if replicates.left_out_count:
+        words = counted(replicates.left_out_count, "output")
+        people.print(
+            f"[yellow]left out:[/] {words} with fewer than {replicates.replicate_count} replies", soft_wrap=True
+        )
+
+
+def _noise_sentence(row: Row, *, has_models: bool) -> str:
+    name = f"{row['criterion_id']} ({model_name(row)})" if has_models else str(row["criterion_id"])
+    if not row["n"]:
+        return f"{name}: no output has two scored replies."
+    return (
+        f"{name}: two replies on one output give different levels in {rate_words(row['flip_rate'])}; a reply strays by "
+        f"{sqrt_words(row['judge_variance'])} (sd), outputs differ by {sqrt_words(row['output_variance'])} "
+        f"({counted(row['n'], 'output')})."
+    )
+
+
+def _twice_table(model: JudgedTwice) -> Table:
+    table = table_titled(
+        escape(plain(f"{model.model}: the same outputs judged twice, replicate 0 as A and 1 as B")), "criterion"
+    )
+    headings = ("A", "B", "B - A", "95% interval", "p (t)", "p adjusted", "better", "worse", "tied", "pairs")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in model.rows:
+        found = row.figures
+        counts = (found.better_count, found.worse_count, found.tied_count, found.n)
+        table.add_row(
+            escape(plain(row.name)),
+            score_words(found.mean_a),
+            score_words(found.mean_b),
+            signed_words(found.mean_diff),
+            span_words(found.diff_low, found.diff_high),
+            p_words(found.p),
+            p_words(found.p_adjusted),
+            *(f"{count:,}" for count in counts),
+        )
+    return table
+
+
+def _rule_table(found: JudgeNoise) -> Table:
+    draw_count = found.rules[0].gate.draw_count
+    table = table_titled(f"how often a gate fires on nothing: {counted(draw_count, 'draw')}", "--fail-if")
+    for heading in ("model", "fired", "of all", "95% interval", "nominal"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for rule in found.rules:
+        of_models = rule.models if len(rule.models) > 1 else ()
+        name = "any model" if of_models else rule.models[0][0]
+        table.add_row(
+            escape(plain(rule.rule)), escape(plain(name)), *_fire_words(rule.gate), _nominal_words(rule.nominal)
+        )
+        for model, fires in of_models:
+            table.add_row("", escape(plain(model)), *_fire_words(fires), "")
+    return table
+
+
+def _fire_words(fires: Fires) -> tuple[str, str, str]:
+    interval = fires.interval
+    return f"{fires.fired_count:,}", rate_words(fires.rate), f"{rate_words(interval.low)}..{rate_words(interval.high)}"
+
+
+def _nominal_words(nominal: Nominal | None) -> str:
+    if nominal is None:
+        return "–"
+    return rate_words(nominal.rate) + (f" a {nominal.each}" if nominal.each else "")
+
+
+def _notes(found: JudgeNoise) -> Iterator[str]:
+    """What the table does not say of itself."""
+    for rule in found.rules:
+        if rule.gate.unknown_count:
+            yield _unknown_words(rule)
+    if any(rule.nominal for rule in found.rules):
+        yield "Nominal: the bound of the rule's p; half of it where the rule asks for one direction."
+
+
+def _unknown_words(rule: RuleNoise) -> str:
+    draws = counted(rule.gate.unknown_count, "draw")
+    return f"{rule.rule}: in {draws} it could not be known whether it holds; a gate fails on that."

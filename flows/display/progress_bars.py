@@ -1,0 +1,96 @@
+"""TODO."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from gradebook.flows.display.terminal import people
+from gradebook.tasks.system import progress
+from gradebook.tasks.system.logs import wanted_form
+
+STAGE_WORDS = {
+    "collect": "collecting outputs",
+    "ingest": "reading outputs",
+    "plan": "planning judgments",
+    "score": "scoring",
+    "judge": "asking the judge",
+    "aggregate": "building tables",
+    "publish": "publishing",
+}
+
+
+class RateColumn(TextColumn):
+    """Units of work a second."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def render(self, task: Any) -> Text:
+        """The rate of the task so far."""
+        rate = task.finished_speed or task.speed
+        return Text("" if rate is None else f"{rate:,.0f}/s", style="progress.data.speed")
+
+
+class TerminalReporter:
+    """Shows each stage as a progress bar with its count, rate and time left."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+
+    def begin(self, stage: str, total: int | None) -> None:
+        """Show the stage's bar: one, however many begin it at once."""
+        task = self._tasks.get(stage)
+        if task is not None and not self._bars.tasks[self._bars.task_ids.index(task)].finished:
+            return
+        self._tasks[stage] = self._bars.add_task(STAGE_WORDS.get(stage, stage), total=total)
+
+    def advance(self, stage: str, count: int) -> None:
+        """Move the stage's bar."""
+        if stage in self._tasks:
+            self._bars.advance(self._tasks[stage], count)
+
+    def end(self, stage: str) -> None:
+        """Leave the stage's bar full."""
+        task = self._tasks.get(stage)
+        if task is not None:
+            done = self._bars.tasks[self._bars.task_ids.index(task)].completed
+            self._bars.update(task, total=done or 1, completed=done or 1)
+
+
+@contextmanager
+def shown_progress() -> Iterator[None]:
+    """Show the progress of what runs in the block; a terminal is drawn on, a log file is left alone."""
+    if not people.is_terminal or wanted_form() is not None:  # lines of a log would tear what is drawn
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), RateColumn())
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=people, transient=True) as bars:
+        starting = bars.add_task("starting", total=None)
+        watcher = TerminalReporter(bars)
+        progress.watch(_AfterStart(watcher, bars, starting))
+        yield
+
+
+class _AfterStart:
+    """Takes the `starting` bar away when the first stage begins."""
+
+    def __init__(self, watcher: TerminalReporter, bars: Progress, starting: TaskID) -> None:
+        self._watcher, self._bars, self._starting = watcher, bars, starting
+        self.advance, self.end = watcher.advance, watcher.end
+
+    def begin(self, stage: str, total: int | None) -> None:
+        self._bars.update(self._starting, visible=False)
+        self._watcher.begin(stage, total)

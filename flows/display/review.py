@@ -1,0 +1,18 @@
+"""What people see of a review in a terminal. All of it on stderr."""
+
+from rich.markup import escape
+
+from gradebook.flows.display.terminal import people, plain
+from gradebook.tasks.stages.review import APPROVED, Review
+
+
+def show_review(review: Review) -> None:
+    """Print each rubric's verdict with its feedback, then the status."""
+    for evaluation in review.evaluations:
+        colour = "green" if evaluation.status == APPROVED else "red"
+        people.print(f"\n[bold]{escape(plain(evaluation.rubric))}[/]: [{colour}]{evaluation.status}[/]")
+        for line in evaluation.feedback.splitlines():
+            people.print(f"  {escape(plain(line))}", soft_wrap=True)
+        for sentence in (*evaluation.unmet, *evaluation.notes):
+            people.print(f"  [yellow]{escape(plain(sentence))}[/]", soft_wrap=True)
+    people.print(f"\n{escape(plain(review.artifact))}: [bold]{review.status}[/]")

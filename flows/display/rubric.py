@@ -1,0 +1,81 @@
+"""What people see of rubrics in a terminal: findings of lint, differences, imports. All of it on stderr."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.markup import escape
+
+from gradebook.flows.display.terminal import people, plain
+from gradebook.rubrics.files.semver import VersionStep, next_version, step_between
+from gradebook.rubrics.lint import Finding, Severity
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.rubric_store.files import ImportSummary
+from gradebook.tasks.system.number_format import counted
+
+COLOURS: dict[Severity, str] = {"error": "red", "warning": "yellow", "note": "dim"}
+
+
+def show_findings(found: Sequence[Finding], file_count: int) -> None:
+    """Print each finding with its mend, and how many there are."""
+    for finding in found:
+        where = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
+        colour = COLOURS[finding.severity]
+        place = f"{finding.place}: " if finding.place else ""
+        _tell(where, f"[{colour}]{finding.severity}[/] [bold]{finding.rule}[/]", f"{place}{finding.message}")
+        people.print(f"    {escape(plain(finding.mend))}", soft_wrap=True)
+    files = counted(file_count, "rubric")
+    if not found:
+        people.print(f"[green]{files}, nothing found[/]")
+        return
+    counts = Counter(finding.severity for finding in found)
+    told = ", ".join(counted(counts[severity], severity) for severity in COLOURS)
+    people.print(f"{files}: {told}", highlight=False)
+
+
+def show_difference(old: Rubric, new: Rubric, needed: VersionStep) -> None:
+    """Print what changed, and the smallest version that says so."""
+    people.print(f"[bold]{old.id} {old.version} -> {new.id} {new.version}[/]")
+    for step, words in needed.reasons:
+        people.print(f"  {step}: {escape(plain(words))}", soft_wrap=True)
+    if needed.step == "none":
+        people.print("nothing that the digest sees has changed")
+        return
+    smallest = next_version(old.version, needed.step)
+    taken = step_between(old.version, new.version)
+    is_right = taken != "back" and _size(taken) >= _size(needed.step)
+    verdict = "" if is_right else f"; [red]found {new.version}[/]"
+    people.print(f"smallest right step: {needed.step}, {smallest} or later{verdict}")
+
+
+def show_import(summary: ImportSummary) -> None:
+    """Print what an import wrote, what it kept in metadata, and what is left to do."""
+    counts = (
+        counted(summary.criterion_count, "criterion", "criteria"),
+        counted(summary.case_count, "row"),
+        counted(summary.rating_count, "rating"),
+    )
+    people.print(", ".join(counts), highlight=False)
+    if summary.kept:
+        people.print(f"kept in metadata: {escape(plain('; '.join(summary.kept)))}", soft_wrap=True)
+    for words in summary.unmatched[:10]:
+        people.print(f"[yellow]unmatched:[/] {escape(plain(words))}", soft_wrap=True)
+    if len(summary.unmatched) > 10:
+        people.print(f"[yellow]... and {len(summary.unmatched) - 10:,} more[/]")
+    if summary.findings:
+        people.print(f"lint finds {len(summary.findings)} things to mend: gradebook rubric lint {summary.written[0]}")
+    for path in summary.written:
+        people.print(f"wrote {escape(plain(path))}", soft_wrap=True)
+
+
+def show_lost(lost: Sequence[str]) -> None:
+    """Print what a foreign format has no place for."""
+    for words in lost:
+        people.print(f"[yellow]lost:[/] {escape(plain(words))}", soft_wrap=True)
+
+
+def _tell(where: str, kind: str, words: str) -> None:
+    people.print(f"{escape(plain(where))}: {kind} {escape(plain(words))}", soft_wrap=True)
+
+
+def _size(step: str) -> int:
+    return ("none", "patch", "minor", "major").index(step)

@@ -1,0 +1,105 @@
+"""A lake at a glance, for people."""
+
+from rich.markup import escape
+
+from gradebook.flows.display.progress_bars import STAGE_WORDS
+from gradebook.flows.display.terminal import people, plain, show_rows
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.published.status import Status, UnpublishedRun
+from gradebook.tasks.system.number_format import counted, usd_words
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+QUIET_S = 900.0  # a run at work that wrote nothing for longer waits for something
+
+
+def show_status(status: Status) -> None:
+    """Print what is at work, what stands still, what was published last, what failed, and the lake's size."""
+    if status.at_work:
+        people.print("\n[bold]at work[/]")
+        _show_at_work(status)
+    for run in status.left:
+        people.print(f"\n[red]left unfinished[/] {_named(run, status)}, begun {age_words(run.age_s)} ago")
+        people.print(f"  its process is gone; it goes on with\n  {escape(plain(run.go_on))}", soft_wrap=True)
+    for row in status.failures:
+        reason = (row["reason"] or "").partition("\n")[0]
+        people.print(
+            f"\n[red]failed[/] {row['run_id']}, {row['rubric_id']} {row['rubric_version']}: {escape(plain(reason))}"
+        )
+        if go_on := status.go_on(row["run_id"]):
+            people.print(f"  {escape(plain(go_on))}", soft_wrap=True)
+    if not (status.at_work or status.left or status.failures):
+        people.print("nothing is at work, nothing failed and nothing was left unfinished")
+    _show_published(status)
+    _show_sizes(status.lake, status.sizes)
+
+
+def age_words(seconds: float) -> str:
+    """A span of time in its largest whole unit, as `5 min`."""
+    length, unit = next((each for each in _UNITS if seconds >= each[0]), _UNITS[-1])
+    return f"{int(seconds // length)} {unit}"
+
+
+def size_words(count: int) -> str:
+    """Bytes, as `3.2 MB`."""
+    size, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+
+
+def _show_at_work(status: Status) -> None:
+    headings = ("run", "rubric", "stage", "done", "judged", "dollars", "age", "last sign")
+    show_rows(headings, [_row_at_work(run, status) for run in status.at_work])
+
+
+def _row_at_work(run: UnpublishedRun, status: Status) -> tuple[str, ...]:
+    of_run = status.of_runs.get(run.run_id)
+    judged = "" if run.judged_count is None else f"{run.judged_count:,} of {run.planned_count or 0:,}"
+    quiet = f"{age_words(run.quiet_s)} ago" + (" (quiet)" if run.quiet_s > QUIET_S else "")
+    return (
+        run.run_id,
+        f"{of_run['rubric_id']} {of_run['rubric_version']}" if of_run else "",
+        STAGE_WORDS.get(run.stage, run.stage),
+        "" if run.done_rate is None else f"{run.done_rate:.0%}",
+        judged,
+        "" if run.cost_usd is None else f"{usd_words(run.cost_usd)} of {usd_words(run.planned_usd)}",
+        age_words(run.age_s),
+        quiet,
+    )
+
+
+def _named(run: UnpublishedRun, status: Status) -> str:
+    of_run = status.of_runs.get(run.run_id)
+    more = f", {of_run['rubric_id']} {of_run['rubric_version']} over {of_run['dataset']}" if of_run else ""
+    return escape(plain(run.run_id + more))
+
+
+def _show_published(status: Status) -> None:
+    if not status.last_published:
+        people.print("no run is published yet")
+        return
+    people.print("\n[bold]published last[/]")
+    headings = ("rubric", "run", "at (UTC)", "version", "outputs", "dollars", "verdict")
+    show_rows(headings, [_row_published(row) for row in status.last_published])
+
+
+def _row_published(row: Row) -> tuple[str, ...]:
+    unmet = row["unmet"]
+    verdict = "all met" if row["is_met"] else f"not met: {plain(unmet[0])}"
+    return (
+        f"{row['rubric_id']} {row['rubric_version']}",
+        row["run_id"],
+        f"{row['finished_at'] or row['created_at']:%Y-%m-%d %H:%M}",
+        str(row["version"]),
+        f"{row['output_count'] or 0:,}",
+        usd_words(row["cost_usd"]),
+        verdict + (f" and {len(unmet) - 1} more" if len(unmet) > 1 else ""),
+    )
+
+
+def _show_sizes(lake: str, sizes: Row) -> None:
+    catalog = "" if sizes["catalog_bytes"] is None else f", a catalog of {size_words(sizes['catalog_bytes'])}"
+    words = f"{counted(sizes['version_count'], 'version')}, {size_words(sizes['data_bytes'])} in "
+    people.print(f"\n{escape(plain(lake))}: {words}{counted(sizes['file_count'], 'file')}{catalog}", soft_wrap=True)

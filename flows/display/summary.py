@@ -1,0 +1,163 @@
+"""What people see in a terminal: progress while a run works, tables when it is done. All of it on stderr."""
+
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from gradebook.flows.display.terminal import people, plain, table_titled
+from gradebook.tasks.lake.rows import model_name
+from gradebook.tasks.planning.plan import RunPlan
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.system.number_format import rate_words, score_words, sqrt_words, usd_words
+
+
+def show_summary(summary: RunSummary, report: str | None) -> None:
+    """Print the score table, the criteria, the costs and the verdict of a published run."""
+    run = summary.run
+    people.print(
+        f"\n[bold]{escape(plain(run['rubric_id']))} {run['rubric_version']}[/] over {escape(plain(run['dataset']))}"
+    )
+    people.print(_score_table(summary))
+    people.print(_criterion_table(summary))
+    if summary.comparison is not None:
+        from gradebook.flows.display.comparison import show_run_comparison  # it prints with what stands here
+
+        show_run_comparison(summary.comparison)
+    if summary.noise:
+        people.print(_noise_table(summary))
+    _show_calibration(summary)
+    people.print(_cost_table(summary))
+    for note in run["notes"] or ():
+        people.print(f"[yellow]note:[/] {escape(plain(note))}")
+    people.print(f"[{'green' if summary.is_met else 'red'}]{summary.verdict}[/]")
+    for sentence in summary.unmet:
+        people.print(f"  {escape(plain(sentence))}")
+    people.print(f"run {run['run_id']}, published as version {run['version']}", highlight=False)
+    if summary.report_fault:
+        fault = f"{summary.report_fault}; gradebook report {run['run_id']} tries it again"
+        people.print(f"[yellow]no report could be drawn:[/] {escape(plain(fault))}", soft_wrap=True)
+    elif report:
+        people.print(f"report {report}", highlight=False, soft_wrap=True)
+
+
+def show_plan(plan: "RunPlan", output_count: int, budget_usd: float | None) -> None:
+    """Print what a run would ask and cost."""
+    headings = ("rows", "replayed", "to ask", "tokens in", "tokens out", "estimated")
+    table = table_titled(f"plan over {output_count:,} outputs", "criterion", "method", right=headings)
+    for row in plan.criteria:
+        counts = (row.row_count, row.replayed_count, row.request_count, row.prompt_tokens, row.completion_tokens)
+        estimated = usd_range_words(row.cost_usd, row.cost_low_usd, row.cost_high_usd)
+        table.add_row(escape(plain(row.criterion_id)), row.method, *(f"{count:,}" for count in counts), estimated)
+    people.print(table)
+    budget = "" if budget_usd is None else f" of a budget of {usd_words(budget_usd)}"
+    estimated = usd_range_words(plan.cost_usd, plan.cost_low_usd, plan.cost_high_usd)
+    people.print(f"{plan.request_count:,} requests, about {estimated}{budget}")
+    if plan.at_most_count:
+        people.print(
+            f"{plan.at_most_count:,} of them at most: the second judge is asked where the first is unsure; "
+            "the estimate counts the share that it was in the past, all where that is unknown"
+        )
+
+
+def usd_range_words(cost_usd: float | None, low_usd: float | None, high_usd: float | None) -> str:
+    """Dollars and between what they lie, in cents where there are many of them: $1.20 ($0.95 to $1.60)."""
+    if cost_usd is None or low_usd is None or high_usd is None or low_usd == high_usd:
+        return usd_words(cost_usd)
+    digits = 2 if cost_usd >= 1 else 4
+    return f"${cost_usd:,.{digits}f} (${low_usd:,.{digits}f} to ${high_usd:,.{digits}f})"
+
+
+def _score_table(summary: RunSummary) -> Table:
+    headings = ("mean", "95% interval", "pass", "gate fails", "coverage", "outputs", "billed")
+    table = table_titled("scores by model", "model", right=headings)
+    for row in summary.scores:
+        table.add_row(
+            escape(_model(row)),
+            score_words(row["mean"]),
+            f"{score_words(row['ci_low'])}..{score_words(row['ci_high'])}",
+            rate_words(row["pass_rate"]),
+            rate_words(row["gate_failure_rate"]),
+            rate_words(row["coverage_rate"]),
+            f"{row['output_count']:,}",
+            usd_words(row["cost_usd"]),
+        )
+    return table
+
+
+def _criterion_table(summary: RunSummary) -> Table:
+    models = {(row["model"], row["checkpoint"]): _model(row) for row in summary.criteria}
+    table = table_titled("mean (coverage) by criterion", "criterion")
+    table.add_column("weight", justify="right")
+    for name in models.values():
+        table.add_column(escape(name), justify="right")
+    cells: dict[str, dict[tuple[str, str | None], dict[str, Any]]] = {}
+    for row in summary.criteria:
+        cells.setdefault(row["criterion_id"], {})[row["model"], row["checkpoint"]] = row
+    for criterion_id, by_model in cells.items():
+        (first, *_) = by_model.values()
+        weight = "gate" if first["weight"] is None else score_words(first["weight"])
+        table.add_row(
+            escape(plain(criterion_id)), weight, *(_mean_and_coverage(by_model.get(model)) for model in models)
+        )
+    return table
+
+
+def _noise_table(summary: RunSummary) -> Table:
+    headings = ("outputs", "opinions", "output sd", "judge sd", "flips", "swap flips", "agreement", "votes")
+    table = table_titled("several opinions: how far they agree", "criterion", "model", right=headings)
+    for row in summary.noise:
+        deviations = (sqrt_words(row["output_variance"]), sqrt_words(row["judge_variance"]))
+        rates = (rate_words(row[name]) for name in ("flip_rate", "swap_flip_rate", "agreement_rate"))
+        votes = "–" if row["effective_votes"] is None else f"{row['effective_votes']:.1f}"
+        counts = (f"{row['n']:,}", f"{row['opinion_count']:,}")
+        table.add_row(escape(plain(row["criterion_id"])), escape(_model(row)), *counts, *deviations, *rates, votes)
+    return table
+
+
+def _show_calibration(summary: RunSummary) -> None:
+    """The corrected means, and what is to be known of them."""
+    if summary.calibration:
+        headings = ("rated", "of", "judge alone", "corrected", "95% interval")
+        table = table_titled("means corrected by people's ratings", "criterion", "model", right=headings)
+        for row in summary.calibration:
+            means = (score_words(row["naive_mean"]), score_words(row["corrected_mean"]))
+            counts = (f"{row['n']:,}", f"{row['output_count']:,}")
+            interval = f"{score_words(row['ci_low'])}..{score_words(row['ci_high'])}"
+            table.add_row(escape(plain(row["criterion_id"])), escape(_model(row)), *counts, *means, interval)
+        people.print(table)
+    for row in summary.calibration:
+        if row["note"]:
+            whose = f"{plain(row['criterion_id'])} of {_model(row)}"
+            people.print(f"[yellow]note:[/] {escape(whose)}: {escape(plain(row['note']))}")
+    if summary.calibration_fault:
+        people.print(f"[yellow]note:[/] no corrected means: {escape(plain(summary.calibration_fault))}")
+
+
+def _cost_table(summary: RunSummary) -> Table:
+    headings = ("task s", "CPU s", "rows", "asked", "replayed", "tokens", "billed", "saved")
+    table = table_titled("cost by stage", "stage", right=headings)
+    for row in summary.costs:
+        table.add_row(
+            escape(plain(f"{row['stage']} {row['criterion_id'] or ''}")),
+            f"{row['wall_s']:.2f}",
+            f"{row['cpu_s']:.2f}",
+            f"{row['row_count']:,}",
+            f"{row['request_count']:,}",
+            f"{row['replayed_count']:,}",
+            f"{row['prompt_tokens'] + row['completion_tokens']:,}",
+            usd_words(row["cost_usd"]),
+            usd_words(row["saved_usd"]),
+        )
+    return table
+
+
+def _model(row: dict[str, Any]) -> str:
+    return plain(model_name(row))
+
+
+def _mean_and_coverage(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "–"
+    coverage = "" if row["coverage_rate"] == 1 else f" ({rate_words(row['coverage_rate'])})"
+    return f"{score_words(row['mean'])}{coverage}"

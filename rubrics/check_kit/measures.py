@@ -1,0 +1,87 @@
+"""Checks that measure: a number an output, held against bounds or turned into the criterion's levels."""
+
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts
+
+Measure = Annotated[float, Field(allow_inf_nan=False)]
+SHOWN_DIGITS = 6  # behind the point
+
+
+class MeasureSettings(CheckSettings):
+    """Bounds on a measured number, both inclusive, or the least number of each level."""
+
+    min: Measure | None = None
+    """the least that passes"""
+    max: Measure | None = None
+    """the most that passes"""
+    levels: Annotated[Mapping[str, Measure], Field(min_length=1)] | None = None
+    """in the place of `min` and `max`: the least number of each level of the criterion; the highest one that is reached
+    holds, and where none is, the criterion's lowest level"""
+
+    @model_validator(mode="after")
+    def _bounds_or_levels(self) -> Self:
+        has_bounds = self.min is not None or self.max is not None
+        if has_bounds == (self.levels is not None):
+            found = "bounds and levels" if has_bounds else "neither min, max nor levels"
+            raise ValueError(f"found {found}, expected min or max, or levels")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"found min {self.min:g} above max {self.max:g}, expected min <= max")
+        return self
+
+
+def judge_measures(
+    values: pa.DoubleArray, settings: MeasureSettings, name: str, reasons: pa.StringArray | None = None
+) -> CheckVerdicts:
+    """Hold each number against the bounds, or find its level. values: (output,), null where it can't be told.
+
+    Evidence: "token F1 0.4286, at least 0.5 required"; of a pass "token F1 0.75". reasons: (output,), why null. NaN is
+    null too: it is within no bounds, and beyond none.
+    """
+    values = pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
+    shown = join_texts(f"{name} ", _rounded(values, settings).cast(pa.string()))
+    if settings.levels is not None:
+        level_ids = _reached_levels(values, settings.levels)
+        is_passed = pc.if_else(values.is_valid(), level_ids.is_valid(), pa.scalar(None, pa.bool_()))
+        return CheckVerdicts(is_passed, shown, reasons, level_ids)
+    is_low = pc.less(values, settings.min) if settings.min is not None else _false_like(values)
+    is_high = pc.greater(values, settings.max) if settings.max is not None else _false_like(values)
+    missed = evidence_where(is_low, f", at least {_number(settings.min)} required")
+    missed = pc.coalesce(missed, evidence_where(is_high, f", at most {_number(settings.max)} allowed"))
+    return CheckVerdicts(pc.invert(pc.or_(is_low, is_high)), join_texts(shown, pc.fill_null(missed, "")), reasons)
+
+
+def _rounded(values: pa.DoubleArray, settings: MeasureSettings) -> pa.DoubleArray:
+    """The values as they are shown; one that rounding would bring to a bound it misses keeps all its digits."""
+    least = (settings.levels or {}).values() if settings.min is None else [settings.min]
+    sides = [(pc.less, bound) for bound in least] + [
+        (pc.greater, bound) for bound in [settings.max] if bound is not None
+    ]
+    rounded = pc.round(values, SHOWN_DIGITS)
+    for is_beyond, bound in sides:
+        is_kept = pc.equal(is_beyond(values, bound), is_beyond(rounded, bound))
+        rounded = pc.if_else(is_kept, rounded, values)
+    return rounded
+
+
+def _reached_levels(values: pa.DoubleArray, levels: Mapping[str, float]) -> pa.StringArray:
+    """The level with the greatest least number that each value reaches, null where it reaches none: (output,)."""
+    reached = pa.nulls(len(values), pa.string())
+    for level_id, least in sorted(levels.items(), key=lambda level: level[1]):
+        is_reached = pc.fill_null(pc.greater_equal(values, least), False)
+        reached = pc.if_else(is_reached, level_id, reached)
+    return reached
+
+
+def _false_like(values: pa.DoubleArray) -> pa.BooleanArray:
+    return pc.if_else(values.is_valid(), False, pa.scalar(None, pa.bool_()))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.12g}"

@@ -1,0 +1,30 @@
+"""A row made by hand, as a check reads it: for examples, and for trying a check out."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from gradebook.rubrics.check_kit.registry import Check, Example
+from gradebook.rubrics.model.outputs import SHARD_SCHEMA
+
+MADE_COLUMNS = {"audio": pa.binary(), "audio_fault": pa.string()}  # made of an output when a check asks for them
+
+
+def example_shard(check: Check, example: Example) -> pa.Table:
+    """One row with the columns that the check reads; those that the example does not give are null.
+
+    `context` may be a text or a list of texts, `metadata` a mapping.
+    """
+    given = {"output": example.output, **example.others}
+    return pa.table({name: pa.array([_stored(name, given.get(name))], _type_of(name)) for name in check.columns})
+
+
+def _type_of(name: str) -> pa.DataType:
+    return MADE_COLUMNS[name] if name in MADE_COLUMNS else SHARD_SCHEMA.field(name).type
+
+
+def _stored(name: str, value: Any) -> Any:
+    if name == "context" and isinstance(value, str):
+        return [value]
+    return json.dumps(value) if name == "metadata" and value is not None else value

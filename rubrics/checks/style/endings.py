@@ -1,0 +1,221 @@
+"""The check that an output was not cut off."""
+
+import re
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS
+from gradebook.rubrics.check_kit.regexes import WHITESPACE
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.style.phrases import read_phrases
+from gradebook.rubrics.checks.style.spaced_words import UNSPACED
+
+MARKS = ".!?…。！？।॥؟۔؛։።"  # noqa: RUF001
+CLOSERS = "\"'”’»›」』)]}）】*_`~|>$"  # noqa: RUF001
+TAIL_CHARACTERS = 2000  # what is read of the end
+LEAST_FRAGMENT_WORDS = 4  # after a sentence; fewer may be a name under a letter
+LEAST_LINE_WORDS = 8  # in a line without any mark; fewer may be a heading or a signature
+
+# Plainly whole, so that most rows are told by one kernel: an end with a mark, and nothing that may be left open.
+ENDED = rf"[{re.escape(MARKS)}][\"'”’»)*_]*\s*\z"
+SUSPECT = rf"```|~~~|\A[{WHITESPACE}]*(?:<think>|[{{\[])|(?:\A|\n)[{WHITESPACE}]*[0-9]+[.)][{WHITESPACE}]*\z"
+LEAST_ROWS_TO_TELL = 32  # of fewer rows, looking at all of them is faster than compiling the patterns
+LAST_CHARACTERS = 40  # in which `ENDED` has to match
+
+FENCE = re.compile(r"^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
+BULLET = re.compile(r"[-*+•]|([0-9]+)[.)]")
+MARKED_LINE = re.compile(r"[ \t]*(?:[-*+•>|#]|\d+[.)][ \t])")
+SENTENCE_END = re.compile(r"(\w*)[)\"'”’»*_]?[.!?…][\"'”’»)*_]*\s+|[。！？।؟۔]")  # noqa: RUF001
+NO_SENTENCE_END = frozenset(("etc", "prof", "approx", "inc", "ltd", "corp", "dept", "est", "fig", "sen", "gov", "rev"))
+UNSPACED_LETTER = re.compile(UNSPACED)
+ADDRESS = re.compile(r"://|[@#\\/]|^www\.")
+STRAIGHT_QUOTE = re.compile(r'(?<![0-9])"')  # behind a digit it stands for inches
+EMOTICON_END = re.compile(r"[:;=]['’]?-?[(\[{]$")
+EMOTICON = re.compile(r"(?<!\w)[:;]['’]?-?[()\[\]{}]")
+OPEN_ENDS = (
+    (",、，،", "ends with a comma"),  # noqa: RUF001
+    (":：", "ends with a colon"),  # noqa: RUF001
+    ("([{（【「『", "ends with an open bracket"),  # noqa: RUF001
+    ("“«", "ends with an open quote"),
+    ("—–", "ends with a dash"),
+)
+PAIRS = (
+    ("([", ")]", "an open bracket"),  # together, for an interval may be half open: [0, 1)
+    ("{", "}", "an open bracket"),
+    ("（【", "）】", "an open bracket"),  # noqa: RUF001
+    ("“", "”", "an open quote"),
+    ("「『", "」』", "an open quote"),
+)
+LOW_QUOTE = "„"  # which “ closes, as in German
+
+
+class CompleteSettings(CheckSettings):
+    """Nothing to set."""
+
+
+@register_check(
+    "is_complete",
+    CompleteSettings,
+    cost="rows",
+    examples=(
+        Example("Refunds take five days. We will write to you.", True),
+        Example("Refunds take five days. After that the money is sent", False),
+        Example("Run this:\n```sh\nmake test", False),
+        Example("Kind regards,\nAda", True),
+        Example("", False),
+    ),
+)
+def is_complete(shard: pa.Table, settings: CompleteSettings) -> CheckVerdicts:
+    """The output does not break off in the middle. The evidence says what is open, and quotes the ending.
+
+    It breaks off where a code fence, a `<think>` block or a JSON text is left open, where it ends with a comma, a
+    colon, a dash, an open bracket or quote, a bare bullet or half a table row, or where its last line
+
+    - has a bracket or a quote open, and no mark at its end that ends a sentence;
+    - ends on a word that ends no English sentence, such as "the" or "of" (`lists/unfinished.txt`);
+    - goes on after a sentence for four words or more (six characters in scripts without spaces) without such a mark;
+    - is prose of eight words or more without such a mark, while the text above it has sentences.
+
+    An empty output is not complete. Titles, short answers, bullets, links, hashtags, emoji, code and signatures pass,
+    and so does a line of up to three words with a comma, such as "Kind regards,".
+
+    It is a heuristic that would rather miss a cut than find one that is not there: a text that was cut right after a
+    sentence passes, and so does one of unmarked short lines. Of a long last line, the last 2,000 characters count.
+    """
+    texts = text_column(shard, "output")
+    if len(texts) < LEAST_ROWS_TO_TELL:
+        return gather_rows(_judge(text) for text in texts.to_pylist())
+    is_ended = pc.match_substring_regex(pc.utf8_slice_codeunits(texts, -LAST_CHARACTERS, None), ENDED)
+    is_told = pc.and_not(is_ended, pc.match_substring_regex(texts, SUSPECT))
+    doubtful = iter(texts.filter(pc.invert(is_told)).to_pylist())
+    return gather_rows(RowFinding(True) if told else _judge(next(doubtful)) for told in is_told.to_pylist())
+
+
+def _judge(output: str) -> RowFinding:
+    text = output.rstrip()
+    if not text:
+        return RowFinding(False, "the output is empty")
+    fault = _open_block(text) or _open_line(text)
+    if fault is None:
+        return RowFinding(True)
+    ending = text[-EXCERPT_CHARACTERS:]
+    return RowFinding(False, f"{fault}: '{'…' if len(text) > EXCERPT_CHARACTERS else ''}{ending}'")
+
+
+def _open_block(text: str) -> str | None:
+    if _has_open_fence(text):
+        return "an open code fence"
+    start = text.lstrip()
+    if start.startswith("<think>") and "</think>" not in text:
+        return "an open <think>"
+    for opening, closing in ("{}", "[]"):
+        if start.startswith(opening) and text.count(opening) > text.count(closing):
+            return f"an open {opening}"
+    return None
+
+
+def _has_open_fence(text: str) -> bool:
+    """A fence is closed by one of its own kind, at least as long and with nothing behind it."""
+    opened = ""
+    for fence in FENCE.finditer(text):
+        marks, rest = fence.groups()
+        if not opened:
+            opened = "" if marks[0] == "`" and "`" in rest else marks
+        elif marks.startswith(opened) and not rest.strip():
+            opened = ""
+    return bool(opened)
+
+
+def _open_line(text: str) -> str | None:
+    """What is open in the last line; None where it seems whole. text: stripped at its end, not empty."""
+    above, _, line = text[-TAIL_CHARACTERS:].rpartition("\n")
+    if _is_bare_bullet(line, above):
+        return "a bare bullet"
+    closing_quotes = _turned_quotes(text[-TAIL_CHARACTERS:])
+    bare = line.rstrip(CLOSERS + closing_quotes)
+    if not bare or bare[-1] in MARKS:
+        return None
+    if line.lstrip().startswith("|"):
+        return "half a table row" if above.rstrip().endswith("|") and not line.endswith("|") else None
+    if EMOTICON_END.search(line):
+        return None
+    for ends, fault in OPEN_ENDS:
+        if line[-1] in ends and line[-1] not in closing_quotes and not _is_sign_off(line):
+            return fault
+    return _open_pair(line) or (_cut_prose(line, above) if line[-1].isalnum() else None)
+
+
+def _turned_quotes(text: str) -> str:
+    """Which quotes close here though they open in English or French: „so“ and »so«."""
+    return "“" * (LOW_QUOTE in text) + "«" * (0 <= text.find("»") < text.rfind("«"))
+
+
+def _is_bare_bullet(line: str, above: str) -> bool:
+    """A number alone may be an answer, unless the line above begins with one too."""
+    bullet = BULLET.fullmatch(line.strip())
+    if bullet is None or bullet[1] is None:
+        return bullet is not None
+    before = BULLET.match(above.rstrip().rpartition("\n")[2].lstrip())
+    return before is not None and before[1] is not None
+
+
+def _is_sign_off(line: str) -> bool:
+    return line[-1] == "," and line[0].isupper() and len(line.split()) < LEAST_FRAGMENT_WORDS
+
+
+def _open_pair(line: str) -> str | None:
+    line = EMOTICON.sub("", line)
+    for opening, closing, fault in PAIRS:
+        is_low = opening == "“" and LOW_QUOTE in line
+        if not is_low and sum(map(line.count, opening)) > sum(map(line.count, closing)):
+            return fault
+    quotes = len(STRAIGHT_QUOTE.findall(line))
+    # One at the end may close what was opened some lines above.
+    return "an open quote" if quotes % 2 and not line.endswith('"') else None
+
+
+def _cut_prose(line: str, above: str) -> str | None:
+    """What says that a line that ends with a letter or a number was cut off."""
+    words = line.split()
+    if ADDRESS.search(words[-1]):
+        return None
+    if len(words) > 2 and words[-1] in _unfinished_words():
+        return f"ends on {words[-1]!r}"
+    if MARKED_LINE.match(line):
+        return None
+    fragment = _after_last_sentence(line)
+    if fragment is not None:
+        return "the last sentence has no end" if _size(fragment) >= LEAST_FRAGMENT_WORDS else None
+    return "the last line has no end" if _size(line) >= LEAST_LINE_WORDS and _is_prose(above) else None
+
+
+def _after_last_sentence(line: str) -> str | None:
+    """What follows the last sentence that ends in a line; None where none does."""
+    fragment = None
+    for end in SENTENCE_END.finditer(line):
+        word, rest = end[1], line[end.end() :]
+        is_end = word is None or (len(word) > 2 and not word.isdigit() and word.lower() not in NO_SENTENCE_END)
+        if is_end and not rest[:1].islower():
+            fragment = rest
+    return fragment
+
+
+def _size(text: str) -> int:
+    """Words; in scripts without spaces two characters stand for one and a half of them, on a rough average."""
+    return max(len(text.split()), len(UNSPACED_LETTER.findall(text)) * 2 // 3)
+
+
+def _is_prose(above: str) -> bool:
+    """Whether at least half of the lines, leaving out bullets and headings, end with a mark, and some line does."""
+    lines = [line.rstrip() for line in above.splitlines() if line.strip() and not MARKED_LINE.match(line)]
+    ended = sum(line.rstrip(CLOSERS)[-1:] in tuple(MARKS) for line in lines)
+    return ended > 0 and ended * 2 >= len(lines)
+
+
+@lru_cache(maxsize=1)
+def _unfinished_words() -> frozenset[str]:
+    return frozenset(read_phrases("unfinished"))

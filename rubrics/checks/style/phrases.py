@@ -1,0 +1,203 @@
+"""Phrases looked for in texts word by word: lists that ship as files, and a search that is linear in the text."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from itertools import islice, product
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import AfterValidator, Field
+
+from gradebook.rubrics.check_kit.registry import CheckSettings
+from gradebook.rubrics.checks.style.spaced_words import UNSPACED
+
+# Marks that belong to the letter before them, and are no \w: Latin, Hebrew, Arabic, and those of India and Sri Lanka.
+COMBINING = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+COMBINING += "\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff\u200c\u200d"
+TOKEN = re.compile(rf"[\w{COMBINING}]+(?:'[\w{COMBINING}]+)*|[.,!?;:…。、！？，；：।؟]")  # noqa: RUF001
+LAST_TOKEN = re.compile(rf"(?:{TOKEN.pattern})\Z")
+# fmt: off
+COMMON_WORDS = frozenset((  # these tell little of what a text holds
+    "about", "all", "an", "and", "are", "as", "at", "be", "but", "by", "can", "do", "for", "from", "have", "i",
+    "in", "is", "it", "my", "not", "of", "on", "or", "so", "that", "the", "this", "to", "was", "we", "who", "with",
+    "you",
+))
+# fmt: on
+HAS_WORD = re.compile(r"\w")
+HAS_UNSPACED = re.compile(UNSPACED)
+MOST_PHRASE_WORDS = 20  # so many are compared at each place of a text
+APOSTROPHES = "’‘ʼ＇`´"  # noqa: RUF001
+OPEN_MARK = re.compile(r" ([.,!?;:])")
+CHOICE = re.compile(r"\(([^()]*)\)")
+LEAST_ROWS_TO_PREFILTER = 32  # of fewer rows, reading all of them is faster than compiling a pattern
+
+
+def _has_words(phrase: str) -> str:
+    if not HAS_WORD.search(phrase.replace("_", " ")):
+        raise ValueError(f"found {phrase!r}, expected a phrase with a letter or a number")
+    word_count = len(TOKEN.findall(_fold(phrase)))
+    if word_count > MOST_PHRASE_WORDS:
+        raise ValueError(f"found a phrase of {word_count} words and marks, expected at most {MOST_PHRASE_WORDS}")
+    key = _fold(phrase).strip(" '")
+    if not HAS_UNSPACED.search(key) and not (TOKEN.match(key) and LAST_TOKEN.search(key)):
+        raise ValueError(f"found {phrase!r}, expected no sign at its ends but . , ! ? ; :, for others do not count")
+    return phrase
+
+
+Phrases = tuple[Annotated[str, AfterValidator(_has_words)], ...]
+
+
+class PhraseSettings(CheckSettings):
+    """Changes to a list of phrases that ships with the check."""
+
+    more: Phrases = ()
+    """further phrases to look for"""
+    except_: Annotated[Phrases, Field(alias="except")] = ()
+    """phrases that never count, nor does a listed one that begins inside of them"""
+
+
+@dataclass(slots=True)
+class _Node:
+    """The words that may come next; `phrase` where one ends here, `is_excepted` where it does not count."""
+
+    following: dict[str, "_Node"] = field(default_factory=dict)
+    phrase: str | None = None
+    is_excepted: bool = False
+
+
+class PhraseBook:
+    """Phrases to look for, never changed once built.
+
+    Letters match in either case and apostrophes in any shape; a phrase matches whole words, with whatever stands
+    between them but a mark such as . or , that is not its own. The end of a text counts as a full stop. One in a
+    script without spaces matches anywhere.
+    """
+
+    def __init__(self, phrases: Iterable[str], excepted: Iterable[str] = ()) -> None:
+        self._root = _Node()
+        self._anywhere: list[str] = []
+        self._most_tokens = 0
+        rare_words = [self._add(phrase, False) for phrase in phrases]
+        for phrase in excepted:
+            self._add(phrase, True)
+        self.prefilter = _prefilter(rare_words)
+
+    def find(self, text: str) -> tuple[str, ...]:
+        """The phrases in a text, each once, in order; of phrases that overlap, the one that begins first."""
+        return tuple(self._places(_fold(text)))
+
+    def quote(self, text: str) -> tuple[str, ...]:
+        """What `find` finds, in the text's own letters and signs."""
+        folded = _fold(text)
+        found = self._places(folded)
+        if len(folded) != len(text):  # a letter whose lower case is two: the places are not the text's
+            return tuple(found)
+        last_place = max((place for span in found.values() if span for place in span), default=0)
+        edges = [match.span() for match in islice(TOKEN.finditer(folded), last_place)]
+        quoted = []
+        for phrase, span in found.items():
+            start = edges[span[0]][0] if span else folded.index(phrase)
+            stop = edges[min(span[1], len(edges)) - 1][1] if span else start + len(phrase)
+            quoted.append(text[start:stop].rstrip(" ,.!;"))
+        return tuple(quoted)
+
+    def _places(self, folded: str) -> dict[str, tuple[int, int] | None]:
+        """The phrases in a folded text, each with its first word and the one after it; None where it has no words."""
+        found: dict[str, tuple[int, int] | None] = dict.fromkeys(each for each in self._anywhere if each in folded)
+        tokens = [*TOKEN.findall(folded), "."]
+        starts = self._root.following
+        if starts.keys().isdisjoint(tokens):
+            return found
+        free_from = 0
+        for place in [place for place, token in enumerate(tokens) if token in starts]:
+            node, end = self._longest(tokens, place)
+            if node.phrase is None or place < free_from:
+                continue
+            free_from = end
+            if not node.is_excepted:
+                found.setdefault(node.phrase, (place, end))
+        return found
+
+    def _longest(self, tokens: list[str], place: int) -> tuple[_Node, int]:
+        """The longest phrase that begins at a place, and the place after it; a node without one where none does."""
+        node = longest = self._root
+        end = place
+        for after, token in enumerate(tokens[place : place + self._most_tokens], place + 1):
+            following = node.following.get(token)
+            if following is None:
+                break
+            node = following
+            if node.phrase is not None:
+                longest, end = node, after
+        return longest, end
+
+    def _add(self, phrase: str, is_excepted: bool) -> str | None:
+        """Add a phrase. Returns the word of it that a text has to hold; None where none can be named."""
+        key = phrase_key(phrase)
+        if HAS_UNSPACED.search(key):
+            self._anywhere = [other for other in self._anywhere if other != key] + [key] * (not is_excepted)
+            return None
+        tokens = TOKEN.findall(_fold(phrase))
+        self._most_tokens = max(self._most_tokens, len(tokens))
+        node = self._root
+        for token in tokens:
+            node = node.following.setdefault(token, _Node())
+        node.phrase, node.is_excepted = key, is_excepted
+        plain = [token for token in tokens if token.isascii() and token.isalnum()]
+        return max(plain, key=lambda token: (token not in COMMON_WORDS, len(token)), default=None)
+
+
+def phrase_key(phrase: str) -> str:
+    """A phrase as `PhraseBook.find` names it."""
+    folded = _fold(phrase)
+    if HAS_UNSPACED.search(folded):
+        return folded
+    return OPEN_MARK.sub(r"\1", " ".join(TOKEN.findall(folded))).rstrip(" ,.!;")
+
+
+def _fold(text: str) -> str:
+    folded = text.lower().replace("_", " ")
+    if not folded.isascii() or "`" in folded:
+        for mark in APOSTROPHES:
+            folded = folded.replace(mark, "'")
+    return folded
+
+
+def _prefilter(words: list[str | None]) -> str | None:
+    """A pattern that matches wherever a phrase does: each phrase has one of the words. None where one has none."""
+    known = sorted({word for word in words if word})
+    if not known or None in words:
+        return None
+    parts = [word if len(word) > 3 else rf"(?:\b|_){word}(?:\b|_)" for word in known]
+    return f"(?i)(?:{'|'.join(parts)})"
+
+
+def find_phrases(texts: pa.Array, book: PhraseBook, *, is_quoted: bool = False) -> list[tuple[str, ...]]:
+    """The book's phrases in each text, as the book names them or, quoted, as the text writes them: [text]."""
+    find = book.quote if is_quoted else book.find
+    if book.prefilter is None or len(texts) < LEAST_ROWS_TO_PREFILTER:
+        return [find(text) for text in texts.to_pylist()]
+    is_likely = pc.match_substring_regex(texts, book.prefilter)
+    found: list[tuple[str, ...]] = [()] * len(texts)
+    places = pc.indices_nonzero(is_likely).to_pylist()
+    for place, text in zip(places, texts.filter(is_likely).to_pylist(), strict=True):
+        found[place] = find(text)
+    return found
+
+
+@lru_cache(maxsize=32)
+def read_phrases(name: str) -> tuple[str, ...]:
+    """The phrases of a list that ships: a line each, `(a|b)` standing for either, `#` before a comment."""
+    text = files("gradebook.rubrics.checks").joinpath("lists", f"{name}.txt").read_text("utf-8")
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return tuple(dict.fromkeys(phrase for line in lines if line for phrase in _expand(line)))
+
+
+def _expand(line: str) -> list[str]:
+    parts = CHOICE.split(line)  # every second part is the inside of a pair of brackets
+    choices = [part.split("|") if place % 2 else [part] for place, part in enumerate(parts)]
+    return [" ".join("".join(chosen).split()) for chosen in product(*choices)]

@@ -1,0 +1,261 @@
+"""The reading level of a text, by formulas over its words, sentences, letters and syllables."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import Field
+
+from gradebook.rubrics.check_kit.columns import Mask, text_column
+from gradebook.rubrics.check_kit.evidence import evidence_where
+from gradebook.rubrics.check_kit.measures import MeasureSettings, judge_measures
+from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.checks.style.spaced_words import UNSPACED, Numbers, WordColumn, split_words, text_blocks
+
+Formula = Literal["flesch_kincaid", "flesch_ease", "coleman_liau", "ari", "gunning_fog"]
+Floats = NDArray[np.float64]
+
+COMPLEX_SYLLABLES = 3
+LINE_END = "\ue000"  # a private character: a word of its own that stands for a line end
+LEAST_SHARE = 0.5  # of the words that have to be in a script which the formula is for
+MOST_DIFFERENT = 50_000  # words of a text: each is read by itself, the same one once
+MOST_LETTERS = 40  # of what can be an English word
+
+MARKS = ".!?…。！？।؟۔"  # noqa: RUF001
+CLOSERS = "\"'”’»)]}*_`"
+OPENERS = "\"'“‘([*_"  # noqa: RUF001
+ABBREVIATION = re.compile(r"(?:mr|mrs|ms|dr|prof|st|vs|no|fig|cf|approx|[a-z]|(?:[a-z]\.)+[a-z])\.")
+NUMBERED = re.compile(r"[0-9]{1,3}[.)]")
+UNSPACED_LETTER = re.compile(UNSPACED)
+ENGLISH = re.compile(r"[a-z]+(?:['’][a-z]+)?")
+VOWELS = re.compile("[aeiouy]+")
+SILENT_END = re.compile(
+    r"[aeiouy].*(?:[^aeiouylr]e|[aeiouylr][lr]e[ds]?|[^aeiouytdlr]ed|[^aeiouysxzcghlr]es|[^cs]hes)\Z|[aeiouy][lr]e[ds]?\Z"
+)
+APART = re.compile(
+    r"[^ctgsh]ia|[^aeiouytscgxlnh]io|^lion|iu|uou|iet|scien|(?:[ld]|[^f]r)ien|[^pgm]eo|^geo[^r]|[^gq]ua|[^gq]ui[dn]"
+    r"|[aeiouy]ing|creati|create|oe[mt]|[dr]eas?\Z|[ds]n['’]t\Z"
+)
+
+
+# What is known of a word, as the bits of one number, so that a column of words is an array.
+IS_WORD, IS_ENGLISH, IS_COMPLEX, IS_UNSPACED, ENDS_SENTENCE, STARTS_SMALL, IS_NUMBERED, IS_LINE_END = (
+    1 << bit for bit in range(8)
+)
+SYLLABLES_SHIFT, LETTERS_SHIFT = 8, 24
+
+
+class Counts(NamedTuple):
+    """What is counted in each text. All: (text,)."""
+
+    words: Floats
+    sentences: Floats
+    letters: Floats
+    syllables: Floats
+    complex_words: Floats
+    english_words: Floats
+    unspaced_words: Floats
+    is_crowded: Mask  # it has too many different words, and none is counted
+
+
+FORMULAS: Mapping[Formula, Callable[[Counts], Floats]] = MappingProxyType(
+    {
+        "flesch_kincaid": lambda of: 0.39 * of.words / of.sentences + 11.8 * of.syllables / of.words - 15.59,
+        "flesch_ease": lambda of: 206.835 - 1.015 * of.words / of.sentences - 84.6 * of.syllables / of.words,
+        "coleman_liau": lambda of: (5.88 * of.letters - 29.6 * of.sentences) / of.words - 15.8,
+        "ari": lambda of: 4.71 * of.letters / of.words + 0.5 * of.words / of.sentences - 21.43,
+        "gunning_fog": lambda of: 0.4 * (of.words / of.sentences + 100 * of.complex_words / of.words),
+    }
+)
+NAMES: Mapping[Formula, str] = MappingProxyType(
+    {
+        "flesch_kincaid": "Flesch-Kincaid grade",
+        "flesch_ease": "Flesch reading ease",
+        "coleman_liau": "Coleman-Liau index",
+        "ari": "automated readability index",
+        "gunning_fog": "Gunning fog index",
+    }
+)
+BY_LETTERS = ("coleman_liau", "ari")
+
+
+class ReadingLevelSettings(MeasureSettings):
+    """The formula, and bounds on what it gives."""
+
+    formula: Formula = "flesch_kincaid"
+    """`flesch_kincaid`, `coleman_liau`, `ari` (school grades: higher is harder), `gunning_fog` (years of school), or
+    `flesch_ease` (100 is very easy, 0 very hard)"""
+    min_words: Annotated[int, Field(ge=1, strict=True)] = 1
+    """with fewer words it can't tell"""
+
+
+@register_check(
+    "reading_level",
+    ReadingLevelSettings,
+    cost="rows",
+    examples=(
+        Example("The cat sat on the mat. It was warm.", True, {"max": 5}),
+        Example("Organizational responsibilities necessitate considerable deliberation.", False, {"max": 12}),
+        Example("The cat sat on the mat.", True, {"formula": "flesch_ease", "min": 90}),
+        Example("Die Katze.", None, {"formula": "ari", "max": 5, "min_words": 5}),
+        Example("猫坐在垫子上。", None, {"max": 5}),
+    ),
+)
+def reading_level(shard: pa.Table, settings: ReadingLevelSettings) -> CheckVerdicts:
+    """The reading level by the formula lies within the bounds, or reaches the criterion's level.
+
+    Formulas, with W words, S sentences, L letters and digits, Y syllables, and C words of three syllables or more:
+
+    - `flesch_kincaid`: 0.39 W/S + 11.8 Y/W - 15.59 (Kincaid et al. 1975)
+    - `flesch_ease`: 206.835 - 1.015 W/S - 84.6 Y/W (Flesch 1948)
+    - `coleman_liau`: 5.88 L/W - 29.6 S/W - 15.8 (Coleman and Liau 1975)
+    - `ari`: 4.71 L/W + 0.5 W/S - 21.43 (Smith and Senter 1967)
+    - `gunning_fog`: 0.4 (W/S + 100 C/W) (Gunning 1952; whatever the ending or the capital of a long word)
+
+    A word is what stands between whitespace and holds a letter or a digit, so "well-known" is one; a number at a line's
+    start ("1.") is none. A sentence ends at . ! ? … and their like behind a word, not at "Dr.", "e.g." or an initial;
+    and at a line end, unless the next line goes on with a small letter. Code and tables are read as text.
+
+    Syllables are a heuristic for English: groups of vowels, without a silent ending ("make", "walked"), with vowels
+    that are spoken apart ("radio", "science"); a number or a word without a vowel is one.
+    Some words come out one off ("every", "business"). The formulas with syllables can't tell where half of the words or
+    more are not plain English letters (a to z); `coleman_liau` and `ari`, where half or more are in a script without
+    spaces; none can without a word, or with more than 50,000 different ones.
+    """
+    counts = _count_all(text_column(shard, "output"))
+    few = counts.words < settings.min_words
+    share = counts.words - counts.unspaced_words if settings.formula in BY_LETTERS else counts.english_words
+    foreign = ~few & (share <= LEAST_SHARE * counts.words)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = FORMULAS[settings.formula](counts)
+    reasons = None
+    if few.any() or foreign.any():
+        reasons = pc.coalesce(
+            evidence_where(pa.array(counts.is_crowded), f"too many different words: more than {MOST_DIFFERENT}"),
+            evidence_where(pa.array(few), f"too few words: expected at least {settings.min_words}"),
+            evidence_where(pa.array(foreign), _foreign_reason(settings.formula)),
+        )
+    return judge_measures(pa.array(values, mask=few | foreign), settings, NAMES[settings.formula], reasons)
+
+
+def _foreign_reason(formula: Formula) -> str:
+    if formula in BY_LETTERS:
+        return "half of the words or more are in a script without spaces"
+    return "half of the words or more are not plain English letters"
+
+
+def _count_all(texts: pa.Array) -> Counts:
+    blocks = [_count(block) for block in text_blocks(texts)]
+    return Counts(*(np.concatenate(columns) for columns in zip(*blocks, strict=True))) if blocks else _count(texts)
+
+
+def _count(texts: pa.Array) -> Counts:
+    column = split_words(pc.replace_substring(texts, "\n", f" {LINE_END} "))
+    is_crowded = _are_crowded(column, len(texts))
+    if is_crowded.any():
+        column = _without_rows(column, is_crowded)
+    known = np.fromiter(map(_word, column.vocabulary.to_pylist()), np.int64, len(column.vocabulary))[column.ids]
+    is_line_end = _has(known, IS_LINE_END)
+    starts_line = np.ones(len(known), np.bool_)
+    starts_line[1:] = (np.diff(column.rows) > 0) | is_line_end[:-1]
+    is_word = _has(known, IS_WORD) & ~(_has(known, IS_NUMBERED) & starts_line)
+    goes_on = np.append(_has(known, STARTS_SMALL)[1:], False)[: len(known)]
+    ends = (_has(known, ENDS_SENTENCE) & is_word) | (is_line_end & ~goes_on)
+
+    def total(values: Numbers | Mask) -> Floats:
+        return np.bincount(column.rows, values * is_word, len(texts)).astype(np.float64)
+
+    return Counts(
+        words=total(is_word),
+        sentences=_count_sentences(column.rows, is_word, ends, len(texts)),
+        letters=total(known >> LETTERS_SHIFT),
+        syllables=total((known >> SYLLABLES_SHIFT) & 0xFFFF),
+        complex_words=total(_has(known, IS_COMPLEX)),
+        english_words=total(_has(known, IS_ENGLISH)),
+        unspaced_words=total(_has(known, IS_UNSPACED)),
+        is_crowded=is_crowded,
+    )
+
+
+def _are_crowded(column: WordColumn, row_count: int) -> Mask:
+    """Whether a text has too many different words: (text,)."""
+    size = len(column.vocabulary)
+    if size <= MOST_DIFFERENT:
+        return np.zeros(row_count, np.bool_)
+    different = np.unique(column.rows * size + column.ids) // size
+    is_crowded: Mask = np.bincount(different, minlength=row_count) > MOST_DIFFERENT
+    return is_crowded
+
+
+def _without_rows(column: WordColumn, is_dropped: Mask) -> WordColumn:
+    """Leave out the words of some texts, and those that no other has from the vocabulary. is_dropped: (text,)."""
+    is_kept = ~is_dropped[column.rows]
+    used, ids = np.unique(column.ids[is_kept], return_inverse=True)
+    return WordColumn(ids, column.rows[is_kept], column.vocabulary.take(pa.array(used)))
+
+
+def _has(known: Numbers, flag: int) -> Mask:
+    is_set: Mask = (known & flag) != 0
+    return is_set
+
+
+def _count_sentences(rows: Numbers, is_word: Mask, ends: Mask, row_count: int) -> Floats:
+    """Sentences with a word in them. rows, is_word, ends: (word,). Returns (text,)."""
+    number: Numbers = (np.cumsum(ends) - ends)[is_word]
+    rows = rows[is_word]
+    is_first = np.ones(len(rows), np.bool_)
+    is_first[1:] = (np.diff(number) > 0) | (np.diff(rows) > 0)
+    return np.bincount(rows[is_first], minlength=row_count).astype(np.float64)
+
+
+def _word(text: str) -> int:
+    return _known_word(text) if len(text) <= MOST_LETTERS else _read_word(text)
+
+
+@lru_cache(maxsize=1 << 16)
+def _known_word(text: str) -> int:
+    return _read_word(text)
+
+
+def _read_word(text: str) -> int:
+    """What a word is by itself: its flags, syllables and letters, as one number."""
+    if text.isalpha() and text.isascii() and len(text) <= MOST_LETTERS:  # most words, and most of the time
+        syllables = _count_syllables(text.lower())
+        flags = IS_WORD | IS_ENGLISH | STARTS_SMALL * text[0].islower() | IS_COMPLEX * (syllables >= COMPLEX_SYLLABLES)
+        return flags | syllables << SYLLABLES_SHIFT | len(text) << LETTERS_SHIFT
+    return _read_odd_word(text)
+
+
+def _read_odd_word(text: str) -> int:
+    """As `_read_word`, of what is more than the letters a to z."""
+    letters = len(text) if text.isalnum() else sum(map(str.isalnum, text))
+    if not letters:
+        return IS_LINE_END * (text == LINE_END)
+    lowered = text.lower()
+    flags = IS_WORD | STARTS_SMALL * text[0].islower() | IS_NUMBERED * (NUMBERED.fullmatch(text) is not None)
+    if text.rstrip(CLOSERS)[-1] in MARKS and not ABBREVIATION.fullmatch(lowered.lstrip(OPENERS)):
+        flags |= ENDS_SENTENCE
+    parts = ENGLISH.findall(lowered) if len(text) <= MOST_LETTERS else []
+    syllables = [_count_syllables(part) for part in parts] or [1]
+    if sum(map(len, parts)) >= letters:
+        flags |= IS_ENGLISH | IS_COMPLEX * (max(syllables) >= COMPLEX_SYLLABLES)
+    elif UNSPACED_LETTER.search(text):
+        flags |= IS_UNSPACED
+    return flags | sum(syllables) << SYLLABLES_SHIFT | letters << LETTERS_SHIFT
+
+
+def _count_syllables(word: str) -> int:
+    """By the groups of vowels; at least one. word: small letters, and an apostrophe with letters behind it."""
+    groups = VOWELS.findall(word)
+    count = len(groups)
+    if len(max(groups, key=len, default="")) > 1 or not word.isalpha():
+        count += len(APART.findall(word))
+    if "e" in word[-3:] and SILENT_END.search(word):
+        count -= 1
+    return max(count, 1)

@@ -1,0 +1,213 @@
+"""The check of repetition: a text that goes round in a loop."""
+
+from typing import Annotated, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from gradebook.rubrics.check_kit.columns import Mask, text_column
+from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
+from gradebook.rubrics.checks.style.spaced_words import (
+    UNSPACED,
+    Numbers,
+    WordColumn,
+    split_words,
+    text_blocks,
+    without_empty,
+)
+
+MOST_PERIOD = 64  # words of a phrase, or characters of a piece of a word, that is looked for in a row
+PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”‘’«»…—–、。，！？；：（）「」『』【】《》•"  # noqa: RUF001
+RULES = "-=_.*#~+|/\\<>:`'\",;()[]{}…—–·•0123456789"
+MOST_BASE = 1 << 31  # its square is below 2 ** 63
+EACH_UNSPACED = f"({UNSPACED})"
+
+
+class RepetitionSettings(CheckSettings):
+    """How much may come back; at least one of `max_rate` and `max_run` is given."""
+
+    n: Annotated[int, Field(ge=1, le=100, strict=True)] = 4
+    """the words of the phrases whose repetition `max_rate` limits"""
+    max_rate: Annotated[float, Field(ge=0, le=1)] | None = 0.5
+    """the greatest share, 0 to 1, of phrases of `n` words that stood in the output before; null for any"""
+    max_run: Annotated[int, Field(ge=1, strict=True)] | None = 10
+    """how many times in a row the same phrase, word or piece of a word may stand; null for any"""
+
+    @model_validator(mode="after")
+    def _something_is_limited(self) -> Self:
+        if self.max_rate is None and self.max_run is None:
+            raise ValueError("found neither max_rate nor max_run, expected at least one of them")
+        return self
+
+
+class Run(NamedTuple):
+    """A piece that stands several times in a row: how often, where in its array it begins, and how long it is."""
+
+    times: int
+    start: int
+    period: int
+
+
+@register_check(
+    "repetition",
+    RepetitionSettings,
+    cost="rows",
+    examples=(
+        Example("The cat sat on the mat, and the dog lay beside it.", True),
+        Example("I am sorry. " * 12, False),
+        Example("ha" * 20 + "!", False),
+        Example("Call us today. We care. Call us today.", False, {"n": 3, "max_rate": 0.1}),
+        Example("very very very good", False, {"max_rate": None, "max_run": 2}),
+    ),
+)
+def repetition(shard: pa.Table, settings: RepetitionSettings) -> CheckVerdicts:
+    """The output does not repeat itself more than allowed, in a row (`max_run`) or all over (`max_rate`).
+
+    `max_rate` limits 1 - distinct / all phrases of `n` words (rep-n of Welleck et al. 2020, arXiv 1908.04319): near 0
+    in prose, up to about 0.3 in lists that are worded alike, over 0.7 in a loop. `max_run` limits how many times in a
+    row a phrase of 1 to 64 words stands ("I am sorry. I am sorry."), over line ends too, so that repeated lines count,
+    or a piece of 1 to 64 characters inside of a word ("aaaa", "hahaha").
+
+    Words stand between whitespace and are compared without their case and the punctuation around them; in scripts
+    without spaces (Chinese, Japanese, Thai, Khmer, Lao, Burmese) each character is one. An emoji is one as well. Digits
+    and signs that draw rules ("-----", "|---|", "0.3333333") make no run inside of a word. Fewer words than `n`, or
+    none, repeat nothing. The evidence gives the share, or the piece and how many times it stands.
+    """
+    texts = text_column(shard, "output")
+    return gather_rows(finding for block in text_blocks(texts) for finding in _judge(block, settings))
+
+
+def _judge(texts: pa.Array, settings: RepetitionSettings) -> list[RowFinding]:
+    raw = split_words(_set_apart(texts))
+    words = _normalise(raw)
+    totals, repeated = _count_repeated(words, settings.n, len(texts))
+    findings = [RowFinding(True)] * len(texts)
+    if settings.max_rate is not None:
+        for row in np.flatnonzero(repeated > settings.max_rate * totals).tolist():
+            share = f"{repeated[row] / totals[row]:.3f} of the phrases of {settings.n} words stood before"
+            findings[row] = RowFinding(False, f"{share}, at most {settings.max_rate:g} allowed")
+    if settings.max_run is not None:
+        # A phrase of p words that stands k times in a row repeats (k - 1) * p - n + 1 phrases of n words, or more.
+        is_likely = repeated > settings.max_run - settings.n
+        runs = {**_piece_runs(raw, settings.max_run), **_phrase_runs(words, is_likely, settings.max_run)}
+        for row, (count, piece) in runs.items():
+            shown = cut_text(piece, EXCERPT_CHARACTERS)
+            findings[row] = RowFinding(False, f"{shown!r} {count} times in a row, at most {settings.max_run} allowed")
+    return findings
+
+
+def _set_apart(texts: pa.Array) -> pa.Array:
+    """Put spaces around each character of a script without spaces."""
+    if pc.all(pc.string_is_ascii(texts)).as_py():
+        return texts
+    is_unspaced = pc.match_substring_regex(texts, UNSPACED)
+    if not pc.any(is_unspaced).as_py():
+        return texts
+    return pc.replace_with_mask(
+        texts, is_unspaced, pc.replace_substring_regex(texts.filter(is_unspaced), EACH_UNSPACED, r" \1 ")
+    )
+
+
+def _normalise(raw: WordColumn) -> WordColumn:
+    """Words without their case and the punctuation around them; what is left empty is no word."""
+    plain = pc.utf8_lower(pc.utf8_trim(raw.vocabulary, characters=PUNCTUATION)).dictionary_encode()
+    ids = plain.indices.to_numpy().astype(np.int64)
+    return without_empty(WordColumn(ids[raw.ids], raw.rows, plain.dictionary))
+
+
+def _count_repeated(words: WordColumn, n: int, row_count: int) -> tuple[Numbers, Numbers]:
+    """All phrases of n words, and those that stood in the same text before: both (text,)."""
+    ids, base, width = words.ids, len(words.vocabulary), 1
+    while width < n and len(ids):
+        step = min(width, n - width)  # two phrases that touch or overlap tell the longer one
+        ids, base = _small(ids, base)
+        ids, base = ids[: max(len(ids) - step, 0)] * base + ids[step:], base * base
+        width += step
+    rows = words.rows[: len(ids)]
+    is_whole = rows == words.rows[len(words.rows) - len(ids) :]
+    ids, base = _small(ids[is_whole], base)
+    totals = np.bincount(rows[is_whole], minlength=row_count)
+    distinct = pc.unique(pa.array(rows[is_whole] * base + ids)).to_numpy() // max(base, 1)
+    return totals, totals - np.bincount(distinct, minlength=row_count)
+
+
+def _small(values: Numbers, base: int) -> tuple[Numbers, int]:
+    """Values below a base, numbered anew where the product of two of them may not fit into 64 bits."""
+    if base <= MOST_BASE:
+        return values, base
+    numbered = pa.array(values).dictionary_encode()
+    return numbered.indices.to_numpy().astype(np.int64), len(numbered.dictionary)
+
+
+def _phrase_runs(words: WordColumn, is_likely: Mask, max_run: int) -> dict[int, tuple[int, str]]:
+    """By text, of those that are likely, how often a phrase stands in a row, and the phrase."""
+    if not is_likely.any():
+        return {}
+    is_read = is_likely[words.rows]
+    ids, rows = words.ids[is_read], words.rows[is_read]
+    found = {}
+    for row, run in _longest_runs(rows * len(words.vocabulary) + ids, rows, max_run).items():
+        piece = words.vocabulary.take(pa.array(ids[run.start : run.start + run.period]))
+        found[row] = run.times, " ".join(piece.to_pylist())
+    return found
+
+
+def _piece_runs(raw: WordColumn, max_run: int) -> dict[int, tuple[int, str]]:
+    """By text, how often a piece of a word stands in a row, and the piece."""
+    places = np.flatnonzero(pc.utf8_length(raw.vocabulary).to_numpy() > max_run)
+    if not len(places):
+        return {}
+    texts = pc.utf8_lower(raw.vocabulary.take(pa.array(places)))
+    points = np.frombuffer("".join(texts.to_pylist()).encode("utf-32-le"), np.uint32).astype(np.int64)
+    owners = np.repeat(places, pc.utf8_length(texts).to_numpy())
+    keys = owners * (1 << 21) + points
+    is_rule = np.isin(points, [ord(mark) for mark in RULES])
+    keys[is_rule] = -1 - np.flatnonzero(is_rule)  # like nothing else
+    runs = _longest_runs(keys, owners, max_run)
+    counts = np.zeros(len(raw.vocabulary), np.int64)
+    counts[list(runs)] = [run.times for run in runs.values()]
+    is_found = counts[raw.ids] > 0
+    rows, ids = raw.rows[is_found], raw.ids[is_found]
+    found = {}
+    for place in _first_best(rows, counts[ids]).tolist():
+        run = runs[int(ids[place])]
+        piece = "".join(map(chr, points[run.start : run.start + run.period].tolist()))
+        found[int(rows[place])] = run.times, piece
+    return found
+
+
+def _longest_runs(keys: Numbers, owners: Numbers, max_run: int) -> dict[int, Run]:
+    """By owner, its longest run of more than `max_run`; the shortest piece, then the first, where several are as long.
+
+    keys: (place,), different from owner to owner. owners: (place,), ascending.
+    """
+    found: dict[int, Run] = {}
+    edges = np.flatnonzero(np.diff(owners, prepend=-1, append=-1))
+    longest = int(np.diff(edges).max(initial=0))
+    for period in range(1, min(MOST_PERIOD, longest // (max_run + 1)) + 1):
+        places = np.flatnonzero(keys[period:] == keys[:-period])
+        if len(places) < max_run * period:
+            continue
+        edges = np.flatnonzero(np.diff(places, prepend=-2, append=len(keys) + 1) != 1)
+        starts = places[edges[:-1]]
+        counts = np.diff(edges) // period + 1
+        is_long = counts > max_run
+        starts, counts = starts[is_long], counts[is_long]
+        for best in _first_best(owners[starts], counts).tolist():
+            run = Run(int(counts[best]), int(starts[best]), period)
+            owner = int(owners[run.start])
+            found[owner] = max(found.get(owner, run), run, key=lambda known: known.times)
+    return found
+
+
+def _first_best(owners: Numbers, counts: Numbers) -> Numbers:
+    """For each owner the place of its greatest count, the first where several are: (owner,)."""
+    order = np.lexsort((-counts, owners))  # stable
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = np.diff(owners[order]) > 0
+    best: Numbers = order[is_first]
+    return best

@@ -1,0 +1,130 @@
+"""Criteria that a row brings along: read, held against the model, and laid out as a table."""
+
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from gradebook.rubrics.files.validate import CASE_CRITERIA, validate_case_criteria
+from gradebook.rubrics.model.methods import ROW_METHODS, SCORED_METHODS
+from gradebook.rubrics.model.rubric import CaseCriterion
+from gradebook.rubrics.prompts.prompt import criterion_digest
+from gradebook.rubrics.text.yaml_lines import DEEPEST
+
+MOST_FAULTS_TOLD = 3
+LEVEL_TYPE = pa.struct(
+    [
+        pa.field("id", pa.string()),
+        pa.field("score", pa.float64()),
+        pa.field("label", pa.string()),
+        pa.field("description", pa.string()),
+    ]
+)
+CASE_CRITERIA_SCHEMA = pa.schema(
+    [
+        pa.field("output_id", pa.string(), nullable=False),
+        pa.field("criterion_id", pa.string(), nullable=False),
+        pa.field("category", pa.string()),
+        pa.field("weight", pa.float64(), nullable=False),  # 0 for a gate
+        pa.field("is_gate", pa.bool_(), nullable=False),
+        pa.field("threshold", pa.float64()),
+        pa.field("gate_threshold", pa.float64(), nullable=False),
+        pa.field("method", pa.string(), nullable=False),
+        pa.field("description", pa.string(), nullable=False),
+        pa.field("digest", pa.string(), nullable=False),
+        pa.field("levels", pa.list_(LEVEL_TYPE), nullable=False),  # worst first
+        pa.field("body", pa.string(), nullable=False),  # the criterion as JSON
+        pa.field("row_index", pa.int64(), nullable=False),  # the output's row within its shard
+    ]
+)
+
+Row = dict[str, Any]
+
+
+def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_unscored_allowed: bool = False) -> str:
+    """What is wrong with a row's criteria, in words; empty where nothing is.
+
+    taken: the ids of the rubric's own criteria. is_unscored_allowed: whether a method may stand that nothing scores,
+    or a function, which no row may bring: it then stays unscored.
+    """
+    deep = [index for index, criterion in enumerate(values) if _is_too_deep(criterion)]
+    if deep:  # before anything reads them: what reads JSON stops at some depth
+        words = f"found more than {DEEPEST} levels of nesting, expected fewer"
+        return _told([f"criteria[{index}]: {words}" for index in deep])
+    criteria, faults = validate_case_criteria(values)
+    found = [message for _, message, _ in faults]
+    seen = set(taken)
+    for index, criterion in enumerate(criteria):
+        if criterion.id in seen:
+            whose = "the rubric" if criterion.id in taken else "the row"
+            found.append(f"criteria[{index}].id: found {criterion.id!r}, which {whose} has already, expected another")
+        seen.add(criterion.id)
+        if criterion.method.type not in ROW_METHODS and not is_unscored_allowed:
+            why = "which no row may choose" if criterion.method.type in SCORED_METHODS else "which nothing scores"
+            expected = f"expected {', '.join(ROW_METHODS)} (or --allow-unscored)"
+            found.append(f"criteria[{index}].method: found {criterion.method.type}, {why}, {expected}")
+    return _told(found)
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Whether lists and mappings stand within each other more than `DEEPEST` times; no recursion, it is hostile."""
+    layer = [value]
+    for _ in range(DEEPEST + 1):
+        layer = [inner for each in layer for inner in _held_by(each)]
+    return bool(layer)
+
+
+def _held_by(value: Any) -> Collection[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _told(found: list[str]) -> str:
+    more = f" and {len(found) - MOST_FAULTS_TOLD} more" if len(found) > MOST_FAULTS_TOLD else ""
+    return "; ".join(found[:MOST_FAULTS_TOLD]) + more
+
+
+def read_case_criterion(body: str) -> CaseCriterion:
+    """The criterion that a table's `body` holds."""
+    return CaseCriterion.model_validate_json(body)
+
+
+def case_criteria_table(output_ids: list[str], criteria: list[str | None]) -> pa.Table:
+    """A row an output and own criterion, as `CASE_CRITERIA_SCHEMA`.
+
+    output_ids, criteria: (output,), the columns of a shard; the texts are those that `case_criteria_fault` let pass.
+    """
+    rows = [
+        row | {"output_id": output_id, "row_index": index}
+        for index, (output_id, text) in enumerate(zip(output_ids, criteria, strict=True))
+        if text is not None
+        for row in _rows_of(text)
+    ]
+    return pa.Table.from_pylist(rows, schema=CASE_CRITERIA_SCHEMA)
+
+
+@lru_cache(maxsize=10_000)  # several models answer a case
+def _rows_of(text: str) -> tuple[Row, ...]:
+    return tuple(_row(criterion) for criterion in CASE_CRITERIA.validate_json(text))
+
+
+def _row(criterion: CaseCriterion) -> Row:
+    weight = 1.0 if criterion.weight is None else criterion.weight
+    return {
+        "criterion_id": criterion.id,
+        "category": criterion.category,
+        "weight": 0.0 if criterion.gate else weight,
+        "is_gate": criterion.gate,
+        "threshold": criterion.threshold,
+        "gate_threshold": criterion.gate_threshold,
+        "method": criterion.method.type,
+        "description": criterion.description,
+        "digest": criterion_digest(criterion),
+        "levels": [
+            {"id": level.id, "score": level.score, "label": level.label, "description": level.description or None}
+            for level in criterion.ranked_levels
+        ],
+        "body": criterion.model_dump_json(by_alias=True, exclude_defaults=True),
+    }

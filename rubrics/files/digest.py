@@ -1,0 +1,168 @@
+"""What makes two rubrics the same version: a canonical text, its digest, and the difference in words."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.text.plain_words import Place, describe, place_text
+
+DIGEST_BYTES = 16
+LARGEST_EXACT = 2**53  # up to here each whole number is a float, so 1 and 1.0 can be one text
+MOST_SHOWN = 60
+
+ABSENT = object()
+
+
+def canonical_body(rubric: Rubric) -> str:
+    """The rubric as JSON text: keys sorted, defaults left out, 1.0 written 1.
+
+    Formatting, key order and comments of the YAML do not show in it. Defaults are left out so that a later gradebook,
+    which knows more keys, gives an old rubric the same text. Raises `RubricError` where JSON can't say it: nan, or
+    metadata nested without measure.
+    """
+    try:
+        body = _json(rubric.model_dump(by_alias=True, exclude_defaults=True))
+        body.encode()  # half of a surrogate pair is no text
+    except (ValueError, RecursionError) as error:
+        found = "a nesting too deep" if isinstance(error, RecursionError) else f"what JSON can't hold ({error})"
+        raise RubricError((Fault(rubric.id, None, f"found {found}, expected values that JSON can hold"),)) from None
+    return body
+
+
+def rubric_digest(rubric: Rubric) -> str:
+    """BLAKE2b of the canonical body in UTF-8, 32 hex digits."""
+    return hashlib.blake2b(canonical_body(rubric).encode(), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def rubric_from_body(body: str) -> Rubric:
+    """The rubric of a canonical body. Raises `RubricError` where this gradebook does not know what it says."""
+    try:
+        return Rubric.model_validate(json.loads(body, parse_constant=_refuse_constant))
+    except ValidationError as error:
+        messages = [_body_fault(fault) for fault in error.errors(include_url=False)]
+    except (ValueError, RecursionError) as error:
+        found = "a nesting without end" if isinstance(error, RecursionError) else f"no JSON ({error})"
+        messages = [f"found {found}, expected a rubric's canonical body"]
+    raise RubricError(tuple(Fault("rubric body", None, message) for message in messages))
+
+
+def describe_difference(old: Rubric, new: Rubric) -> list[str]:
+    """What changed, a line each: "criteria[tone].weight: 0.4 -> 0.5". Empty only where the digests agree."""
+    return [difference.sentence for difference in find_differences(old, new)]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One change. path: the keys and ids down to it, ("criteria", "tone", "weight"); old, new: `ABSENT` where none."""
+
+    path: tuple[str, ...]
+    old: Any
+    new: Any
+    sentence: str
+
+
+def find_differences(old: Rubric, new: Rubric) -> list[Difference]:
+    """What changed, each with its path. Lists of things with ids are compared by id, and then by their order."""
+    return list(_differences((), "", old.model_dump(by_alias=True), new.model_dump(by_alias=True)))
+
+
+def _body_fault(fault: Any) -> str:
+    place: Place = fault["loc"]
+    if fault["type"] == "extra_forbidden":
+        around = f"{place_text(place[:-1])}: " if len(place) > 1 else ""
+        return f"{around}found the unknown key {place[-1]!r}, expected those of this gradebook (a later one has more)"
+    return describe(fault, place, ())[1]
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"found {name}, expected a finite number")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _canonical(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(entry) for entry in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_EXACT:
+        return int(value)
+    return value
+
+
+def _differences(path: tuple[str, ...], place: str, old: Any, new: Any) -> Iterator[Difference]:
+    if ABSENT not in (old, new) and _json(old) == _json(new):
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys([*old, *new]):
+            here = f"{place}.{key}".removeprefix(".")
+            yield from _differences((*path, key), here, old.get(key, ABSENT), new.get(key, ABSENT))
+    elif _has_ids(old) and _has_ids(new):
+        yield from _list_differences(path, place, old, new)
+    else:
+        shown = _excerpts(_without_gaps(path, old), _without_gaps(path, new))
+        yield Difference(path, old, new, f"{place}: {' -> '.join(shown)}")
+
+
+def _has_ids(value: Any) -> bool:
+    """Categories, criteria and levels; not examples. Lists within settings and metadata are no tuples."""
+    if not isinstance(value, tuple) or not all(isinstance(entry, dict) and "id" in entry for entry in value):
+        return False
+    return len({entry["id"] for entry in value}) == len(value)
+
+
+def _list_differences(path: tuple[str, ...], place: str, old: Any, new: Any) -> Iterator[Difference]:
+    olds, news = ({entry["id"]: entry for entry in entries} for entries in (old, new))
+    for entry_id in dict.fromkeys([*olds, *news]):
+        here = f"{place}[{entry_id}]"
+        if entry_id not in news:
+            yield Difference((*path, entry_id), olds[entry_id], ABSENT, f"{here}: removed")
+        elif entry_id not in olds:
+            yield Difference((*path, entry_id), ABSENT, news[entry_id], f"{here}: added")
+        else:
+            yield from _differences((*path, entry_id), here, olds[entry_id], news[entry_id])
+    before, after = [key for key in olds if key in news], [key for key in news if key in olds]
+    if before != after:
+        yield Difference(path, before, after, f"{place}: order {', '.join(before)} -> {', '.join(after)}")
+
+
+def _without_gaps(path: tuple[str, ...], value: Any) -> Any:
+    """A scale, overall row or notes without the keys that nobody filled; anything else as it is."""
+    match path:
+        case ("overall",) | ("notes",) | ("overall", "scale") | ("criteria", _, "scale"):
+            return _filled(value)
+    return value
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(entry) for key, entry in value.items() if entry not in (None, "", (), {})}
+    return [_filled(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def _excerpts(old: Any, new: Any) -> tuple[str, str]:
+    """Both values, long ones from shortly before the first difference."""
+    texts = [_shown(old), _shown(new)]
+    shared = next((place for place, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
+    start = max(0, shared - MOST_SHOWN // 3) if max(map(len, texts)) > MOST_SHOWN else 0
+    first, second = (_excerpt(text, start) for text in texts)
+    return first, second
+
+
+def _shown(value: Any) -> str:
+    if value is ABSENT or value is None:
+        return "absent" if value is ABSENT else "none"
+    return value if isinstance(value, str) else _json(value)
+
+
+def _excerpt(text: str, start: int) -> str:
+    cut = text[start : start + MOST_SHOWN]
+    return f"{'...' if start else ''}{cut}{'...' if start + MOST_SHOWN < len(text) else ''}"

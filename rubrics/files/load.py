@@ -1,0 +1,148 @@
+"""Rubric files: reading one, with every fault of it at once, and finding those that ship."""
+
+import os
+from dataclasses import dataclass, field
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from gradebook.rubrics.files.inheritance import compose
+from gradebook.rubrics.files.validate import validate
+from gradebook.rubrics.model.errors import Fault, ModelFault, RubricError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.schemas.files import write_out_schemas
+from gradebook.rubrics.text.plain_words import Place, unknown_word
+from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
+
+NO_RUBRIC = "none"  # rows are held to their own criteria alone
+DEEPEST_EXTENSION = 10
+TAKEN_LISTS = ("criteria", "categories", "schemas")  # what a file may take from another rubric without listing it
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One reading of a file and of those it extends. above: the files on the way down to this one.
+
+    known: the rubrics that were read already, or their faults, by identity: many may extend the same one.
+    """
+
+    above: tuple[str, ...] = ()
+    known: dict[str, Rubric | tuple[Fault, ...]] = field(default_factory=dict)
+
+    def below(self, identity: str) -> "_Reading":
+        return _Reading((*self.above, identity), self.known)
+
+
+def read_rubric(name_or_path: str | Path) -> Rubric:
+    """The rubric of a file, or the shipped one of that name. Raises `RubricError` with every fault of the file.
+
+    `none` is the rubric without criteria.
+    """
+    if str(name_or_path) == NO_RUBRIC:
+        return Rubric(id=NO_RUBRIC, version="1.0.0", name="No rubric", criteria=())
+    rubric = _read_named(str(name_or_path), Path(), _Reading())
+    if rubric is not None:
+        return rubric
+    known = unknown_word(Path(name_or_path).stem, shipped_rubrics())
+    message = f"found no such file and no shipped rubric of that name, expected a file or {known}"
+    raise RubricError((Fault(str(name_or_path), None, message, "unknown-rubric"),))
+
+
+def shipped_rubrics() -> tuple[str, ...]:
+    """The names of the rubrics that ship, sorted."""
+    names = (file.name for file in _definitions().iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
+
+
+def shipped_text(name: str) -> tuple[bytes, str]:
+    """The file of a shipped rubric and its path. Raises `FileNotFoundError`."""
+    return (_definitions() / f"{name}.yaml").read_bytes(), f"rubrics/definitions/{name}.yaml"
+
+
+def parse_rubric(text: str | bytes, path: str, folder: Path | None = None) -> Rubric:
+    """The rubric that YAML text holds; `path` names the file. Raises `RubricError`: all faults, each with its line.
+
+    folder: where the files stand that it may extend, and those of its schemas; with none, only what ships.
+    """
+    return _parse(text, path, folder, _Reading())
+
+
+def line_of(yaml_text: YamlText, place: Place) -> int | None:
+    """The line of the place, or of what is around it; what was taken from another rubric stands where that is named."""
+    is_taken = place[:1] in [(key,) for key in TAKEN_LISTS] and place[:2] not in yaml_text.lines
+    return yaml_text.line_of(("extends",) if is_taken and ("extends",) in yaml_text.lines else place)
+
+
+def _parse(text: str | bytes, path: str, folder: Path | None, reading: _Reading) -> Rubric:
+    yaml_text = read_yaml(text, path)
+    if yaml_text.values is None:
+        raise RubricError(yaml_text.faults)
+    values, unread = write_out_schemas(yaml_text.values, folder or _definitions())
+    composed = compose(values, lambda name: _extended(name, folder, reading))
+    rubric, found = validate(composed.values)
+    faults = {
+        *yaml_text.faults,
+        *(
+            Fault(path, line_of(yaml_text, place), words, rule)
+            for place, words, rule in [*unread, *composed.found, *found]
+        ),
+    }
+    if faults or rubric is None:
+        raise RubricError(tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.message))))
+    return rubric
+
+
+def _extended(name: str, folder: Path | None, reading: _Reading) -> Rubric:
+    """A rubric that another extends. Raises `ModelFault`."""
+    try:
+        rubric = _read_named(name, folder, reading)
+    except RubricError as error:
+        first = error.faults[0]
+        raise ModelFault(first.rule, f"found a rubric with faults of its own ({first}), expected one without") from None
+    if rubric is None:
+        known = unknown_word(name, shipped_rubrics())
+        kinds = "a shipped rubric" if folder is None else "a file or a shipped rubric"
+        raise ModelFault("unknown-rubric", f"found {name!r}, expected {kinds}: {known}")
+    return rubric
+
+
+def _read_named(name: str, folder: Path | None, reading: _Reading) -> Rubric | None:
+    """The rubric of a file below the folder, else the shipped one; None where there is neither."""
+    path = None if folder is None else folder / name
+    content = None if path is None else _read_file(path)
+    if content is not None and path is not None:
+        return _parse_once(os.path.realpath(path), content, str(path), path.parent, reading)
+    if name in shipped_rubrics():
+        return _parse_once(name, *shipped_text(name), None, reading)
+    return None
+
+
+def _parse_once(identity: str, content: bytes, path: str, folder: Path | None, reading: _Reading) -> Rubric:
+    """The rubric of a file that may have been read already under this identity. Raises `RubricError`."""
+    if len(reading.above) > DEEPEST_EXTENSION or identity in reading.above:
+        message = f"found {' which extends '.join([*reading.above, identity])}, expected an end"
+        raise RubricError((Fault(path, None, message, "unknown-rubric"),))
+    if identity not in reading.known:
+        try:
+            reading.known[identity] = _parse(content, path, folder, reading.below(identity))
+        except RubricError as error:
+            reading.known[identity] = error.faults
+    found = reading.known[identity]
+    if isinstance(found, Rubric):
+        return found
+    raise RubricError(found)
+
+
+def _definitions() -> Traversable:
+    return resources.files("gradebook.rubrics") / "definitions"
+
+
+def _read_file(path: Path) -> bytes | None:
+    """What the file holds; None where there is no file."""
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):  # a NUL in a name is a ValueError
+        return None
+    except OSError as error:
+        message = f"found a file that can't be read ({error.strerror}), expected a readable one"
+        raise RubricError((Fault(str(path), None, message),)) from None

@@ -1,0 +1,266 @@
+"""What is wrong with the values of a rubric file: everything at once, each with its place, in words, under a rule."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.model.levels import Frozen, Level, Scale
+from gradebook.rubrics.model.methods import METHODS, CheckMethod, JudgedExample
+from gradebook.rubrics.model.rubric import CaseCriterion, Category, Criterion, Notes, Overall, Rubric, highest_score
+from gradebook.rubrics.schemas.files import schemas_in
+from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text, shown
+
+NUMBER_KEYS = ("weight", "threshold", "pass_threshold", "weight_sum", "score", "max_tokens", "min", "max")
+TOLERANCE = 1e-9  # what a sum of floats can be off, as in the scores' own comparison
+RUBRIC_KEYS = (*keys_of(Rubric), "extends")
+CRITERION_KEYS = (*keys_of(Criterion), "use")
+
+FoundFault = tuple[Place, str, str]  # where, what, and the rule's id
+
+CASE_CRITERIA = TypeAdapter(tuple[CaseCriterion, ...])
+
+
+def validate(values: dict[str, Any]) -> tuple[Rubric | None, list[FoundFault]]:
+    """The rubric, or None, and what is wrong: each part is looked at even where another is broken."""
+    repeated = list(_repeated_ids(values))
+    found = [*_truths_for_numbers(values), *repeated, *method_faults(values), *_no_criteria(values)]
+    found += _schemas_faults(values)
+    try:
+        rubric = Rubric.model_validate(values)
+    except ValidationError as error:
+        return None, [*found, *_model_faults(error, values, {place[:-2] for place, _, _ in repeated})]
+    return rubric, [*found, *_unknown_levels(rubric.criteria), *_out_of_reach(rubric)]
+
+
+def validate_case_criteria(values: list[Any]) -> tuple[tuple[CaseCriterion, ...], list[FoundFault]]:
+    """A row's own criteria, none where they do not fit, and what is wrong with them, under `criteria`.
+
+    values: as JSON has them. They are read as JSON text, as they will be wherever they are used.
+    """
+    around = {"criteria": values}
+    found = [*_truths_for_numbers(around), *method_faults(around)]
+    try:
+        criteria = CASE_CRITERIA.validate_json(json.dumps(values))
+    except ValidationError as error:
+        return (), [*found, *_model_faults(error, around, set(), ("criteria",))]
+    return criteria, [*found, *_unknown_levels(criteria), *_above_the_best_level(criteria)]
+
+
+def _model_faults(
+    error: ValidationError, values: dict[str, Any], reported: set[Place], above: Place = ()
+) -> Iterator[FoundFault]:
+    """What the model found.
+
+    reported: the lists whose repeated ids are told already, entry by entry. above: where in the values the model
+    stands; within `criteria` these are a row's, which can't use another rubric's.
+    """
+    criterion_keys = keys_of(CaseCriterion) if above else CRITERION_KEYS
+    for fault in error.errors(include_url=False):
+        place = _place_in_file((*above, *fault["loc"]))
+        place, message = describe(fault, place, _keys_around(place, values, criterion_keys))
+        if fault["type"] != "value_error" or place not in reported:
+            yield place, message, _rule_of(fault, place)
+
+
+def _rule_of(fault: Any, place: Place) -> str:
+    kind = fault["type"]
+    if kind == "value_error":
+        cause = fault["ctx"]["error"]
+        return cause.rule if isinstance(cause, ModelFault) else "wrong-value"
+    if kind == "union_tag_not_found" or (kind == "missing" and fault["loc"][-1] == "method"):
+        return "no-method"
+    if kind == "missing" and place == ("criteria",):
+        return "no-criteria"
+    return {"union_tag_invalid": "unknown-method", "missing": "missing-key", "extra_forbidden": "unknown-key"}.get(
+        kind, "wrong-value"
+    )
+
+
+def _no_criteria(values: dict[str, Any]) -> Iterator[FoundFault]:
+    if values.get("criteria") == []:
+        yield ("criteria",), "criteria: found an empty list, expected at least 1 entry", "no-criteria"
+
+
+def _place_in_file(location: Place) -> Place:
+    """Without the method's type, which pydantic puts between `method` and its keys."""
+    is_inside_method = len(location) > 3 and location[0] == "criteria" and location[2] == "method"
+    return (*location[:3], *location[4:]) if is_inside_method else location
+
+
+def _keys_around(place: Place, values: dict[str, Any], criterion_keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys that the mapping which holds this place may have."""
+    match place[:-1]:
+        case ():
+            return RUBRIC_KEYS
+        case ("criteria", _):
+            return criterion_keys
+        case ("criteria", int(index), "method"):
+            return keys_of(METHODS[values["criteria"][index]["method"]["type"]])
+        case around:
+            return keys_of(_model_at(around))
+
+
+def _model_at(place: Place) -> type[Frozen]:
+    """The model of a mapping within a rubric, beside the criteria and their methods."""
+    match place:
+        case (*_, "levels", _):
+            return Level
+        case (*_, "scale"):
+            return Scale
+        case (*_, "examples", _):
+            return JudgedExample
+        case ("categories", _):
+            return Category
+        case ("overall",):
+            return Overall
+    return Notes
+
+
+def _truths_for_numbers(values: dict[str, Any]) -> Iterator[FoundFault]:
+    """`weight: yes`, which pydantic would take for 1."""
+    for place, mapping in _mappings(values):
+        for key in NUMBER_KEYS:
+            if isinstance(mapping.get(key), bool):
+                yield (*place, key), _number_words((*place, key), mapping[key]), "wrong-value"
+
+
+def _number_words(place: Place, value: Any) -> str:
+    return f"{place_text(place)}: found {shown(value)}, expected a number"
+
+
+def _mappings(values: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The rubric, its categories, criteria, their methods, levels and scales, as far as they are mappings."""
+    yield (), values
+    yield from _steps_of(values.get("overall"), ("overall",))
+    for index, category in _entries(values.get("categories")):
+        yield ("categories", index), category
+    for index, criterion in _entries(values.get("criteria")):
+        place = ("criteria", index)
+        yield place, criterion
+        if isinstance(criterion.get("method"), dict):
+            yield (*place, "method"), criterion["method"]
+        yield from _steps_of(criterion, place)
+
+
+def _steps_of(holder: Any, place: Place) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The levels and the scale of a criterion, or of the overall row."""
+    if not isinstance(holder, dict):
+        return
+    for number, level in _entries(holder.get("levels")):
+        yield (*place, "levels", number), level
+    if isinstance(holder.get("scale"), dict):
+        yield (*place, "scale"), holder["scale"]
+
+
+def _entries(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The mappings of a list, each with its index; nothing where there is no list."""
+    for index, entry in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(entry, dict):
+            yield index, entry
+
+
+def _repeated_ids(values: dict[str, Any]) -> Iterator[FoundFault]:
+    """Each id that the same list holds before."""
+    yield from _repeats_in(values.get("categories"), ("categories",))
+    yield from _repeats_in(values.get("criteria"), ("criteria",))
+    for index, criterion in _entries(values.get("criteria")):
+        yield from _repeats_in(criterion.get("levels"), ("criteria", index, "levels"))
+
+
+def _repeats_in(entries: Any, place: Place) -> Iterator[FoundFault]:
+    seen: set[str] = set()
+    for index, entry in _entries(entries):
+        entry_id = entry.get("id")
+        if isinstance(entry_id, bool) or not isinstance(entry_id, (str, int)):
+            continue
+        here = (*place, index, "id")
+        if str(entry_id) in seen:
+            yield here, f"{place_text(here)}: found {entry_id!r} again, expected each id once", "repeated-id"
+        seen.add(str(entry_id))
+
+
+def method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
+    """What is wrong with the checks' names and settings and with the schemas, which the model does not look into."""
+    others = schemas_in(values)
+    for place, mapping in _mappings(values):
+        if place[-1:] != ("method",):
+            continue
+        match mapping.get("type"), mapping.get("check"), mapping.get("settings", {}), mapping.get("schema"):
+            case "check", str(name), dict(settings), _:
+                yield from _check_faults(name, settings, place)
+                if mapping.get("mode") == "loose" and "levels" in settings:
+                    message = "found loose with levels, expected strict: a check that grades has no loose reading"
+                    yield (*place, "mode"), f"{place_text((*place, 'mode'))}: {message}", "check-settings"
+            case "schema", _, _, dict(schema):
+                yield from _schema_faults(schema, others, (*place, "schema"))
+
+
+def _check_faults(name: str, settings: dict[str, Any], place: Place) -> Iterator[FoundFault]:
+    from gradebook.rubrics import checks  # here: registering them all takes pyarrow's compute module
+
+    try:
+        check = checks.find_check(name)
+        checks.read_settings(check, settings)
+    except KeyError as error:
+        yield (*place, "check"), f"{place_text((*place, 'check'))}: {error.args[0]}", "unknown-check"
+    except ValidationError as error:
+        for fault in error.errors(include_url=False):
+            yield *describe(fault, (*place, "settings", *fault["loc"]), keys_of(check.settings_model)), "check-settings"
+
+
+def _schemas_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
+    """What is wrong with the schemas that the others may refer to."""
+    others = schemas_in(values)
+    for name, schema in others.items():
+        yield from _schema_faults(schema, others, ("schemas", name))
+
+
+def _schema_faults(schema: dict[str, Any], others: dict[str, Any], place: Place) -> Iterator[FoundFault]:
+    from gradebook.rubrics.schemas.validating import check_schema  # here: it is slow to import, and few rubrics need it
+
+    fault = check_schema(schema, others)
+    if fault is not None:
+        yield place, f"{place_text(place)}: {fault}", "unsafe-schema"
+
+
+def _unknown_levels(criteria: Sequence[Criterion]) -> Iterator[FoundFault]:
+    """Levels that a check is to grade with, and that its criterion does not have."""
+    for index, criterion in enumerate(criteria):
+        if not isinstance(criterion.method, CheckMethod) or not isinstance(
+            criterion.method.settings.get("levels"), dict
+        ):
+            continue
+        known = [level.id for level in criterion.ranked_levels]
+        for level_id in criterion.method.settings["levels"]:
+            if level_id not in known:
+                place = ("criteria", index, "method", "settings", "levels")
+                message = f"found the level {shown(level_id)}, expected one of {', '.join(known)}"
+                yield place, f"{place_text(place)}: {message}", "check-settings"
+
+
+def _out_of_reach(rubric: Rubric) -> Iterator[FoundFault]:
+    """Thresholds that nothing could ever reach, or that are asked for and not there."""
+    yield from _above_the_best_level(rubric.criteria)
+    weighted = [criterion for criterion in rubric.criteria if not criterion.gate]
+    highest = highest_score(rubric)
+    if rubric.pass_threshold is not None and highest is not None and rubric.pass_threshold > highest + TOLERANCE:
+        message = f"found {rubric.pass_threshold:.12g}, expected at most {highest:.12g}, the highest score there is"
+        yield ("pass_threshold",), f"pass_threshold: {message}", "unreachable-threshold"
+    if rubric.pass_threshold is not None and not weighted:
+        message = f"found {rubric.pass_threshold:g} over gates alone, expected a criterion with a weight"
+        yield ("pass_threshold",), f"pass_threshold: {message}", "unreachable-threshold"
+    if rubric.require_thresholds and all(criterion.threshold is None for criterion in weighted):
+        message = "found true and no criterion with a threshold, expected at least one"
+        yield ("require_thresholds",), f"require_thresholds: {message}", "unreachable-threshold"
+
+
+def _above_the_best_level(criteria: Sequence[Criterion]) -> Iterator[FoundFault]:
+    for index, criterion in enumerate(criteria):
+        best = criterion.ranked_levels[-1].score
+        if criterion.threshold is not None and criterion.threshold > best:
+            message = f"found {criterion.threshold:g}, expected at most {best:g}, the score of the best level"
+            place = ("criteria", index, "threshold")
+            yield place, f"{place_text(place)}: {message}", "unreachable-threshold"

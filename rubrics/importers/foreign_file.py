@@ -1,0 +1,163 @@
+"""A foreign file as it is read: open shapes, every fault at its place, and the rubric made of it held to the model."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.json_lines import placed, printable, read_json, read_json_lines
+from gradebook.rubrics.importers.metadata import Kept, filled
+from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.text.plain_words import Place, describe, shown
+from gradebook.rubrics.text.yaml_lines import DEEPEST, read_yaml
+
+_OF_YAML = shown(True).removeprefix("true")  # what plain words say of a truth: only YAML has bare ones
+
+AnyShape = TypeVar("AnyShape", bound=BaseModel)
+
+
+class OpenMapping(BaseModel):
+    """A mapping of a foreign file: the keys that are known have their types, the others are kept."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+    @property
+    def left(self) -> Row:
+        """The keys that are not known, those with a value."""
+        return self.left_with()
+
+    def left_with(self, *unplaced: str) -> Row:
+        """The fields named, which have no place, and the keys that are not known; those with a value."""
+        return filled({**{name: getattr(self, name) for name in unplaced}, **(self.model_extra or {})})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value of a foreign file, the place around it, and every fault of the whole file found so far.
+
+    line_of: the line of a place in the file, where that is known.
+    """
+
+    path: str
+    value: Any
+    around: Place = ()
+    line_of: Callable[[Place], int | None] = lambda place: None
+    is_yaml: bool = False
+    faults: list[Fault] = field(default_factory=list)
+
+    def within(self, place: Place, value: Any) -> Self:
+        """A part of the value, as a reading of its own; its faults are the file's."""
+        return replace(self, around=(*self.around, *place), value=value)
+
+    def note(self, place: Place, message: str) -> None:
+        """Take note of a fault: "found .., expected .."."""
+        where = (*self.around, *place)
+        self._note_words(where, placed(where, message))
+
+    def note_repeats(self, names: Iterable[Any], place: Place, key: str = "id") -> None:
+        """Take note of each name that stands before it in the list. key: what the list's entries call it."""
+        seen: set[str] = set()
+        for index, name in enumerate(names):
+            if isinstance(name, str):
+                if name in seen:
+                    self.note((*place, index, key), f"found {name!r} again, expected each {key} once")
+                seen.add(name)
+
+    def fit(self, shape: type[AnyShape], value: Any, place: Place = ()) -> AnyShape | None:
+        """The value in that shape; None where it does not fit, with a fault for each reason."""
+        try:
+            return shape.model_validate(value)
+        except ValidationError as error:
+            for where, words in _describe_all(error, (*self.around, *place)):
+                self._note_words(where, words)
+            return None
+
+    def fit_whole(self, shape: type[AnyShape]) -> AnyShape:
+        """The value in that shape. Raises `RubricError` with every fault found so far."""
+        fitting = self.fit(shape, self.value)
+        self.stop_at_faults()
+        if fitting is None:
+            self.stop((), "found another shape")  # never: not to fit is a fault
+        return fitting
+
+    def stop_at_faults(self) -> None:
+        """Raise `RubricError` with every fault found so far, in the order of lines; nothing where there is none."""
+        if self.faults:
+            raise RubricError(tuple(sorted(dict.fromkeys(self.faults), key=lambda fault: fault.line or 0)))
+
+    def stop(self, place: Place, message: str) -> NoReturn:
+        """Raise `RubricError` with this fault and those before it."""
+        self.note(place, message)
+        raise RubricError(tuple(self.faults))
+
+    def finish(self, rubric: Row, kept: Kept) -> Imported:
+        """The import of a rubric. Raises `RubricError` where its parts fit and it does not, as with weights of 0."""
+        self.stop_at_faults()
+        if _is_too_deep(rubric):
+            self.stop((), f"found what needs more than {DEEPEST} levels of nesting in a rubric file, expected fewer")
+        try:
+            Rubric.model_validate(rubric)
+        except ValidationError as error:
+            for _, words in _describe_all(error, ()):
+                self.faults.append(Fault(self.path, None, f"in the rubric made of it: {self._words(words)}"))
+        self.stop_at_faults()
+        return Imported(rubric=rubric, kept=kept.words())
+
+    def _note_words(self, where: Place, words: str) -> None:
+        self.faults.append(Fault(self.path, self.line_of(where), self._words(words)))
+
+    def _words(self, words: str) -> str:
+        return printable(words if self.is_yaml else words.replace(_OF_YAML, ""))
+
+
+def open_json(text: str, path: str) -> Reading:
+    """A JSON file. Raises `RubricError`."""
+    return Reading(path, read_json(text, path))
+
+
+def open_yaml(text: str, path: str) -> Reading:
+    """A YAML mapping; its faults of writing are told with those found later. Raises `RubricError` where it is none."""
+    found = read_yaml(text, path)
+    if found.values is None:
+        raise RubricError(found.faults)
+    return Reading(path, found.values, line_of=found.line_of, is_yaml=True, faults=[*found.faults])
+
+
+def open_rows(text: str, path: str) -> list[Reading]:
+    """The rows of a JSON Lines file, a JSON list, or a lone JSON object. Raises `RubricError`."""
+    start = text.removeprefix("\ufeff").lstrip()
+    is_lines = start.startswith("{") and start.partition("\n")[0].rstrip().endswith("}")
+    if is_lines:
+        faults: list[Fault] = []
+        return [
+            Reading(path, row, line_of=lambda place, line=line: line, faults=faults)  # type: ignore[misc]
+            for line, row in read_json_lines(text, path)
+        ]
+    whole = open_json(text, path)
+    return each_row(whole) if isinstance(whole.value, list) else [whole]
+
+
+def each_row(whole: Reading) -> list[Reading]:
+    """The entries of a list of rows. Raises `RubricError` where there are none."""
+    if not whole.value:
+        whole.stop((), "found no rows, expected at least one")
+    return [whole.within((index,), row) for index, row in enumerate(whole.value)]
+
+
+def _describe_all(error: ValidationError, around: Place) -> Iterable[tuple[Place, str]]:
+    for fault in error.errors(include_url=False):
+        if fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"]:
+            continue  # pydantic counts the entries that fit; the others are told already
+        yield describe(fault, (*around, *fault["loc"]), ())
+
+
+def _is_too_deep(rubric: Row) -> bool:
+    layer: list[Any] = [rubric]
+    depth = 0
+    while layer and depth <= DEEPEST:
+        entries = [entry for mapping in layer for entry in (mapping.values() if isinstance(mapping, dict) else mapping)]
+        layer, depth = [entry for entry in entries if isinstance(entry, dict | list)], depth + 1
+    return depth > DEEPEST

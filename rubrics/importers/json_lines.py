@@ -1,0 +1,161 @@
+"""Foreign JSON and JSON Lines read with one strictness, each fault at its line or place; JSON and YAML written."""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import yaml
+
+from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.text.plain_words import Place, place_text
+
+MOST_DIGITS = 300  # a float has no more
+DEEPEST = 100  # forty tasks of a tree one in another, and what the innermost says
+PARTS_SHOWN = 4  # of a place that is too deep
+_STRANGE_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
+_LAST_COMMA = re.compile(r",\s*([\]}])")
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+
+def read_json(text: str, path: str, line: int | None = None) -> Any:
+    """The value of a JSON text, the whole file or one line of it. Raises `RubricError` with every fault.
+
+    Nothing is mended by guess: a comma too many, a key given twice, a number that is none, half a character and a
+    nesting without measure are faults.
+    """
+    try:
+        value = _parsed(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        place, words = _json_fault(error)
+        raise RubricError((Fault(path, line or error.doc.count("\n", 0, place) + 1, words),)) from None
+    except ValueError as error:
+        raise RubricError((Fault(path, line, printable(str(error))),)) from None
+    faults = tuple(Fault(path, line, placed(place, message)) for place, message in strange_values(value))
+    if faults:
+        raise RubricError(faults)
+    return value
+
+
+def read_json_lines(text: str, path: str) -> list[tuple[int, dict[str, Any]]]:
+    """The objects of a JSON Lines file, each with its line. Raises `RubricError` with every bad line."""
+    rows: list[tuple[int, dict[str, Any]]] = []
+    faults: list[Fault] = []
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = read_json(line, path, number)
+        except RubricError as error:
+            faults += error.faults
+            continue
+        if isinstance(row, dict):
+            rows.append((number, row))
+        else:
+            faults.append(Fault(path, number, f"found {type(row).__name__}, expected an object"))
+    if not rows and not faults:
+        faults.append(Fault(path, None, "found an empty file, expected at least one row"))
+    if faults:
+        raise RubricError(tuple(faults))
+    return rows
+
+
+def strange_values(value: Any) -> Iterator[tuple[Place, str]]:
+    """What JSON can say and no rubric or row can hold, at its place: half characters, infinite numbers, depths."""
+    waiting: list[tuple[Place, Any]] = [((), value)]
+    while waiting:  # no recursion, whatever the depth
+        place, found = waiting.pop()
+        if isinstance(found, (dict, list)) and len(place) >= DEEPEST:
+            yield place[:PARTS_SHOWN], f"found more than {DEEPEST} levels of nesting, expected fewer"
+        elif isinstance(found, dict):
+            waiting += [((*place, str(key)), entry) for key, entry in reversed(found.items())]
+            if any(_HALF_PAIR.search(str(key)) for key in found):
+                yield place, "found half of a surrogate pair in a key, expected whole characters"
+        elif isinstance(found, list):
+            waiting += [((*place, index), entry) for index, entry in reversed([*enumerate(found)])]
+        elif isinstance(found, str) and _HALF_PAIR.search(found):
+            yield place, "found half of a surrogate pair, expected whole characters"
+        elif isinstance(found, float) and not math.isfinite(found):
+            yield place, "found an infinite number, expected a finite one"
+
+
+def placed(place: Place, message: str) -> str:
+    """A fault's message behind the place where it is."""
+    where = place_text(place)
+    return printable(f"{where}: {message}" if where else message)
+
+
+def printable(words: str) -> str:
+    """Words of a file that may hold half of a surrogate pair, as text that can be written."""
+    return words.encode("utf-8", "backslashreplace").decode()
+
+
+def indented_json(value: Any) -> str:
+    """JSON text as a person reads it, with a line break at its end."""
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def plain_yaml(values: Any) -> str:
+    """YAML text as a person writes it."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Without aliases: two criteria of one scale would share theirs."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write every value out."""
+        return True
+
+
+def _quoted_where_needed(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    """PyYAML would fold a text at these line breaks, and read a space."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _STRANGE_BREAK.search(text) else None)
+
+
+_Dumper.add_representer(str, _quoted_where_needed)
+
+
+def json_lines(rows: Iterable[Any]) -> str:
+    """JSON Lines text."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _parsed(text: str) -> Any:
+    if not text.strip():
+        raise ValueError("found an empty file, expected JSON")
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_int=_whole, object_pairs_hook=_distinct)
+    except RecursionError:
+        raise ValueError("found a nesting without measure, expected a finite one") from None
+
+
+def _json_fault(error: json.JSONDecodeError) -> tuple[int, str]:
+    """Where in the text the fault is, and its words. Of a comma too many: the comma, not the bracket behind it."""
+    before = error.doc[: error.pos].rstrip()
+    is_at_comma = "trailing comma" in error.msg.lower()  # as Python 3.13 has it; 3.12 stands at the bracket
+    last = _LAST_COMMA.match(error.doc, error.pos if is_at_comma else max(len(before) - 1, 0))
+    if last:
+        return last.start(), f"found a comma before {last[1]!r}, expected none after the last entry"
+    return error.pos, f"expected JSON: {error.msg}"
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key given twice: which one counts would be a guess."""
+    keyed = dict(pairs)
+    if len(keyed) != len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"found the key {twice[:40]!r} twice in one object, expected each key once")
+    return keyed
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"found a whole number of {len(digits)} digits, expected at most {MOST_DIGITS}")
+    return int(digits)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"found {name}, expected a number that JSON has")

@@ -1,0 +1,97 @@
+"""The check that an output is a rubric without faults, so that a rubric can evaluate rubrics."""
+
+import difflib
+from typing import Annotated, Literal
+
+import pyarrow as pa
+from pydantic import Field, field_validator
+
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
+from gradebook.rubrics.lint import Finding, lint_text, rules
+from gradebook.rubrics.lint.parser_rules import PARSER_RULES
+
+MOST_FINDINGS_SHOWN = 3
+MOST_CHARACTERS = 200_000  # of a rubric
+MOST_ENTRIES = 5_000  # commas, opening brackets and line ends, for each may stand for a criterion with faults
+
+
+class LintSettings(CheckSettings):
+    """The rules to hold the output to, and from which severity on."""
+
+    rules: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """ids of lint rules, notes among them; all but notes where none are given"""
+    severity: Literal["error", "warning"] = "warning"
+    """`error` leaves warnings and notes out"""
+
+    @field_validator("rules")
+    @classmethod
+    def _rules_are_known(cls, rule_ids: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        known = [rule.id for rule in rules()]
+        for rule_id in rule_ids or ():
+            if rule_id not in known:
+                near = difflib.get_close_matches(rule_id, known, n=1) or [", ".join(known)]
+                raise ValueError(f"found the rule {rule_id!r}, expected a known one: {near[0]}")
+        return rule_ids
+
+
+@register_check(
+    "rubric_lint",
+    LintSettings,
+    cost="heavy",
+    examples=(
+        Example("id: reply\nversion: 1.0.0\ncriteria: []\n", False, {"severity": "error"}),
+        Example("criteria: []\n", None, {"rules": ["vague-words"]}),
+        Example(
+            "id: reply\nversion: 1.0.0\ndescription: A short reply.\ncriteria:\n"
+            "  - {id: length, description: At most 50 words., threshold: 1,\n"
+            "     method: {type: check, check: length_words, settings: {max: 50}}}\n",
+            True,
+            {"severity": "error"},
+        ),
+    ),
+)
+def rubric_lint(shard: pa.Table, settings: LintSettings) -> CheckVerdicts:
+    """The output is a rubric's YAML in which lint finds nothing, or nothing of the rules given.
+
+    The evidence gives the first findings with their lines. Where the output is no rubric and the rules given do not
+    say so, the check can't tell, nor of more than 200,000 characters, or 5,000 commas, opening brackets and line ends.
+    The output may extend shipped rubrics; no file is read.
+    """
+    return gather_rows(_lint(text, settings) for text in text_column(shard, "output").to_pylist())
+
+
+def _lint(text: str, settings: LintSettings) -> RowFinding:
+    if (fault := _size_fault(text)) is not None:
+        return RowFinding(None, reason=f"too long to lint: {fault}")
+    findings = lint_text(text, "output")
+    counted = [finding for finding in findings if _counts(finding, settings)]
+    if counted:
+        return RowFinding(False, _tell(counted))
+    refused = [finding for finding in findings if finding.rule in PARSER_RULES]
+    return RowFinding(None, None, _tell(refused)) if refused else RowFinding(True)
+
+
+def _size_fault(text: str) -> str | None:
+    """Why a text takes too long to lint; None where it does not."""
+    if len(text) > MOST_CHARACTERS:
+        return f"found {len(text)} characters, at most {MOST_CHARACTERS}"
+    entry_count = sum(map(text.count, ",{[\n"))
+    if entry_count > MOST_ENTRIES:
+        return f"found {entry_count} commas, opening brackets and line ends, at most {MOST_ENTRIES}"
+    return None
+
+
+def _counts(finding: Finding, settings: LintSettings) -> bool:
+    if settings.rules is not None and finding.rule not in settings.rules:
+        return False
+    if settings.severity == "error":
+        return finding.severity == "error"
+    return finding.severity != "note" or settings.rules is not None  # a note counts where its rule is named
+
+
+def _tell(findings: list[Finding]) -> str:
+    shown = "; ".join(f"line {each.line or 1} {each.rule}: {each.message}" for each in findings[:MOST_FINDINGS_SHOWN])
+    hidden_count = len(findings) - MOST_FINDINGS_SHOWN
+    return f"{shown}; and {hidden_count} more" if hidden_count > 0 else shown

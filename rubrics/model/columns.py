@@ -1,0 +1,56 @@
+"""The columns of a file of outputs: which have to be there, and what a user may rename."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from gradebook.rubrics.model.errors import Fault
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, REQUIRED_COLUMNS
+
+# Where a file calls a column otherwise, these names are the likely ones.
+_COMMON_NAMES = {
+    "case_id": ("id", "case", "prompt_id", "question_id", "key", "task_id"),
+    "model": ("model_name", "model_id", "generator", "engine"),
+    "prompt": ("question", "messages", "input", "instruction", "query", "text"),
+    "output": ("response", "completion", "answer", "generation", "prediction", "text", "output_text"),
+}
+
+
+def map_faults(column_map: Mapping[str, str]) -> tuple[Fault, ...]:
+    """Find the targets of a column map (gradebook's column -> the file's) that gradebook does not have."""
+    columns = ", ".join(OUTPUT_COLUMNS)
+    return tuple(
+        Fault(f"--map {column}={source}", None, f"found {column}, expected one of {columns}")
+        for column, source in column_map.items()
+        if column not in OUTPUT_COLUMNS
+    )
+
+
+def column_faults(
+    path: str,
+    line: int | None,
+    found: Iterable[str],
+    column_map: Mapping[str, str] | None = None,
+    required: Iterable[str] = REQUIRED_COLUMNS,
+) -> tuple[Fault, ...]:
+    """Find what is wrong with the columns of a file: one given twice, one mapped or required that is not there."""
+    column_map = column_map or {}
+    counts = Counter(list(found))  # a list, for a mapping would count as counts
+    shown = f"found the columns {', '.join(counts)}" if counts else "found no columns"
+    twice = [f"found the column {name} {count} times, expected it once" for name, count in counts.items() if count > 1]
+    mapped = [
+        f"{shown}; expected {source}, which --map {column}={source} names"
+        for column, source in column_map.items()
+        if source not in counts
+    ]
+    missing = [
+        f"{shown}; expected {column}: name the column that holds it, --map {column}={_likely_name(column, counts)}"
+        for column in required
+        if column not in column_map and column not in counts
+    ]
+    return tuple(Fault(path, line, message) for message in [*twice, *mapped, *missing])
+
+
+def _likely_name(column: str, found: Iterable[str]) -> str:
+    """The found column that most likely holds this one, else the word FOUND."""
+    present = set(found)
+    return next((name for name in _COMMON_NAMES[column] if name in present), "FOUND")

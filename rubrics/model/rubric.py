@@ -1,0 +1,409 @@
+"""The rubric: criteria with levels, methods, weights or gates, in a tree of categories.
+
+A group's score is the weighted mean of its categories and criteria, over the positive weights among them. A rubric's
+score is therefore a flat weighted mean under the products of the shares along the tree, while no score is missing.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.model.levels import Frozen, Level, Scale, Share, rank_levels, refuse_bad_levels
+from gradebook.rubrics.model.methods import JudgeMethod, Method
+
+TOP = ""  # the group that holds everything
+NO_CATEGORY = "(none)"  # holds the criteria that name no category
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a criterion's way down a group: from the category that is the parent to what it holds.
+
+    node: `category:ID` or, last, `criterion:ID`, so that no category can be taken for a criterion; weight: its own.
+    """
+
+    parent: str
+    node: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class WeightTree:
+    """The categories of a rubric as a tree. positive_sums: of what a group holds directly, by group."""
+
+    rubric: "Rubric"
+    weights: dict[str, float]
+    parents: dict[str, str | None]
+    positive_sums: dict[str, float]
+
+    @classmethod
+    def of(cls, rubric: "Rubric") -> "WeightTree":
+        """The tree of a rubric; only its top where it lists no categories."""
+        sums = dict.fromkeys([TOP, *(category.id for category in rubric.categories)], 0.0)
+        for category in rubric.categories:
+            group = category.parent or TOP
+            sums[group] = sums.get(group, 0.0) + category.weight
+        for criterion in rubric.criteria:
+            group = criterion.category or TOP if rubric.categories else TOP
+            sums[group] = sums.get(group, 0.0) + max(rubric.weight_of(criterion), 0.0)
+        return cls(
+            rubric,
+            {category.id: category.weight for category in rubric.categories},
+            {category.id: category.parent for category in rubric.categories},
+            sums,
+        )
+
+    def groups_above(self, category: str | None) -> list[str]:
+        """The category and those around it, the outermost last."""
+        found: list[str] = []
+        while category is not None and category in self.parents:
+            found.append(category)
+            category = self.parents[category]
+        return found
+
+    def steps(self, criterion: "Criterion", root: str = TOP) -> tuple[Step, ...]:
+        """The criterion's way down from a group, the group's child first; empty where the group does not hold it."""
+        path = [TOP, *reversed(self.groups_above(criterion.category))]
+        if root not in path or criterion.gate:
+            return ()
+        path = path[path.index(root) :]
+        groups = [Step(parent, f"category:{inner}", self.weights[inner]) for parent, inner in pairwise(path)]
+        return (*groups, Step(path[-1], f"criterion:{criterion.id}", self.rubric.weight_of(criterion)))
+
+    def share(self, criterion: "Criterion", root: str = TOP) -> float:
+        """What the criterion weighs in a group's score; 0 where the group does not hold it, or for a gate."""
+        steps = self.steps(criterion, root)
+        return prod(step.weight / self.positive_sums[step.parent] for step in steps) if steps else 0.0
+
+
+def effective_weights(rubric: "Rubric") -> dict[str, float]:
+    """What each criterion weighs in an output's score: its own weight where there are no categories; 0 for a gate."""
+    if not rubric.categories:
+        return {criterion.id: rubric.weight_of(criterion) for criterion in rubric.criteria}
+    tree = WeightTree.of(rubric)
+    return {criterion.id: tree.share(criterion) for criterion in rubric.criteria}
+
+
+def highest_score(rubric: "Rubric") -> float | None:
+    """What the best output scores: criteria at their best level, penalties at their lowest; None for gates alone."""
+    weights = effective_weights(rubric)
+    positive_sum = sum(weight for weight in weights.values() if weight > 0)
+    if positive_sum <= 0:
+        return None
+    points = (
+        weights[each.id] * each.ranked_levels[-1 if weights[each.id] > 0 else 0].score for each in rubric.criteria
+    )
+    return sum(points) / positive_sum
+
+
+def category_weights(rubric: "Rubric") -> dict[str, dict[str, float]]:
+    """By category, what each criterion in it or below it weighs in the category's score.
+
+    Where the rubric lists no categories, their names hold the criteria that give them, with their own weights;
+    `(none)` holds those that name none.
+    """
+    tree = WeightTree.of(rubric)
+    weights: dict[str, dict[str, float]] = {}
+    for criterion in rubric.criteria:
+        above = tree.groups_above(criterion.category)
+        for category in above:
+            weights.setdefault(category, {})[criterion.id] = tree.share(criterion, category)
+        if not above:
+            weights.setdefault(criterion.category or NO_CATEGORY, {})[criterion.id] = rubric.weight_of(criterion)
+    return weights
+
+
+def tree_steps(rubric: "Rubric") -> Iterator[tuple[str, str, Step]]:
+    """Every step of every weighted criterion's way down from every group that holds it: (root, criterion id, step)."""
+    tree = WeightTree.of(rubric)
+    for criterion in rubric.criteria if rubric.categories else ():
+        for root in [TOP, *tree.groups_above(criterion.category)]:
+            for step in tree.steps(criterion, root):
+                yield root, criterion.id, step
+
+
+def tree_fault(rubric: "Rubric") -> str | None:
+    """What is wrong with the categories, as `categories: found .., expected ..`; None where they are a tree."""
+    return next(_tree_faults(rubric), None) if rubric.categories else None
+
+
+def _tree_faults(rubric: "Rubric") -> Iterator[str]:
+    ids = [category.id for category in rubric.categories]
+    parents = {category.id: category.parent for category in rubric.categories}
+    known = ", ".join(ids)
+    if len(ids) != len(parents):
+        yield f"categories: found the ids {known}, expected each id once"
+    for category_id, parent in parents.items():
+        if parent is not None and parent not in parents:
+            yield f"categories: found the parent {parent!r}, expected one of {known}"
+        if _is_in_itself(category_id, parents):
+            yield f"categories: found {category_id!r} within itself, expected a tree"
+    for criterion in rubric.criteria:
+        if criterion.category is not None and criterion.category not in parents:
+            yield f"criteria: found the category {criterion.category!r}, expected one of {known}"
+    sums = WeightTree.of(rubric).positive_sums
+    for category_id in ids:
+        if sums[category_id] <= 0:
+            yield f"categories: found {category_id!r} without a positive weight in it, expected a criterion with one"
+
+
+def _is_in_itself(category: str, parents: dict[str, str | None]) -> bool:
+    seen: set[str] = set()
+    above: str | None = category
+    while above is not None and above in parents:
+        if above in seen:
+            return True
+        seen.add(above)
+        above = parents[above]
+    return False
+
+
+LARGEST_WEIGHT = 1_000_000
+SMALLEST_WEIGHT = 1e-6  # sums of weights and scores are exact to 15 decimals
+ID_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
+OWN_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_.:-]{0,63}$"  # of a criterion that a row brings along
+_NUMBER = "(0|[1-9][0-9]{0,8})"
+VERSION_PATTERN = rf"^{_NUMBER}\.{_NUMBER}\.{_NUMBER}$"
+SCHEMA_NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_SCHEMA_OR_FILE: dict[str, Any] = {"additionalProperties": {"type": ["object", "string"]}}
+Identifier = Annotated[str, Field(pattern=ID_PATTERN)]
+CategoryName = Annotated[str, Field(min_length=1, max_length=64)]
+Weight = Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)]
+
+
+class Criterion(Frozen):
+    """One question asked of every output."""
+
+    id: Identifier
+    """lower-case letters, digits, `_`, up to 64, first a letter"""
+    description: Annotated[str, Field(min_length=1)]
+    """the question that the judge is asked"""
+    method: Method
+    """see below"""
+    name: str | None = None
+    """for people"""
+    category: CategoryName | None = None
+    """groups criteria in `category_scores`; with `categories`, one of their ids"""
+    weight: Weight | None = None
+    """1 where it is not given; only the ratio of weights counts. Below 0 a penalty: its top level is what is bad"""
+    rationale: str | None = None
+    """why it weighs what it weighs; for people"""
+    gate: bool = False
+    """`true`: no weight; failing it fails the output, whatever its score"""
+    threshold: Share | None = None
+    """0..1: from this score on the criterion is met; a gate without one needs its best level"""
+    levels: tuple[Level, ...] = ()
+    """two or more; `judge` and `ratings` need them, or a `scale`; the others have fail 0 and pass 1"""
+    scale: Scale | None = None
+    """numbered points in the place of `levels`; see below"""
+    metadata: dict[str, Any] = {}
+    """any mapping; kept with the version"""
+
+    @model_validator(mode="after")
+    def _levels_make_a_scale(self) -> Self:
+        refuse_bad_levels(self.levels, self.scale)
+        if self._needs_levels and not self.levels and not self.scale:
+            words = f"levels: found none, expected at least two for the method {self.method.type}"
+            raise ModelFault("no-levels", words)
+        return self
+
+    @model_validator(mode="after")
+    def _examples_have_its_levels(self) -> Self:
+        known = [level.id for level in self.ranked_levels]
+        for index, example in enumerate(self.method.examples if isinstance(self.method, JudgeMethod) else ()):
+            if example.level not in known:
+                expected = f"expected one of {', '.join(known)}"
+                raise ModelFault(
+                    "wrong-example", f"method.examples[{index}].level: found {example.level!r}, {expected}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _weight_fits(self) -> Self:
+        if self.gate and self.weight is not None:
+            words = f"weight: found {self.weight:g} on a gate, expected a gate without a weight, or gate: false"
+            raise ModelFault("gate-with-weight", words)
+        if self.weight is not None and 0 < abs(self.weight) < SMALLEST_WEIGHT:
+            words = f"weight: found {self.weight:g}, expected 0, or {SMALLEST_WEIGHT:f} or more on either side of it"
+            raise ModelFault("wrong-value", words)
+        if self.threshold is not None and self.weight is not None and self.weight < 0:
+            words = f"threshold: found {self.threshold:g} on a penalty, expected none where the weight is below 0"
+            raise ModelFault("penalty-with-threshold", words)
+        return self
+
+    @property
+    def _needs_levels(self) -> bool:
+        return self.method.type in ("judge", "ratings")
+
+    @property
+    def ranked_levels(self) -> tuple[Level, ...]:
+        """The levels, worst first; fail 0 and pass 1 where the rubric gives none."""
+        return rank_levels(self.levels, self.scale)
+
+    @property
+    def gate_threshold(self) -> float:
+        """The score that passes this gate: its threshold, else the best level's."""
+        return self.ranked_levels[-1].score if self.threshold is None else self.threshold
+
+
+class CaseCriterion(Criterion):
+    """A criterion that a row brings along; only `id`, `description` and `method` are required."""
+
+    id: Annotated[str, Field(pattern=OWN_ID_PATTERN)]
+    """letters, digits, `_`, `.`, `:`, `-`, up to 64, first a letter"""
+
+    @property
+    def _needs_levels(self) -> bool:
+        return False
+
+
+class Category(Frozen):
+    """A group of criteria with a weight of its own; categories may hold categories."""
+
+    id: CategoryName
+    """what a criterion's `category` and a category's `parent` name"""
+    weight: Annotated[float, Field(ge=SMALLEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)] = 1
+    """above 0; what it counts among its siblings: the categories and criteria beside it"""
+    parent: CategoryName | None = None
+    """the category around it; none: it stands at the top"""
+    name: str | None = None
+    """for people"""
+    description: str = ""
+    """for people"""
+    rationale: str | None = None
+    """why it weighs what it weighs; for people"""
+    metadata: dict[str, Any] = {}
+    """any mapping; kept with the version"""
+
+
+class Overall(Frozen):
+    """A free overall row for people: it is rated and kept, and counts in no score."""
+
+    label: str | None = None
+    """its name on a form"""
+    description: str = ""
+    """what is asked"""
+    levels: tuple[Level, ...] = ()
+    """as a criterion's"""
+    scale: Scale | None = None
+    """as a criterion's"""
+
+    @model_validator(mode="after")
+    def _levels_make_a_scale(self) -> Self:
+        refuse_bad_levels(self.levels, self.scale)
+        return self
+
+    @property
+    def ranked_levels(self) -> tuple[Level, ...]:
+        """The levels, worst first; fail 0 and pass 1 where there are none."""
+        return rank_levels(self.levels, self.scale)
+
+
+class Notes(Frozen):
+    """A free text that people may leave with an output."""
+
+    label: str | None = None
+    """its name on a form"""
+    placeholder: str | None = None
+    """what stands in the empty field"""
+
+
+class Rubric(Frozen):
+    """A versioned set of criteria; immutable once a run used it."""
+
+    id: Identifier
+    """lower-case letters, digits, `_`, up to 64, first a letter"""
+    version: Annotated[str, Field(pattern=VERSION_PATTERN)]
+    """three numbers, `1.0.0`"""
+    name: str | None = None
+    """for people"""
+    description: str = ""
+    """for people"""
+    owner: str | None = None
+    """for people"""
+    target_type: str | None = None
+    """what is evaluated: `support_reply`, `speech`, `plan`; for people"""
+    pass_threshold: Share | None = None
+    """0..1: the score with which an output passes, and the mean that a model has to reach; none: only gates count"""
+    require_thresholds: bool = False
+    """`true`: an output passes only if each criterion is at its own threshold too; `false` is the default"""
+    missing: Literal["null", "skip", "zero"] = "null"
+    """what a missing verdict does to an output's score. `null`, the default: it has none, only bounds (`score_low`,
+    `score_high`). `skip`: the other criteria make it up. `zero`: it counts 0"""
+    weight_sum: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """what the weights are meant to add up to (with `categories`, those of each group); lint holds them to it"""
+    categories: tuple[Category, ...] = ()
+    """groups with a weight each; a group's score is the weighted mean of what it holds"""
+    criteria: tuple[Criterion, ...] = Field(json_schema_extra={"minItems": 1})
+    """at least one"""
+    overall: Overall | None = None
+    """a free overall row for people"""
+    notes: Notes | None = None
+    """a free text for people"""
+    schemas: dict[str, dict[str, Any]] = Field(default={}, json_schema_extra=_SCHEMA_OR_FILE)
+    """name: a JSON Schema, or a `.json` or `.yaml` file of one below the rubric's folder; a `$ref` in the method
+    `schema` may name it"""
+    metadata: dict[str, Any] = {}
+    """any mapping; kept with the version"""
+
+    @field_validator("missing", mode="before")
+    @classmethod
+    def _bare_null(cls, value: Any) -> Any:
+        """YAML reads a bare `missing: null` as nothing; it means the word."""
+        return "null" if value is None else value
+
+    @field_validator("schemas")
+    @classmethod
+    def _schemas_have_plain_names(cls, schemas: dict[str, Any]) -> dict[str, Any]:
+        for name in schemas:
+            if not re.fullmatch(SCHEMA_NAME_PATTERN, name):
+                expected = "letters, digits, _, . and -, a letter or digit first, at most 64"
+                raise ModelFault("unsafe-schema", f"found the name {name[:80]!r}, expected {expected}")
+        return schemas
+
+    @model_validator(mode="after")
+    def _criteria_are_distinct_and_weighted(self) -> Self:
+        counts = Counter(criterion.id for criterion in self.criteria)
+        twice = sorted(criterion_id for criterion_id, count in counts.items() if count > 1)
+        if twice:
+            raise ModelFault("repeated-id", f"criteria: found {', '.join(twice)} more than once, expected each id once")
+        weighted = [criterion for criterion in self.criteria if not criterion.gate]
+        if weighted and not any(self.weight_of(criterion) > 0 for criterion in weighted):
+            words = "criteria: found a weight sum of 0, expected at least one criterion with a weight above 0"
+            raise ModelFault("no-weight", words)
+        return self
+
+    @model_validator(mode="after")
+    def _overall_is_no_criterion(self) -> Self:
+        if self.overall and "overall" in [criterion.id for criterion in self.criteria]:
+            raise ModelFault("repeated-id", "overall: found a criterion of that id too, expected one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _categories_are_a_tree(self) -> Self:
+        fault = tree_fault(self)
+        if fault:
+            raise ModelFault("category-tree", fault)
+        return self
+
+    @property
+    def judged_criteria(self) -> tuple[Criterion, ...]:
+        """Those that a judge is asked, in order."""
+        return tuple(criterion for criterion in self.criteria if criterion.method.type == "judge")
+
+    def weight_of(self, criterion: Criterion) -> float:
+        """The criterion's weight: 0 for a gate, 1 where the rubric names none."""
+        if criterion.gate:
+            return 0.0
+        return 1.0 if criterion.weight is None else criterion.weight
+
+    def criterion(self, criterion_id: str) -> Criterion:
+        """The criterion of that id; KeyError where there is none."""
+        return {criterion.id: criterion for criterion in self.criteria}[criterion_id]

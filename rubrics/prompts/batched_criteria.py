@@ -1,0 +1,114 @@
+"""Several criteria in one request: cheaper, and less exact, so a verdict from a pack never mixes with others."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.labels import CODES, draw_labels, shuffle_labels
+from gradebook.rubrics.prompts.prompt import (
+    DEFAULT_STYLE,
+    JUDGE_PROMPT_VERSION,
+    Case,
+    Labels,
+    Messages,
+    PromptStyle,
+    case_text,
+    criterion_digest,
+    fill_prompt,
+    judgment_shape,
+    label_meanings,
+    show_criterion,
+)
+from gradebook.rubrics.prompts.reply_parser import ReadReply, parse_reply, read_ending, read_judgment
+from gradebook.rubrics.prompts.templates import file_digest
+
+PACKED_PROMPT = f"{JUDGE_PROMPT_VERSION}_packed"
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    judgments: dict[str, Any]
+
+
+def packed_prompt_digest() -> str:
+    """Hash of the prompt file for packs, 32 hex digits."""
+    return file_digest(PACKED_PROMPT)
+
+
+def packed_criterion_digest(criterion: Criterion, pack: Sequence[Criterion]) -> str:
+    """Hash of a criterion and of the pack in which it is asked, itself included, in that order; 32 hex digits."""
+    digests = "|".join(map(criterion_digest, (criterion, *pack)))
+    return hashlib.blake2b(f"pack|{digests}".encode(), digest_size=16).hexdigest()
+
+
+def can_be_packed(criteria: Sequence[Criterion]) -> bool:
+    """Whether there are labels for all levels of the criteria together."""
+    return sum(len(label_meanings(criterion)) for criterion in criteria) <= len(CODES)
+
+
+def pack_labels(criteria: Sequence[Criterion], request_keys: Sequence[str], case: Case | None = None) -> list[Labels]:
+    """Draw the labels of each criterion of a pack, as `label_of` does; no two criteria have one in common.
+
+    request_keys: (criterion,). A judgment under the wrong number is so no judgment of another criterion.
+    """
+    meanings = [label_meanings(criterion) for criterion in criteria]
+    drawn = iter(draw_labels(sum(map(len, meanings)), case_text(case) if case else ""))
+    return [
+        dict(zip(shuffle_labels([next(drawn) for _ in each], key), each, strict=True))
+        for each, key in zip(meanings, request_keys, strict=True)
+    ]
+
+
+def render_packed(
+    case: Case, criteria: Sequence[Criterion], request_keys: Sequence[str], style: PromptStyle = DEFAULT_STYLE
+) -> Messages:
+    """Write the messages that ask several criteria at once: instructions, case and output, then the criteria."""
+    labels = pack_labels(criteria, request_keys, case)
+    shown = {
+        str(number): show_criterion(criterion, own, style)
+        for number, (criterion, own) in enumerate(zip(criteria, labels, strict=True), start=1)
+    }
+    return fill_prompt(PACKED_PROMPT, case, shown, style)
+
+
+def packed_schema(labels: Sequence[Mapping[str, str | None]], style: PromptStyle = DEFAULT_STYLE) -> dict[str, Any]:
+    """The strict JSON schema of a reply: a judgment under the number of each criterion, with its labels alone."""
+    numbers = [str(number) for number in range(1, len(labels) + 1)]
+    judgments = {
+        "type": "object",
+        "properties": {number: judgment_shape(own.keys(), style) for number, own in zip(numbers, labels, strict=True)},
+        "required": numbers,
+        "additionalProperties": False,
+    }
+    shape = {
+        "type": "object",
+        "properties": {"judgments": judgments},
+        "required": ["judgments"],
+        "additionalProperties": False,
+    }
+    return {"name": "judgments", "strict": True, "schema": shape}
+
+
+def read_packed(
+    text: str | None,
+    finish_reason: str | None,
+    refusal: str | None,
+    labels: Sequence[Mapping[str, str | None]],
+    output: str,
+) -> list[ReadReply]:
+    """Read the judgments of a pack, each as `read_reply` would. labels: (criterion,), as `pack_labels` gives them.
+
+    Too few or too many judgments are a parse error of all; a bad one spoils itself alone.
+    """
+    ending = read_ending(finish_reason, refusal)
+    if ending is not None:
+        return [ending] * len(labels)
+    reply = parse_reply(text or "", _Reply)
+    numbers = [str(number) for number in range(1, len(labels) + 1)]
+    if reply is None or reply.judgments.keys() != set(numbers):
+        return [ReadReply("parse_error", fault="not_json")] * len(labels)
+    return [read_judgment(reply.judgments[number], own, output) for number, own in zip(numbers, labels, strict=True)]

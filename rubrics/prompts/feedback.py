@@ -1,0 +1,275 @@
+"""Feedback in sentences: what a judge is shown of verdicts, the key of its text, and the reading of its reply.
+
+The verdicts stand before anything is written, and no text changes one. What strangers wrote enters JSON-encoded, as in
+`rubrics.judging.prompt`. Weights are left out: changing one asks for no new text, unless another output passes.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.prompts.prompt import Case
+from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices, clean_text, parse_reply, read_ending
+from gradebook.rubrics.prompts.untrusted_text import shown_json
+
+FEEDBACK_PROMPT_VERSION = "feedback_v1"
+FEEDBACK_CRITERION_ID = "(feedback)"  # stands in the ledger where a judgment has its criterion
+FEEDBACK_REPLY_SCHEMA: dict[str, Any] = {
+    "name": "feedback",
+    "strict": True,
+    "schema": {
+        "type": "object",
+        "properties": {"feedback": {"type": "string"}},
+        "required": ["feedback"],
+        "additionalProperties": False,
+    },
+}
+MOST_CRITERIA_SHOWN = 20  # of a group: rows may bring thousands of criteria of their own
+MOST_REASONS_SHOWN = 3
+_USUAL_WORDS = "x" * 160  # as long as a rationale usually is
+_PROMPT_PATH = Path(__file__).parent / "texts" / f"{FEEDBACK_PROMPT_VERSION}.txt"
+_OUTPUT_MARK, _SYSTEM_MARK, _GROUP_MARK = "=== output ===\n", "=== system ===\n", "=== group ===\n"
+_SCORE_TOLERANCE = 1e-9  # as far as a float sum can be off
+
+Messages = list[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVerdict:
+    """One verdict on one output. score: 0..1, None where unscored, and `reason` says why."""
+
+    criterion: Criterion
+    level_id: str | None
+    score: float | None
+    reason: str | None = None
+    rationale: str | None = None
+    evidence: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCriterion:
+    """One criterion over the outputs of a group. mean: 0..1, None where no output is scored."""
+
+    criterion: Criterion
+    mean: float | None
+    scored_count: int
+    unscored_count: int
+    reasons: tuple[tuple[str, int], ...] = ()  # (words, outputs), most frequent first
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVerdicts:
+    """What became of the outputs of one model and checkpoint. criteria: the weakest first."""
+
+    output_count: int
+    passed_count: int
+    failed_count: int
+    criteria: tuple[GroupCriterion, ...]
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    feedback: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """The prompt file, cut at its marks and slots once, so that filling one can't reach into another."""
+
+    output_system: str
+    before_case: str
+    before_verdicts: str
+    group_system: str
+    before_group: str
+
+
+@lru_cache(maxsize=1)
+def _template() -> _Template:
+    output_system, _, rest = _PROMPT_PATH.read_text("utf-8").partition(_OUTPUT_MARK)
+    output_user, _, rest = rest.partition(_SYSTEM_MARK)
+    group_system, _, group_user = rest.partition(_GROUP_MARK)
+    before_case, _, after_case = output_user.partition("{case}")
+    return _Template(
+        output_system.strip(),
+        before_case,
+        after_case.partition("{verdicts}")[0],
+        group_system.strip(),
+        group_user.partition("{verdicts}")[0],
+    )
+
+
+@lru_cache(maxsize=1)
+def feedback_prompt_digest() -> str:
+    """Hash of the prompt file, 32 hex digits."""
+    return _digest(_PROMPT_PATH.read_bytes())
+
+
+def render_output_feedback(case: Case, verdicts: Sequence[ShownVerdict], is_passed: bool | None) -> Messages:
+    """Write the messages that ask for feedback on one output: instructions, then the case, then its verdicts."""
+    template = _template()
+    shown = {"passed": is_passed, "criteria": [_verdict_shown(verdict) for verdict in verdicts]}
+    user = (template.before_case, shown_json(_case_shown(case)), template.before_verdicts, shown_json(shown))
+    return _messages(template.output_system, "".join(user))
+
+
+def render_group_feedback(group: GroupVerdicts) -> Messages:
+    """Write the messages that ask for feedback on the outputs of one model and checkpoint; neither is named."""
+    template = _template()
+    shown = {
+        "output_count": group.output_count,
+        "passed_count": group.passed_count,
+        "failed_count": group.failed_count,
+        "not_known_count": group.output_count - group.passed_count - group.failed_count,
+        "criteria": [_criterion_shown(part) for part in group.criteria],
+    }
+    return _messages(template.group_system, template.before_group + shown_json(shown))
+
+
+def show_verdicts(
+    rubric: Rubric, rows: Iterable[dict[str, Any]], own: Mapping[tuple[str, str], Criterion]
+) -> dict[str, list[ShownVerdict]]:
+    """The verdicts by output: those of the rubric in its order, then those on the output's own criteria by id.
+
+    rows: as verdicts have them; own: by output and criterion.
+    """
+    places = {criterion.id: place for place, criterion in enumerate(rubric.criteria)}
+    verdicts: dict[str, list[ShownVerdict]] = {}
+    for row in rows:
+        output_id, criterion_id = row["output_id"], row["criterion_id"]
+        is_of_rubric = criterion_id in places
+        criterion = rubric.criteria[places[criterion_id]] if is_of_rubric else own[output_id, criterion_id]
+        told = (row[name] for name in ("level_id", "score", "reason", "rationale", "evidence"))
+        verdicts.setdefault(output_id, []).append(ShownVerdict(criterion, *told))
+    for told_of in verdicts.values():
+        told_of.sort(key=lambda verdict: (places.get(verdict.criterion.id, len(places)), verdict.criterion.id))
+    return verdicts
+
+
+def feedback_key(judge_digest: str, messages: Messages) -> str:
+    """The name under which a text is paid for once, 32 hex digits: judge, prompt file and what is shown."""
+    content = json.dumps(messages, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return _digest(f"feedback|{judge_digest}|{feedback_prompt_digest()}|{_digest(content)}".encode())
+
+
+def read_feedback(
+    text: str | None, finish_reason: str | None, refusal: str | None, _choices: TokenChoices | None = None
+) -> ReadReply:
+    """Read one reply: its text as the rationale, without a level. A blank text is a parse error."""
+    ending = read_ending(finish_reason, refusal)
+    if ending is not None:
+        return ending
+    reply = parse_reply(text or "", _Reply)
+    if reply is None or not reply.feedback.strip():
+        return ReadReply("parse_error")
+    written = reply.feedback.strip().replace("\x00", "")  # PostgreSQL, where small tables may lie, takes no NUL
+    return ReadReply("scored", rationale=clean_text(written))
+
+
+def usual_byte_counts(criteria: Sequence[Criterion]) -> tuple[int, int]:
+    """Bytes of a request about an output, without its case, and of one about a group, with usual rationales."""
+    verdicts = [ShownVerdict(c, c.ranked_levels[0].id, 0.0, rationale=_USUAL_WORDS) for c in criteria]
+    reasons = ((_USUAL_WORDS, 1),) * MOST_REASONS_SHOWN
+    parts = tuple(GroupCriterion(c, 0.0, 1, 0, reasons) for c in criteria[:MOST_CRITERIA_SHOWN])
+    requests = (
+        render_output_feedback(Case(None, ""), verdicts, None),
+        render_group_feedback(GroupVerdicts(1, 0, 0, parts)),
+    )
+    output_bytes, group_bytes = (sum(len(part["content"].encode()) for part in messages) for messages in requests)
+    return output_bytes, group_bytes
+
+
+def _messages(system: str, user: str) -> Messages:
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def _case_shown(case: Case) -> dict[str, Any]:
+    return _given(
+        {
+            "prompt": case.prompt,
+            "context": list(case.context) or None,
+            "reference": case.reference,
+            "output": case.output,
+        }
+    )
+
+
+def _verdict_shown(verdict: ShownVerdict) -> dict[str, Any]:
+    criterion, score = verdict.criterion, verdict.score
+    question = {"question": criterion.description, "kind": _kind(criterion)}
+    if score is None:
+        return question | {"unscored": verdict.reason or "no reason is known"}
+    reached = {level.id: level for level in criterion.ranked_levels}.get(verdict.level_id or "")
+    return question | _given(
+        {
+            "level": _words(reached) if reached else verdict.level_id,
+            "score": round(score, 4),
+            "met": _is_met(criterion, score),
+            "next_level": _next_level_words(criterion, score),
+            "rationale": verdict.rationale,
+            "evidence": verdict.evidence,
+        }
+    )
+
+
+def _criterion_shown(part: GroupCriterion) -> dict[str, Any]:
+    return {
+        "question": part.criterion.description,
+        "kind": _kind(part.criterion),
+        "score": part.mean,
+        "scored_count": part.scored_count,
+        "unscored_count": part.unscored_count,
+        "reasons": [{"reason": words, "count": count} for words, count in part.reasons],
+    }
+
+
+def _kind(criterion: Criterion) -> str:
+    if criterion.gate:
+        return "gate"
+    return "penalty" if _is_penalty(criterion) else "scored"
+
+
+def best_score(criterion: Criterion) -> float:
+    """The score that nothing is better than: that of the top level, or of the lowest where points are taken away."""
+    return criterion.ranked_levels[0 if _is_penalty(criterion) else -1].score
+
+
+def _is_penalty(criterion: Criterion) -> bool:
+    return criterion.weight is not None and criterion.weight < 0
+
+
+def _is_met(criterion: Criterion, score: float) -> bool | None:
+    """None where the criterion asks for no score of its own."""
+    mark = criterion.gate_threshold if criterion.gate else criterion.threshold
+    return None if mark is None else score >= mark - _SCORE_TOLERANCE
+
+
+def _next_level_words(criterion: Criterion, score: float) -> str | None:
+    """The nearest better level; None at the best."""
+    levels = criterion.ranked_levels
+    if _is_penalty(criterion):
+        better = [level for level in reversed(levels) if level.score < score - _SCORE_TOLERANCE]
+    else:
+        better = [level for level in levels if level.score > score + _SCORE_TOLERANCE]
+    return _words(better[0], *better[0].indicators) if better else None
+
+
+def _words(level: Level, *indicators: str) -> str:
+    name = ": ".join(text for text in (level.label, level.description) if text) or level.id
+    return f"{name} ({'; '.join(indicators)})" if indicators else name
+
+
+def _given(shown: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,0 +1,238 @@
+"""Pictures and sounds in a prompt or an output: found, held to what they say they are, and shown to a judge as parts.
+
+They stand as content parts of chat messages (`image_url`, `input_audio`), in an output that is a list of such parts,
+or in one that is nothing but `file:NAME` or a `data:` address. In the text a placeholder such as "[image 1]" stands in
+the place of each. An endpoint is never made to fetch an address that a model wrote.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from gradebook.rubrics.prompts.media_kinds import (
+    MOST_IMAGE_TOKENS,
+    USUAL_IMAGE_TOKENS,
+    Kind,
+    KnownKind,
+    UnreadableMedia,
+    know_kind,
+)
+from gradebook.rubrics.prompts.media_parts import UNREADABLE, Medium, Place, bytes_digest
+
+Fetch = Callable[[str, int], bytes]  # the bytes of a file by its name, of which there may be so many
+
+MOST_MEDIUM_BYTES, MOST_CASE_BYTES = 20_000_000, 40_000_000
+MOST_MEDIA = 100  # in a case: endpoints that take pictures take at least so many
+MOST_PARTS = 10_000  # of an output or messages of a prompt; what has more is taken for text
+MOST_ADDRESS_CHARACTERS = 8_000
+MEDIA_VERSION = "media_v1"  # part of a case's digest: of how they are shown
+_MOST_NAME_SHOWN = 100
+_ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
+# An output that is nothing else. "File: a.py" is prose.
+_LONE_FILE = re.compile(r"file:[^\s\x00][^\r\n\x00]*|data:(?:image|audio)/[^\s,]{1,100},[^\x00]*", re.IGNORECASE)
+
+
+class ShownTexts(NamedTuple):
+    """A prompt and an output as a judge is shown them, and what stands where the placeholders are.
+
+    fault: why the first that can't be shown can't; then there are no media.
+    """
+
+    prompt: str | None
+    output: str
+    media: tuple[Medium, ...] = ()
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A part that is a picture or a sound, and the list in which it stands. kind: None where the bytes decide."""
+
+    place: Place
+    kind: Kind | None
+    source: str
+    parts: list[Any]
+    index: int
+
+    def fill(self, placeholder: str) -> None:
+        """Put a placeholder where the part was; in a prompt no text can pass itself off as one."""
+        part = placeholder
+        self.parts[self.index] = part if self.place == "output" else {**self.parts[self.index], self._key: part}
+
+    @property
+    def _key(self) -> str:
+        return "image_url" if self.kind == "image" else "input_audio"
+
+
+def has_media(prompt: str | None, output: str) -> bool:
+    """Whether pictures or sounds stand in a prompt or an output, without a look at them."""
+    return any(True for _ in _prompt_slots(_parsed(prompt))) or any(True for _ in _output_slots(_output_parts(output)))
+
+
+def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
+    """Find and check the pictures and sounds of a case.
+
+    prompt, output: as they are stored. fetch: raises `UnreadableMedia` or `OSError` where there is no such file.
+    """
+    messages, parts = _parsed(prompt), _output_parts(output)
+    slots = [*_prompt_slots(messages), *_output_slots(parts)]
+    if not slots:
+        return ShownTexts(prompt, output)
+    media: list[Medium] = []
+    fault = None
+    if len(slots) > MOST_MEDIA:
+        fault = f"{UNREADABLE}: found {len(slots)} images and sounds, expected at most {MOST_MEDIA}"
+    left = MOST_CASE_BYTES
+    for number, slot in enumerate(slots, start=1):
+        try:
+            if fault is None:
+                medium, byte_count = _read_slot(slot, number, min(left, MOST_MEDIUM_BYTES), fetch)
+                left -= byte_count
+                media.append(medium)
+        except UnreadableMedia as found:
+            fault = str(found)
+        # Also where it can't be shown: the texts, and by them the labels, are the same when its file is gone later on.
+        slot.fill(f"[{slot.kind or 'file'} {number}]" if fault else media[-1].placeholder)
+    places = {slot.place for slot in slots}
+    shown_prompt = _json_text(messages) if "prompt" in places else prompt
+    shown_output = "\n".join(map(_line, parts)) if "output" in places else output
+    return ShownTexts(shown_prompt, shown_output, () if fault else tuple(media), fault)
+
+
+def media_digest(media: tuple[Medium, ...], fault: str | None) -> str:
+    """What tells cases with equal texts apart by their pictures and sounds; empty without any."""
+    if fault is None and not media:
+        return ""
+    shown = [f"{medium.kind}:{medium.place}:{medium.form}:{medium.digest}" for medium in media]
+    return "|".join(("", MEDIA_VERSION, *shown, *([] if fault is None else [fault])))
+
+
+def _parsed(text: str | None) -> list[Any]:
+    """The list that a text is in JSON; empty where it is none, or has no picture or sound in it."""
+    if not text or not text.lstrip().startswith("[") or not ('"image_url"' in text or '"input_audio"' in text):
+        return []
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    is_short = isinstance(values, list) and len(values) <= MOST_PARTS
+    return values if is_short and all(isinstance(value, dict) for value in values) else []
+
+
+def _output_parts(output: str) -> list[Any]:
+    text = output.strip() if len(output) < MOST_ADDRESS_CHARACTERS or output.lstrip()[:5].lower() == "data:" else output
+    return [text] if _LONE_FILE.fullmatch(text) else _parsed(output)
+
+
+def _prompt_slots(messages: list[Any]) -> Iterator[_Slot]:
+    for content in (messages, *(message.get("content") for message in messages)):  # or the parts of one message
+        for index, part in enumerate(content if isinstance(content, list) else ()):
+            kind, source = media_source(part)
+            if kind is not None:
+                yield _Slot("prompt", kind, source, content, index)
+
+
+def _output_slots(parts: list[Any]) -> Iterator[_Slot]:
+    for index, part in enumerate(parts):
+        if isinstance(part, str):
+            yield _Slot("output", None, part, parts, index)
+            continue
+        kind, source = media_source(part)
+        # Other addresses stay text: whoever wrote them is not to decide what an endpoint fetches.
+        if kind == "audio" or (kind == "image" and source[:5].lower() in ("data:", "file:")):
+            yield _Slot("output", kind, source, parts, index)
+
+
+def media_source(part: object) -> tuple[Kind | None, str]:
+    """What kind a content part is, and where its bytes come from; None for any other part."""
+    for kind, name, key in (("image", "image_url", "url"), ("audio", "input_audio", "data")):
+        if isinstance(part, dict) and part.get("type") == name and isinstance(part.get(name), dict):
+            source = part[name].get(key)
+            return (kind, source) if isinstance(source, str) else (None, "")  # type: ignore[return-value]
+    return None, ""
+
+
+def _read_slot(slot: _Slot, number: int, most_bytes: int, fetch: Fetch) -> tuple[Medium, int]:
+    """The medium of a slot, and how many bytes it has."""
+    name = f"{slot.kind or 'file'} {number} in the {slot.place}"
+    scheme = slot.source[:5].lower()
+    try:
+        if scheme == "file:":
+            name = _shown_name(slot.source[5:])
+            load = partial(fetch, slot.source[5:], most_bytes)
+        elif slot.place == "prompt" and slot.kind == "image" and scheme != "data:":
+            return _addressed(slot, number, name), 0
+        else:
+            load = partial(_decode, slot.source, most_bytes)
+        content = load()
+        known = know_kind(content, slot.kind)
+    except (UnreadableMedia, OSError) as fault:
+        said = str(fault) if isinstance(fault, UnreadableMedia) else fault.strerror or type(fault).__name__
+        raise UnreadableMedia(f"{UNREADABLE}: {name}: {said}") from None
+    return _medium(slot, number, name, known, bytes_digest(content), load), len(content)
+
+
+def _medium(
+    slot: _Slot, number: int, name: str, known: KnownKind, digest: str, load: Callable[[], bytes] | None
+) -> Medium:
+    tokens = known.most_tokens, known.usual_tokens
+    return Medium(number, known.kind, slot.place, known.form, digest, *tokens, name, load=load)
+
+
+def _addressed(slot: _Slot, number: int, name: str) -> Medium:
+    """A picture that the endpoint is to fetch."""
+    address = slot.source
+    if len(address) > MOST_ADDRESS_CHARACTERS or not _ADDRESS.fullmatch(address):
+        raise UnreadableMedia(f"found {_shown_name(address)}, expected file:NAME, data:image/...;base64, or http(s)://")
+    digest = bytes_digest(address.encode("utf-8", "surrogatepass"))
+    return Medium(number, "image", slot.place, "", digest, MOST_IMAGE_TOKENS, USUAL_IMAGE_TOKENS, name, address=address)
+
+
+def _decode(source: str, most_bytes: int) -> bytes:
+    """The bytes of a `data:` address, or of base64 alone."""
+    header, comma, payload = source.partition(",") if source[:5].lower() == "data:" else ("", ",", source)
+    if not comma or (header and not header.lower().endswith(";base64")):
+        raise UnreadableMedia(f"found {_shown_name(header)}, expected data:...;base64,")
+    if len(payload) // 4 * 3 > most_bytes + 3:
+        raise UnreadableMedia(too_large(most_bytes))
+    try:
+        content = base64.b64decode("".join(payload.split()), validate=True)
+    except ValueError as error:
+        raise UnreadableMedia(f"found no base64: {error}") from None
+    if len(content) > most_bytes:
+        raise UnreadableMedia(too_large(most_bytes))
+    return content
+
+
+def too_large(most_bytes: int) -> str:
+    """Why more bytes than that are not read."""
+    if most_bytes < MOST_MEDIUM_BYTES:
+        return f"too large: found more than {MOST_CASE_BYTES} bytes in the case, expected at most that many"
+    return f"too large: found more than {MOST_MEDIUM_BYTES} bytes, expected at most that many"
+
+
+def _line(part: Any) -> str:
+    """A part of an output as text."""
+    if isinstance(part, dict):
+        text = part.get("text") if part.get("type") == "text" else None
+        return text if isinstance(text, str) else _json_text(part)
+    return str(part)
+
+
+def _json_text(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which no request can hold
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return text
+
+
+def _shown_name(name: str) -> str:
+    """A name for a message: short, and nothing in it that is not seen."""
+    cut = name if len(name) <= _MOST_NAME_SHOWN else f"{name[:_MOST_NAME_SHOWN]}..."
+    return cut if cut.isprintable() else cut.encode("unicode_escape", "backslashreplace").decode("ascii")

@@ -1,0 +1,249 @@
+"""What a judge is shown, and the keys under which its reply is kept.
+
+The order is instructions, case and output, criterion: the longest shared part comes first, so that endpoints which
+cache prefixes read it once for all criteria. What is judged enters JSON-encoded, so it can close no delimiter, and
+levels go by labels whose meaning nobody could name beforehand.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.methods import JudgeMethod
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.labels import draw_labels, shuffle_labels
+from gradebook.rubrics.prompts.media import media_digest
+from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
+from gradebook.rubrics.prompts.media_parts import Medium
+from gradebook.rubrics.prompts.templates import file_digest, read_sections
+from gradebook.rubrics.prompts.untrusted_text import shown_json
+
+JUDGE_PROMPT_VERSION = "judge_v2"
+MOST_LETTERED_LEVELS = 20  # endpoints tell the log-probabilities of so many tokens at most
+_UNABLE = "It can't be judged: what is shown does not let anyone answer the question."
+
+Messages = list[dict[str, Any]]
+Labels = dict[str, str | None]  # label -> level id, None for "can't be judged"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What was asked and what came out, as the judge sees it.
+
+    media: where placeholders stand in the texts. media_fault: why they can't be shown, so that nothing can be asked.
+    """
+
+    prompt: str | None
+    output: str
+    reference: str | None = None
+    context: tuple[str, ...] = ()
+    media: tuple[Medium, ...] = ()
+    media_fault: str | None = None
+
+    @property
+    def unread(self) -> "Case":
+        """The same where a reply came already: its pictures and sounds are not read again, and may be gone."""
+        return replace(self, media=tuple(replace(medium, load=None) for medium in self.media), media_fault=None)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptStyle:
+    """How a question is written: whether a reply has reasons or a level alone, and the order of what is shown."""
+
+    reply: Literal["reply", "logprobs"] = "reply"
+    reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
+    level_order: Literal["worst_first", "best_first"] = "worst_first"
+
+    @property
+    def swapped(self) -> "PromptStyle":
+        """The same with the levels in the other order."""
+        return replace(self, level_order="best_first" if self.level_order == "worst_first" else "worst_first")
+
+    @property
+    def prompt_name(self) -> str:
+        """The prompt file that it is written with."""
+        return f"{JUDGE_PROMPT_VERSION}_logprobs" if self.reply == "logprobs" else JUDGE_PROMPT_VERSION
+
+    @property
+    def reply_keys(self) -> tuple[str, ...]:
+        """The keys of a reply, in the order asked for."""
+        if self.reply == "logprobs":
+            return ("level",)
+        is_level_first = self.reply_order == "level_first"
+        return ("level", "evidence", "rationale") if is_level_first else ("evidence", "rationale", "level")
+
+
+DEFAULT_STYLE = PromptStyle()
+
+
+def prompt_digest(style: PromptStyle = DEFAULT_STYLE) -> str:
+    """Hash of the prompt file that a style is written with, 32 hex digits."""
+    return file_digest(style.prompt_name)
+
+
+def label_of(
+    criterion: Criterion, request_key: str, case: Case | None = None, style: PromptStyle = DEFAULT_STYLE
+) -> Labels:
+    """Draw an opaque label for each level, the worst level first: label -> level id; last, "can't be judged" -> None.
+
+    The same key gives the same labels. Those that occur in the case or the output are avoided as long as enough
+    others are left. Raises `JudgeSettingsError` where there are more levels than labels.
+    """
+    meanings = label_meanings(criterion)
+    is_letters = style.reply == "logprobs"
+    if is_letters and len(meanings) > MOST_LETTERED_LEVELS:
+        expected = f"expected at most {MOST_LETTERED_LEVELS} in the mode logprobs"
+        raise JudgeSettingsError(f"{criterion.id}: found {len(meanings)} levels to choose from, {expected}")
+    labels = draw_labels(len(meanings), case_text(case) if case else "", is_letters=is_letters)
+    return dict(zip(shuffle_labels(labels, request_key), meanings, strict=True))
+
+
+def label_meanings(criterion: Criterion) -> list[str | None]:
+    """What labels are needed for: the levels, worst first, then None where the judge may abstain."""
+    levels: list[str | None] = [level.id for level in criterion.ranked_levels]
+    return [*levels, None] if _method_of(criterion).can_abstain else levels
+
+
+def case_text(case: Case) -> str:
+    """All that strangers wrote of a case and its output."""
+    return "\n".join(text for text in (case.prompt, case.output, case.reference, *case.context) if text)
+
+
+def render_messages(
+    case: Case,
+    criterion: Criterion,
+    request_key: str,
+    style: PromptStyle = DEFAULT_STYLE,
+    labels: Labels | None = None,
+) -> Messages:
+    """Write the messages of one question to a judge: instructions, case and output, then the criterion.
+
+    labels: those of `label_of`, where they are drawn already. Raises `UnreadableMedia` where a picture or a sound of
+    the case can't be shown; they are read now.
+    """
+    drawn = label_of(criterion, request_key, case, style) if labels is None else labels
+    return fill_prompt(style.prompt_name, case, show_criterion(criterion, drawn, style), style)
+
+
+def fill_prompt(prompt_name: str, case: Case, shown: dict[str, Any], style: PromptStyle) -> Messages:
+    """Put a case and what is asked of it into a prompt file. Nothing before the criterion depends on it.
+
+    Raises as `render_messages`.
+    """
+    sections = read_sections(prompt_name)
+    steps = "\n".join(f"{number}. {sections.get(key)}" for number, key in enumerate(style.reply_keys, start=1))
+    first, last = ("worst", "best") if style.level_order == "worst_first" else ("best", "worst")
+    system = sections["system"].replace("{first}", first).replace("{last}", last).replace("{steps}", steps)
+    before_case, _, rest = sections["user"].partition("{case}")
+    before_criterion, _, after = rest.partition("{criterion}")
+    asked = "".join((before_criterion, shown_json(shown), after))
+    user = _user_content(before_case + _case_json(case), asked, case)
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def _user_content(shown: str, asked: str, case: Case) -> str | list[dict[str, Any]]:
+    """The case, its pictures and sounds, then what is asked: one text where there are none."""
+    if case.media_fault is not None:
+        raise UnreadableMedia(case.media_fault)
+    if not case.media:
+        return shown + asked
+    texts = [{"type": "text", "text": text} for text in (shown, asked.lstrip("\n"))]
+    return [texts[0], *(part for medium in case.media for part in medium.parts), texts[1]]
+
+
+def _case_json(case: Case) -> str:
+    shown = {
+        "prompt": case.prompt,
+        "context": list(case.context) or None,
+        "reference": case.reference,
+        "output": case.output,
+    }
+    return shown_json(_given(shown))
+
+
+def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style: PromptStyle) -> dict[str, Any]:
+    """A criterion as the judge sees it: no weight, threshold, name or score. labels: as `label_of` gives them."""
+    method = _method_of(criterion)
+    label_by_level = {level_id: label for label, level_id in labels.items()}
+    levels = [{"label": label_by_level[level.id]} | _meaning(level) for level in criterion.ranked_levels]
+    examples = [
+        _given({"prompt": each.prompt, "output": each.output, "rationale": each.rationale})
+        | {"label": label_by_level[each.level]}
+        for each in method.examples
+    ]
+    shown = {
+        "question": criterion.description,
+        "guidance": method.guidance,
+        "levels": levels if style.level_order == "worst_first" else levels[::-1],
+        "unable": {"label": label_by_level[None], "meaning": _UNABLE} if None in label_by_level else None,
+        "examples": examples or None,
+    }
+    return _given(shown)
+
+
+def _method_of(criterion: Criterion) -> JudgeMethod:
+    """How the criterion is judged; plainly where its verdicts come from elsewhere."""
+    return criterion.method if isinstance(criterion.method, JudgeMethod) else JudgeMethod(type="judge")
+
+
+def _meaning(level: Level) -> dict[str, Any]:
+    """What a level is like. Its id is shown only where nothing else says it: "give 5" must name nothing."""
+    name = level.label if level.label and not level.label.strip().isdigit() else None
+    words = ": ".join(text for text in (name, level.description) if text) or level.label or level.id
+    return {"meaning": words} | ({"indicators": list(level.indicators)} if level.indicators else {})
+
+
+def _given(shown: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def reply_schema(labels: Collection[str], style: PromptStyle = DEFAULT_STYLE) -> dict[str, Any]:
+    """The strict JSON schema of a reply, the same for all requests with the same labels, whatever they name."""
+    return {"name": "judgment", "strict": True, "schema": judgment_shape(labels, style)}
+
+
+def judgment_shape(labels: Collection[str], style: PromptStyle) -> dict[str, Any]:
+    """One judgment as a JSON schema, its keys in the order asked for."""
+    shapes: dict[str, Any] = {
+        "evidence": {"type": "array", "items": {"type": "string"}},
+        "rationale": {"type": "string"},
+        "level": {"type": "string", "enum": sorted(labels)},
+    }
+    return {
+        "type": "object",
+        "properties": {key: shapes[key] for key in style.reply_keys},
+        "required": list(style.reply_keys),
+        "additionalProperties": False,
+    }
+
+
+def criterion_digest(criterion: Criterion) -> str:
+    """Hash what bears on the reply: description, levels in the order shown, and the method's own keys.
+
+    Weight, threshold, category, gate, name, `prefer` and the levels' scores (but for the order they give) are not in
+    it: changing them asks nothing again. 32 hex digits.
+    """
+    levels = [[level.id, level.label, level.description, list(level.indicators)] for level in criterion.ranked_levels]
+    said = _method_of(criterion).model_dump(exclude_defaults=True, exclude={"type", "max_tokens", "prefer"})
+    # Keys left at their defaults are not in it: a criterion without them keeps the digest it had before there were any.
+    shown = [criterion.description, levels, _method_of(criterion).max_tokens, *([said] if said else [])]
+    return hashlib.blake2b(json.dumps(shown, ensure_ascii=False).encode(), digest_size=16).hexdigest()
+
+
+def case_digest(case: Case) -> str:
+    """Hash of the case and its output as they are shown, pictures and sounds included; 32 hex digits."""
+    texts = (case.prompt, case.output, case.reference, *case.context)
+    shown = "|".join("-" if text is None else f"{len(text)}:{text}" for text in texts)  # lengths keep fields apart
+    shown += media_digest(case.media, case.media_fault)
+    return hashlib.blake2b(shown.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def request_key(judge_digest: str, criterion_digest: str, case_digest: str, replicate: int = 0) -> str:
+    """The name under which one reply is paid for once, 32 hex digits."""
+    return hashlib.blake2b(
+        f"{judge_digest}|{criterion_digest}|{case_digest}|{replicate}".encode(), digest_size=16
+    ).hexdigest()

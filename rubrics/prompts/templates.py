@@ -1,0 +1,29 @@
+"""The prompt files of the judge: versioned texts, cut at their marks once."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+_FOLDER = Path(__file__).parent / "texts"
+_MARK = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
+
+
+@cache
+def read_sections(name: str) -> Mapping[str, str]:
+    """The texts of a prompt file by the marks above them; what stands before the first one is `system`."""
+    system, *marked = _MARK.split(_path_of(name).read_text("utf-8"))
+    texts = {"system": system} | dict(zip(marked[::2], marked[1::2], strict=True))
+    return MappingProxyType({mark: text.strip() for mark, text in texts.items()})
+
+
+@cache
+def file_digest(name: str) -> str:
+    """Hash of a prompt file, 32 hex digits."""
+    return hashlib.blake2b(_path_of(name).read_bytes(), digest_size=16).hexdigest()
+
+
+def _path_of(name: str) -> Path:
+    return _FOLDER / f"{name}.txt"

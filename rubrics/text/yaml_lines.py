@@ -1,0 +1,236 @@
+"""YAML text as plain values that remember their lines, so that a fault can name its place."""
+
+import contextlib
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from gradebook.rubrics.model.errors import Fault
+
+MOST_NODES = 100_000
+DEEPEST = 50
+CHARACTERS_PER_NODE = 100
+
+FilePath = tuple[str | int, ...]
+
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = frozenset({"str", "int", "float", "bool", "null", "timestamp"})
+PLAIN_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_SPECIAL_NUMBER = re.compile(r"[-+]?(0[0-9bx_].*|.*:.*)", re.IGNORECASE)
+_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where PyYAML was built with it
+
+
+@dataclass(frozen=True, slots=True)
+class YamlText:
+    """A YAML file, read. values: None where no mapping could be read at all, then `faults` says why.
+
+    lines: the line (from 1) of each key and list entry, by its path: ("criteria", 2, "weight").
+    """
+
+    path: str
+    values: dict[str, Any] | None
+    lines: dict[FilePath, int]
+    faults: tuple[Fault, ...]
+
+    def line_of(self, place: FilePath) -> int | None:
+        """The line of that place, or of the nearest thing around it that the file has."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place)
+
+
+class _ReadingError(Exception):
+    """Reading stops here: one fault, and no values."""
+
+    def __init__(self, line: int | None, message: str) -> None:
+        super().__init__(line, message)
+        self.line = line
+        self.message = message
+
+
+@dataclass(slots=True)
+class _Reading:
+    path: str
+    lines: dict[FilePath, int] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    node_count: int = 0
+
+    def note(self, node: yaml.Node, message: str) -> None:
+        self.faults.append(Fault(self.path, _line(node), message, "syntax"))
+
+
+def read_yaml(text: str | bytes, path: str) -> YamlText:
+    """Read a YAML mapping; every fault that does not stop the reading is found at once."""
+    reading = _Reading(path)
+    try:
+        values = _mapping_at_the_top(_compose(_decode(text)), reading)
+    except _ReadingError as stop:
+        return YamlText(path, None, reading.lines, (*reading.faults, Fault(path, stop.line, stop.message, "syntax")))
+    return YamlText(path, values, reading.lines, tuple(reading.faults))
+
+
+def _decode(text: str | bytes) -> str:
+    if isinstance(text, str):
+        return text
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise _ReadingError(line, f"found the byte 0x{text[error.start]:02x}, expected text in UTF-8") from None
+
+
+def _compose(text: str) -> yaml.Node | None:
+    """The nodes of the text, after its depth is known: composing is recursive, parsing is not."""
+    try:
+        _refuse_deep_nesting(text)
+        node: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_fault(error, text) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise _ReadingError(line, f"found the character {chr(error.character)!r}, expected printable text") from None
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise _ReadingError(line, "found half of a surrogate pair, expected whole characters") from None
+    return node
+
+
+def _refuse_deep_nesting(text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            line = event.start_mark.line + 1 if event.start_mark else None
+            raise _ReadingError(line, f"found more than {DEEPEST} levels of nesting, expected fewer")
+
+
+def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> _ReadingError:
+    mark = error.problem_mark or error.context_mark
+    if "unexpected end of stream" in str(error.problem):
+        mark = error.context_mark or mark  # a quote left open is told where it opens, not where the file ends
+    if mark is None:
+        return _ReadingError(None, f"expected YAML: {error.problem or error.context}")
+    rows = text.split("\n")
+    row = rows[mark.line] if mark.line < len(rows) else ""
+    if "\t" in row[: len(row) - len(row.lstrip())]:
+        return _ReadingError(mark.line + 1, "found a tab in the indentation, expected spaces")
+    reason = ", ".join(part for part in (error.context, error.problem) if part)
+    return _ReadingError(mark.line + 1, f"expected YAML: {reason}")
+
+
+def _mapping_at_the_top(node: yaml.Node | None, reading: _Reading) -> dict[str, Any]:
+    if node is None:
+        raise _ReadingError(1, "found an empty file, expected lines of `key: value`")
+    if not isinstance(node, yaml.MappingNode):
+        kind = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
+        raise _ReadingError(_line(node), f"found {kind} at the top of the file, expected lines of `key: value`")
+    reading.lines[()] = _line(node)
+    return _mapping(node, (), reading)
+
+
+def _value(node: yaml.Node, place: FilePath, reading: _Reading) -> Any:
+    _count(node, place, reading)
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(node, place, reading)
+    if isinstance(node, yaml.SequenceNode):
+        return _sequence(node, place, reading)
+    return _scalar(node, reading)
+
+
+def _count(node: yaml.Node, place: FilePath, reading: _Reading) -> None:
+    """Stop where aliases expand without measure: a few lines can stand for 10^9 nodes, or for themselves."""
+    reading.node_count += 1
+    if isinstance(node, yaml.ScalarNode):
+        reading.node_count += len(node.value) // CHARACTERS_PER_NODE
+    if len(place) > DEEPEST:
+        raise _ReadingError(_line(node), f"found more than {DEEPEST} levels of nesting through aliases, expected fewer")
+    if reading.node_count > MOST_NODES:
+        raise _ReadingError(
+            _line(node), f"found more than {MOST_NODES:,} values with the aliases written out, expected fewer"
+        )
+
+
+def _mapping(node: yaml.MappingNode, place: FilePath, reading: _Reading) -> dict[str, Any]:
+    if node.tag != _TAG + "map":
+        reading.note(node, f"found the tag {_tag_name(node)}, expected a mapping without one")
+    values: dict[str, Any] = {}
+    first_lines: dict[str, int] = {}
+    for key_node, value_node in node.value:
+        key = _key(key_node, reading)
+        if key is None:
+            continue
+        if key in values:
+            first = first_lines[key]
+            reading.note(key_node, f"found the key {key!r} again (first in line {first}), expected each key once")
+            continue
+        first_lines[key] = reading.lines[(*place, key)] = _line(key_node)
+        values[key] = _value(value_node, (*place, key), reading)
+    return values
+
+
+def _key(node: yaml.Node, reading: _Reading) -> str | None:
+    if node.tag == _TAG + "merge":
+        reading.note(node, "found the merge key <<, expected its keys written out (an alias for a whole value is fine)")
+        return None
+    if isinstance(node, yaml.ScalarNode) and node.tag in (_TAG + "str", _TAG + "timestamp"):
+        return str(node.value)
+    if isinstance(node, yaml.ScalarNode) and PLAIN_NUMBER.fullmatch(node.value):
+        return str(node.value)  # the points of a scale are written so
+    found = repr(node.value) if isinstance(node, yaml.ScalarNode) else "a list or mapping"
+    reading.note(node, f"found the key {found}, expected text (quotes make it so)")
+    return None
+
+
+def _sequence(node: yaml.SequenceNode, place: FilePath, reading: _Reading) -> list[Any]:
+    if node.tag != _TAG + "seq":
+        reading.note(node, f"found the tag {_tag_name(node)}, expected a list without one")
+    entries = []
+    for index, entry in enumerate(node.value):
+        reading.lines[(*place, index)] = _line(entry)
+        entries.append(_value(entry, (*place, index), reading))
+    return entries
+
+
+def _scalar(node: yaml.Node, reading: _Reading) -> Any:
+    kind = node.tag.removeprefix(_TAG)
+    if kind not in _SCALARS:
+        reading.note(node, f"found the tag {_tag_name(node)}, expected plain text, a number, true, false or null")
+        return str(node.value)
+    if kind in ("int", "float"):
+        return _number(node, kind, reading)
+    if kind == "bool":
+        return _truth(node, reading)
+    return None if kind == "null" else str(node.value)
+
+
+def _truth(node: yaml.Node, reading: _Reading) -> bool | None:
+    values = yaml.constructor.SafeConstructor.bool_values
+    if node.value.lower() not in values:
+        reading.note(node, f"found {node.value[:40]!r}, expected true or false")
+    return values.get(node.value.lower())
+
+
+def _number(node: yaml.Node, kind: str, reading: _Reading) -> int | float | str:
+    """A number as a person would read it: YAML's octal 010, its 12:30 for 750 and its .nan are faults."""
+    if not _SPECIAL_NUMBER.fullmatch(node.value):
+        with contextlib.suppress(ValueError, OverflowError):  # a whole number of 400 digits fits no float
+            number = int(node.value) if kind == "int" else float(node.value)
+            if math.isfinite(number):
+                return number
+    reading.note(node, f"found {node.value[:40]}, expected a plain decimal number, or quotes around text")
+    return str(node.value)
+
+
+def _tag_name(node: yaml.Node) -> str:
+    tag = str(node.tag)
+    return f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1

@@ -1,0 +1,170 @@
+"""What people would have given a run's outputs, from their ratings of some and the judge's scores of all."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.statistics.calibration import (
+    Estimate,
+    corrected_mean,
+    judge_weight,
+    naive_mean,
+    rated_mean,
+    ratings_to_halve,
+)
+from gradebook.rubrics.statistics.rating_next import rate_next
+from gradebook.rubrics.statistics.rogan_gladen import rogan_gladen_mean
+from gradebook.tasks.agreement.calibration_samples import Judged, Sample, read_judged, samples_of
+from gradebook.tasks.agreement.published_run import find_run, refuse_unknown
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.rows import Row, model_name
+
+MOST_NEXT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The mean of one model and checkpoint on one criterion, by four estimates; all scores in 0..1.
+
+    n: rated outputs that the judge scored; unrated_count: others that it scored. corrected: PPI++. weight: how far it
+    follows the judge, 0..1. more_count: further ratings that would halve its interval; more_reason: why it is None.
+    note: why it may not hold of all outputs.
+    """
+
+    criterion_id: str
+    model: str
+    checkpoint: str | None
+    n: int
+    unrated_count: int
+    naive: Estimate
+    rated: Estimate
+    corrected: Estimate
+    rogan_gladen: Estimate
+    weight: float
+    more_count: int | None
+    more_reason: str | None
+    note: str | None
+
+    @property
+    def name(self) -> str:
+        """The model with its checkpoint."""
+        return model_name({"model": self.model, "checkpoint": self.checkpoint})
+
+
+@dataclass(frozen=True, slots=True)
+class RunCalibration:
+    """A run's calibrated means, and the outputs to rate next, the first ones first. note: why there is nothing."""
+
+    run: Row
+    rows: tuple[Calibration, ...]
+    next_outputs: tuple[Row, ...]
+    note: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object: what `--json` prints."""
+        return {
+            "run": self.run,
+            "calibration": [asdict(row) for row in self.rows],
+            "rate_next": list(self.next_outputs),
+            "note": self.note,
+        }
+
+
+def calibrated_means(
+    connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Sequence[str]
+) -> tuple[Calibration, ...]:
+    """The means of each criterion, model and checkpoint by all four estimates, by the ratings there are now.
+
+    connection: to the lake, which holds the run as a published one.
+    """
+    judged = read_judged(connection, run_id, criteria)
+    return tuple(_calibrate(sample) for sample in samples_of(connection, judged))
+
+
+def corrected_row(means: Calibration) -> Row:
+    """The judge's mean beside the corrected one, flat. note: why the latter, or its interval, is None or may not hold.
+
+    n: rated outputs.
+    """
+    return {
+        "criterion_id": means.criterion_id,
+        "model": means.model,
+        "checkpoint": means.checkpoint,
+        "n": means.n,
+        "output_count": means.n + means.unrated_count,
+        "naive_mean": means.naive.value,
+        "corrected_mean": means.corrected.value,
+        "ci_low": means.corrected.ci_low,
+        "ci_high": means.corrected.ci_high,
+        "note": "; ".join(filter(None, (means.corrected.reason, means.note))) or None,
+    }
+
+
+def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, next_count: int = 0) -> RunCalibration:
+    """Calibrate the judge's means of a published run by all ratings that there are now.
+
+    criterion_id: this criterion alone, which may be a check's too; None: those of the judge. next_count: how many
+    outputs to name that should be rated next, 0 to `MOST_NEXT`. Raises `InputError` where there
+    is no such run or criterion.
+    """
+    if not 0 <= next_count <= MOST_NEXT:
+        raise InputError(f"--rate-next: found {next_count}, expected 0 to {MOST_NEXT:,}")
+    with connect_up_to_date(lake) as connection:
+        run = find_run(connection, lake, run_id, None)
+        refuse_unknown(connection, run_id, criterion_id)
+        judged = read_judged(connection, run_id, None if criterion_id is None else [criterion_id])
+        rows = tuple(_calibrate(sample) for sample in samples_of(connection, judged))
+    return RunCalibration(run, rows, _next_outputs(judged.table, next_count), _note(judged, rows))
+
+
+def _calibrate(sample: Sample) -> Calibration:
+    rated, two_levels = sample.rated, sample.two_levels
+    weight = judge_weight(rated)
+    corrected = corrected_mean(rated, two_levels, weight)
+    more_count, more_reason = ratings_to_halve(rated, corrected, weight)
+    return Calibration(
+        criterion_id=sample.criterion_id,
+        model=sample.model,
+        checkpoint=sample.checkpoint,
+        n=rated.n,
+        unrated_count=int(rated.unrated.size),
+        naive=naive_mean(rated),
+        rated=rated_mean(rated, two_levels),
+        corrected=corrected,
+        rogan_gladen=rogan_gladen_mean(rated, two_levels)
+        if two_levels
+        else Estimate(None, None, None, f"it is of two levels, found {len(sample.levels)}"),
+        weight=weight,
+        more_count=more_count,
+        more_reason=more_reason,
+        note=sample.note,
+    )
+
+
+def _note(judged: Judged, rows: tuple[Calibration, ...]) -> str | None:
+    if rows:
+        return None
+    is_judged = judged.table.num_rows > 0
+    nothing = "nobody rated an output that the judge scored" if is_judged else "no verdict of it is a judge's"
+    return f"{nothing}; {judged.unjudged_words or 'there is nothing to calibrate'}"
+
+
+def _next_outputs(judged: pa.Table, count: int) -> tuple[Row, ...]:
+    """Of several criteria an output's scores are averaged, and a rating of any of them counts."""
+    if not count or not judged.num_rows:
+        return ()
+    keys = ["output_id", "model", "checkpoint", "case_id", "sample_index"]
+    outputs = judged.group_by(keys, use_threads=False).aggregate([("score", "mean"), ("rating", "count")])
+    outputs = outputs.sort_by("output_id").combine_chunks()
+    names = pc.binary_join_element_wise(outputs.column("model"), pc.coalesce(outputs.column("checkpoint"), ""), "\n")
+    is_rated = outputs.column("rating_count").to_numpy() > 0
+    places = rate_next(outputs.column("score_mean").to_numpy(), is_rated, names.to_numpy(), count)
+    chosen = outputs.take(places).drop_columns(["rating_count"])
+    rows: list[Row] = chosen.rename_columns([*keys, "score"]).to_pylist()
+    return tuple(rows)

@@ -1,0 +1,202 @@
+"""The mart `agreement`: raters among themselves, judges against raters, judges among themselves, a criterion each."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.statistics.agreement import (
+    RESAMPLE_COUNT,
+    Agreement,
+    confusion_matrix,
+    measure_raters,
+    measure_sides,
+    scale_of,
+)
+from gradebook.tasks.agreement.statements import JUDGE, MEMBER, RATER, add_said_of_files
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.workspace.folder import RunFolder
+
+RATERS, JUDGE_RATERS, JUDGES = "raters", "judge_raters", "judges"  # the kinds of pairs
+AGREEMENT_SCHEMA = pa.schema(
+    [
+        pa.field("criterion_id", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("judge", pa.string()),
+        pa.field("rater", pa.string()),
+        pa.field("n", pa.int64()),
+        pa.field("pair_count", pa.int64()),
+        pa.field("statistic", pa.string()),
+        pa.field("value", pa.float64()),
+        pa.field("ci_low", pa.float64()),
+        pa.field("ci_high", pa.float64()),
+        pa.field("reason", pa.string()),
+    ]
+)
+LEAST_OUTPUTS = 2  # of one output nothing can be said
+MOST_ONE_BY_ONE = 50  # raters; a row for each of more says little, and takes time by the square of their number
+ONE_RESAMPLE_COUNT = 400  # for one against the others: there may be dozens of them a criterion
+
+Floats = NDArray[np.float64]
+
+_CRITERIA = """
+select criterion_id from (
+    select criterion_id, output_id from said group by criterion_id, output_id having count(distinct (side, who)) > 1
+)
+where $1 is null or criterion_id = $1
+group by criterion_id having count(*) >= ? order by criterion_id
+"""
+# In an order: the bootstrap draws outputs by their place, and the same run has to come to the same intervals.
+_OF_CRITERION = """
+select output_id, side, who, level_score, score from said where criterion_id = ? order by output_id, side, who
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Who is held against whom. judge, rater: None for all of them, and for the run's verdict as the judge."""
+
+    kind: str
+    judge: str | None
+    rater: str | None
+    first: tuple[int, ...]  # of `Voices`; none: all others among themselves
+    others: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Voices:
+    """What was said on one criterion. names: side and name of each voice. levels, scores: (voice, output), NaN unsaid.
+
+    Where every score is that of its level both are the same array; the voices of a side stand together. scale:
+    (level,), the scores of the criterion's levels, ascending; empty where they are not known.
+    """
+
+    criterion_id: str
+    names: tuple[tuple[str, str], ...]
+    levels: Floats
+    scores: Floats
+    scale: Floats
+
+    def chosen(self, *sides: str) -> list[int]:
+        """The places of the voices of these sides, by name."""
+        return [place for place, (side, _) in enumerate(self.names) if side in sides]
+
+    def said(self, group: Group) -> tuple[Floats, Floats, Floats]:
+        """The arguments of `measure_raters` and `measure_sides`; of one against others only what makes a pair."""
+        if not group.first:
+            side = slice(group.others[0], group.others[-1] + 1)
+            return self.levels[side], self.scores[side], self.scale
+        others, outputs = np.array(group.others), np.flatnonzero(~np.isnan(self.scores[group.first[0]]))
+        has_pair = ~np.isnan(self.scores[np.ix_(others, outputs)]).all(axis=1)
+        paired = np.ix_(np.append(group.first, others[has_pair]), outputs)
+        scores = self.scores[paired]
+        return scores if self.levels is self.scores else self.levels[paired], scores, self.scale
+
+
+def add_agreement_source(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: RunFolder, rubric: Rubric) -> None:
+    """Make the source of the mart `agreement`; empty where nobody rated and no second judge was asked."""
+    table = AGREEMENT_SCHEMA.empty_table()
+    if add_said_of_files(connection, lake, folder, rubric):
+        table = agreement_table(connection)
+    connection.register("source_agreement", table)
+
+
+def agreement_table(connection: duckdb.DuckDBPyConnection, criterion_id: str | None = None) -> pa.Table:
+    """A row a criterion, kind, judge, rater and statistic, as `AGREEMENT_SCHEMA`. connection: with `said`."""
+    every = read_voices(connection, criterion_id)
+    rows = [row for voices in every for group in groups_of(voices) for row in _rows(voices, group)]
+    return pa.Table.from_pylist(rows, schema=AGREEMENT_SCHEMA)
+
+
+def read_voices(connection: duckdb.DuckDBPyConnection, criterion_id: str | None = None) -> Iterator[Voices]:
+    """What was said, a criterion after the other, where at least two outputs have two voices."""
+    ids = [row[0] for row in connection.execute(_CRITERIA, [criterion_id, LEAST_OUTPUTS]).fetchall()]
+    for each in ids:
+        said = connection.execute(_OF_CRITERION, [each]).to_arrow_table().combine_chunks()
+        scale = connection.execute(
+            "select distinct score from agreed_levels where criterion_id = ? order by score", [each]
+        ).fetchnumpy()["score"]
+        yield _voices(each, said, np.asarray(scale, dtype=np.float64))
+
+
+def groups_of(voices: Voices) -> Iterator[Group]:
+    """Who is held against whom on a criterion: all together, then each rater, unless crowded, then each judge."""
+    raters, members, judge = voices.chosen(RATER), voices.chosen(MEMBER), voices.chosen(JUDGE)
+    yield from _among(voices, RATERS, raters)
+    if judge and raters:
+        yield Group(JUDGE_RATERS, None, None, (judge[0],), tuple(raters))
+        for rater in _one_by_one(raters):
+            yield Group(JUDGE_RATERS, None, voices.names[rater][1], (judge[0],), (rater,))
+    for member in members if raters else ():
+        yield Group(JUDGE_RATERS, voices.names[member][1], None, (member,), tuple(raters))
+    yield from _among(voices, JUDGES, members)
+
+
+def is_crowded(voices: Voices) -> bool:
+    """Whether there are too many raters for a row each."""
+    return len(voices.chosen(RATER)) > MOST_ONE_BY_ONE
+
+
+def measure_group(voices: Voices, group: Group) -> Agreement | None:
+    """The statistics of a group; None where fewer than two outputs have a pair."""
+    said = voices.said(group)
+    if len(said[0]) < 2:
+        return None
+    count = RESAMPLE_COUNT if group.judge is None and group.rater is None else ONE_RESAMPLE_COUNT
+    measure = measure_sides if group.first else measure_raters
+    found = measure(*said, resample_count=count)
+    return found if found.n >= LEAST_OUTPUTS else None
+
+
+def level_table(voices: Voices, group: Group) -> tuple[Floats, NDArray[np.int64]]:
+    """The levels, and how often the first side's met each of the others'; empty where scores are no levels."""
+    levels, _, scale = voices.said(group)
+    every = scale_of(levels, scale)
+    if every is None:
+        return np.empty(0), np.empty((0, 0), dtype=np.int64)
+    return every, confusion_matrix(levels, every)
+
+
+def _among(voices: Voices, kind: str, places: list[int]) -> Iterator[Group]:
+    """Voices of one side among themselves, then each against the others."""
+    if len(places) < 2:
+        return
+    yield Group(kind, None, None, (), tuple(places))
+    for place in _one_by_one(places):
+        name = voices.names[place][1]
+        others = tuple(other for other in places if other != place)
+        yield Group(kind, name if kind == JUDGES else None, name if kind == RATERS else None, (place,), others)
+
+
+def _one_by_one(places: list[int]) -> list[int]:
+    return places if len(places) <= MOST_ONE_BY_ONE else []
+
+
+def _rows(voices: Voices, group: Group) -> Iterator[dict[str, object]]:
+    found = measure_group(voices, group)
+    if found is None:
+        return
+    head = {"criterion_id": voices.criterion_id, "kind": group.kind, "judge": group.judge, "rater": group.rater}
+    for measure in found.measures:
+        yield {**head, "n": found.n, "pair_count": found.pair_count, **asdict(measure)}
+
+
+def _voices(criterion_id: str, said: pa.Table, scale: Floats) -> Voices:
+    outputs = said.column("output_id").dictionary_encode().combine_chunks()
+    keys = pc.binary_join_element_wise(said.column("side"), said.column("who"), "\n").combine_chunks()
+    names = sorted(pc.unique(keys).to_pylist())
+    rows = pc.index_in(keys, pa.array(names)).to_numpy()
+    shape = (len(names), len(outputs.dictionary))
+    places, scores = outputs.indices.to_numpy(), np.full(shape, np.nan)
+    scores[rows, places] = said.column("score").to_numpy()
+    levels = scores
+    if not said.column("level_score").equals(said.column("score")):
+        levels = np.full(shape, np.nan)
+        levels[rows, places] = said.column("level_score").to_numpy()
+    pairs = [name.split("\n", 1) for name in names]
+    return Voices(criterion_id, tuple((side, who) for side, who in pairs), levels, scores, scale)

@@ -1,0 +1,168 @@
+"""How far raters and judges agree on a published run's outputs, by all ratings that there are now."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import duckdb
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.statistics.agreement import Measure
+from gradebook.tasks.agreement.mart import (
+    LEAST_OUTPUTS,
+    MOST_ONE_BY_ONE,
+    Group,
+    Voices,
+    groups_of,
+    is_crowded,
+    level_table,
+    measure_group,
+    read_voices,
+)
+from gradebook.tasks.agreement.statements import add_criteria_of_run, add_said_of_run
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.rows import Row, read_rows
+
+_RUN = "select run_id, status, rubric_id, rubric_version, judge from runs where run_id = ?"
+_LATEST = """
+select run_id from runs where status = 'published' and ($1 is null or rubric_id = $1) order by version desc limit 1
+"""
+_CRITERIA = "select distinct criterion_id from agreed_criteria order by criterion_id"
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementPart:
+    """One side against the other on one criterion. judge, rater: None for all of them, or for the run's verdict.
+
+    levels: the scores of the levels; confusion: how often the first side gave each (rows) where another gave each; both
+    empty among more than two.
+    """
+
+    criterion_id: str
+    kind: str
+    judge: str | None
+    rater: str | None
+    n: int
+    pair_count: int
+    measures: tuple[Measure, ...]
+    levels: tuple[float, ...]
+    confusion: tuple[tuple[int, ...], ...]
+
+    def measure(self, statistic: str) -> Measure:
+        """The statistic of that name."""
+        return next(each for each in self.measures if each.statistic == statistic)
+
+    def as_json(self) -> dict[str, Any]:
+        """Its part of what `--json` prints."""
+        head = {name: getattr(self, name) for name in ("criterion_id", "kind", "judge", "rater", "n", "pair_count")}
+        statistics = {each.statistic: _without_name(each) for each in self.measures}
+        return {**head, "statistics": statistics, "levels": list(self.levels), "confusion": list(self.confusion)}
+
+
+@dataclass(frozen=True, slots=True)
+class RunAgreement:
+    """The agreement of a run's raters and judges. note: why there is nothing, or what is left out, if so."""
+
+    run: Row
+    parts: tuple[AgreementPart, ...]
+    note: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object: what `--json` prints."""
+        return {"run": self.run, "agreement": [part.as_json() for part in self.parts], "note": self.note}
+
+
+def measure_run(
+    lake: Lake, run_id: str | None, *, rubric_id: str | None = None, criterion_id: str | None = None
+) -> RunAgreement:
+    """Measure the agreement on a published run's outputs; on the last one's, of that rubric, where none is named.
+
+    Raises `InputError` where there is no such run or criterion.
+    """
+    with connect_up_to_date(lake) as connection:
+        run = find_run(connection, lake, run_id, rubric_id)
+        refuse_unknown(connection, run["run_id"], criterion_id)
+        parts, note = measure_parts(connection, run["run_id"], criterion_id)
+    return RunAgreement(run, parts, note)
+
+
+def measure_parts(
+    connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None = None, *, is_by_rater: bool = True
+) -> tuple[tuple[AgreementPart, ...], str | None]:
+    """The agreement on a published run's outputs by the ratings there are now, and why there is none, if so.
+
+    connection: to the lake. is_by_rater: whether each rater is measured alone too.
+    """
+    if not add_said_of_run(connection, run_id):
+        return (), "nobody rated its outputs, and it asked one judge or none"
+    parts: list[AgreementPart] = []
+    crowded: list[str] = []
+    for voices in read_voices(connection, criterion_id):
+        parts.extend(_parts(voices, is_by_rater=is_by_rater))
+        crowded.extend([voices.criterion_id] if is_by_rater and is_crowded(voices) else [])
+    return tuple(parts), _note(parts, crowded)
+
+
+def find_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str | None, rubric_id: str | None) -> Row:
+    """The row of a published run, or of the last one of a rubric. Raises `InputError` where there is none."""
+    if run_id is None:
+        latest = read_rows(connection, _LATEST, rubric_id)
+        if not latest:
+            of = f" of the rubric {rubric_id!r}" if rubric_id else ""
+            raise InputError(f"run: found no published run{of} in {lake.name}, expected one")
+        run_id = str(latest[0]["run_id"])
+    found = read_rows(connection, _RUN, run_id)
+    if not found or found[0]["status"] != "published":
+        state = f"a run that is {found[0]['status']}" if found else "no such run"
+        raise InputError(f"run {run_id}: found {state}, expected one that `gradebook runs` lists as published")
+    if rubric_id is not None and found[0]["rubric_id"] != rubric_id:
+        raise InputError(f"--rubric: found {rubric_id!r}, but run {run_id} is of {found[0]['rubric_id']}")
+    return found[0]
+
+
+def known_criteria(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
+    """The ids of what may be rated of the run: its criteria, those that its rows brought along, its overall row."""
+    add_criteria_of_run(connection, run_id)
+    return [str(row["criterion_id"]) for row in read_rows(connection, _CRITERIA)]
+
+
+def refuse_unknown(connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None) -> None:
+    """Raise `InputError` where a criterion that was asked for is not one of the run's."""
+    if criterion_id is None:
+        return
+    known = known_criteria(connection, run_id)
+    if criterion_id not in known:
+        raise InputError(f"--criterion: found {criterion_id!r}, expected one of {', '.join(known[:30])}")
+
+
+def _parts(voices: Voices, *, is_by_rater: bool) -> Iterator[AgreementPart]:
+    for group in groups_of(voices):
+        if group.rater is not None and not is_by_rater:
+            continue
+        found = measure_group(voices, group)
+        if found is not None:
+            levels, confusion = _confusion(voices, group)
+            names = (voices.criterion_id, group.kind, group.judge, group.rater)
+            yield AgreementPart(*names, found.n, found.pair_count, found.measures, levels, confusion)
+
+
+def _note(parts: list[AgreementPart], crowded: list[str]) -> str | None:
+    if not parts:
+        return f"no {LEAST_OUTPUTS} outputs have two ratings, or a rating and a verdict, on a criterion"
+    if not crowded:
+        return None
+    return f"{', '.join(crowded)}: more than {MOST_ONE_BY_ONE} raters, who are measured together and not one by one"
+
+
+def _without_name(measure: Measure) -> dict[str, Any]:
+    return {name: value for name, value in asdict(measure).items() if name != "statistic"}
+
+
+def _confusion(voices: Voices, group: Group) -> tuple[tuple[float, ...], tuple[tuple[int, ...], ...]]:
+    if not group.first:
+        return (), ()
+    levels, counts = level_table(voices, group)
+    if not levels.size:
+        return (), ()
+    return tuple(levels.tolist()), tuple(tuple(row) for row in counts.tolist())

@@ -1,0 +1,244 @@
+"""Collecting outputs: each prompt of a dataset put to the model that is to be evaluated, and paid for once."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+
+from gradebook.rubrics.model.collecting import collect_key, output_row
+from gradebook.rubrics.model.errors import InputError, UnfinishedError
+from gradebook.tasks.collecting.prompts import PromptRows
+from gradebook.tasks.collecting.reply_store import KeptReplies, ReplyFolder, journal_cost_usd, refuse_other_format
+from gradebook.tasks.datasets.discovery import dataset_files
+from gradebook.tasks.datasets.file_formats import encoding_of
+from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
+from gradebook.tasks.judging.replies.collection_question import CollectAnswer, CollectQuestion
+from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.settings.files import EndpointSettings, read_endpoint
+from gradebook.tasks.judging.settings.judge import digest
+from gradebook.tasks.judging.settings.keys import read_keys
+from gradebook.tasks.judging.transport.probe import probe
+from gradebook.tasks.system.files import replaced_file
+from gradebook.tasks.system.progress import reporter
+
+MOST_SAMPLES = 10_000  # of a case
+MOST_IN_FLIGHT = 4096  # as in a judge file
+STAGE = "collect"
+_RUN_ID = "collect"  # stands in the journal where a judgment has the run that paid
+
+
+@dataclass(frozen=True, slots=True)
+class CollectRequest:
+    """What is to be collected. endpoint: a model's name or an endpoint file; model: the outputs' column, None: its."""
+
+    prompts: str
+    endpoint: str
+    out: Path
+    model: str | None = None
+    checkpoint: str | None = None
+    samples: int = 1
+    budget_usd: float | None = None
+    max_in_flight: int | None = None
+    max_unanswered_rate: float = 0.0
+    column_map: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """A file of outputs that is whole. request_count, cost_usd: of this call alone; cost None: a price is unknown."""
+
+    out: str
+    journal: str
+    model: str
+    checkpoint: str | None
+    case_count: int
+    output_count: int
+    unanswered_count: int
+    kept_count: int  # outputs whose reply was there before
+    request_count: int
+    cost_usd: float | None
+    endings: Mapping[str, int]  # finish_reason -> outputs
+    refusal_count: int
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What came of asking, and why the first prompt that has no output has none."""
+
+    kept_count: int = 0
+    request_count: int = 0
+    cost_usd: float | None = 0.0
+    first_reason: str | None = None
+
+    def take(self, answer: CollectAnswer) -> None:
+        """Note one answer; called from the session's thread."""
+        self.request_count += answer.request_count
+        if answer.reason is not None and self.first_reason is None:
+            question = answer.question
+            self.first_reason = f"case {question.case_id!r}, sample {question.sample_index}: {answer.reason}"
+        reporter().advance(STAGE, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Collection:
+    """A request that was found right: whom to ask, what, and under which names."""
+
+    request: CollectRequest
+    settings: EndpointSettings
+    rows: PromptRows
+
+    @property
+    def model(self) -> str:
+        return self.request.model or self.settings.model
+
+    @property
+    def sample_count(self) -> int:
+        return len(self.rows) * self.request.samples
+
+    def key(self, chat: str, sample_index: int) -> str:
+        return collect_key(self.settings.digest, self.model, self.request.checkpoint, chat, sample_index)
+
+    def questions(self, kept: KeptReplies) -> Iterator[CollectQuestion]:
+        """What has no reply yet, in the order of the dataset."""
+        for row, chat in self.rows:
+            for sample_index in range(self.request.samples):
+                key = self.key(chat, sample_index)
+                if key not in kept:
+                    messages = partial(self.rows.messages, row)
+                    body = self.settings.extra_body
+                    yield CollectQuestion(row.case_id, messages, chat, key, sample_index, body)
+
+    @property
+    def budget_name(self) -> str:
+        """The same for all commands that one budget holds over."""
+        return digest(f"{self.settings.digest} {self.model} {self.request.checkpoint}".encode())
+
+
+def collect_outputs(request: CollectRequest) -> Collected:
+    """Ask for every output that is not there yet, then write the file of all of them, whole.
+
+    Raises `InputError` where the request is wrong: nothing was asked. Raises `UnfinishedError` where outputs are
+    missing: the replies that came are kept, the file is not written, and the same call asks for the rest.
+    """
+    _refuse_bad(request)
+    settings = read_endpoint(request.endpoint, os.environ)
+    if request.max_in_flight is not None:
+        settings = settings.model_copy(update={"max_in_flight": request.max_in_flight})
+    if request.budget_usd is not None:
+        refuse_unpriced(settings.asking, find_price(settings.asking))
+    files = dataset_files(request.prompts)
+    if request.out.resolve() in {file.resolve() for file in files}:
+        raise InputError(f"--out: found {request.out}, which is one of the prompts; expected another file")
+    folder = ReplyFolder(request.out)
+    folder.refuse_foreign()
+    with PromptRows(files, request.column_map, settings.system) as rows, folder:
+        return _collect(_Collection(request, settings, rows), folder)
+
+
+def _collect(collection: _Collection, folder: ReplyFolder) -> Collected:
+    tally = _ask(collection, folder)
+    kept = KeptReplies(folder.replies)
+    try:
+        return _write(collection, kept, folder, tally)
+    finally:
+        kept.close()
+
+
+def _ask(collection: _Collection, folder: ReplyFolder) -> _Tally:
+    """Ask for what has no reply yet. Raises `BudgetReached` or `EndpointUnavailable`."""
+    kept = KeptReplies(folder.replies)
+    open_count = sum(1 for _ in collection.questions(kept))
+    tally = _Tally(collection.sample_count - open_count)
+    if not open_count:
+        return tally
+    settings = collection.settings.asking
+    probe(settings, read_keys(settings, os.environ))
+    reporter().begin(STAGE, open_count)
+    with open_session(
+        settings,
+        journal_folder=folder.replies,
+        run_id=_RUN_ID,
+        budget_usd=collection.request.budget_usd,
+        budget_record=folder.budget_record(collection.budget_name),
+        price=find_price(settings),
+    ) as session:
+        session.ask(collection.questions(kept), tally.take)
+    reporter().end(STAGE)
+    tally.cost_usd = journal_cost_usd(session.journal.path)
+    return tally
+
+
+def _write(collection: _Collection, kept: KeptReplies, folder: ReplyFolder, tally: _Tally) -> Collected:
+    """Write the file in the order of the dataset, a row for each case and sample that has an output."""
+    request = collection.request
+    written: set[str] = set()
+    endings: Counter[str] = Counter()
+    output_count = refusal_count = 0
+    encoding = encoding_of(request.out)
+    with (
+        replaced_file(request.out) as temporary,
+        pa.output_stream(str(temporary), compression=encoding.compression if encoding else None) as stream,
+    ):
+        for row, chat in collection.rows:
+            for sample_index in range(request.samples):
+                key = collection.key(chat, sample_index)
+                reply = kept.find(key)
+                if reply is None:
+                    continue
+                if key in written:  # an equal prompt: one reply, paid for once
+                    reply |= {"is_shared": True, "cost_usd": reply["cost_usd"] and 0.0}
+                written.add(key)
+                line = output_row(row, collection.model, request.checkpoint, sample_index, reply)
+                stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+                output_count += 1
+                endings[reply.get("finish_reason") or "unknown"] += 1
+                refusal_count += bool(reply.get("is_refusal"))
+        _refuse_unanswered(collection, output_count, tally)
+    return Collected(
+        out=str(request.out),
+        journal=str(folder.path),
+        model=collection.model,
+        checkpoint=request.checkpoint,
+        case_count=len(collection.rows),
+        output_count=output_count,
+        unanswered_count=collection.sample_count - output_count,
+        kept_count=tally.kept_count,
+        request_count=tally.request_count,
+        cost_usd=tally.cost_usd,
+        endings=dict(endings),
+        refusal_count=refusal_count,
+    )
+
+
+def _refuse_unanswered(collection: _Collection, output_count: int, tally: _Tally) -> None:
+    """Raise `UnfinishedError` where too many outputs are missing, before the file takes its name."""
+    wanted_count, rate = collection.sample_count, collection.request.max_unanswered_rate
+    missing_count = wanted_count - output_count
+    if missing_count and (not output_count or missing_count / wanted_count > rate):
+        why = f"; the first: {tally.first_reason}" if tally.first_reason else ""
+        raise UnfinishedError(
+            f"{collection.request.out}: found no output for {missing_count} of {wanted_count} samples, expected at "
+            f"most a share of {rate:g} (--max-unanswered-rate){why}; the replies that came are kept, and the same "
+            "command asks for the others"
+        )
+
+
+def _refuse_bad(request: CollectRequest) -> None:
+    """Raise `InputError` for what no command could mean."""
+    refuse_other_format(request.out)
+    if not 1 <= request.samples <= MOST_SAMPLES:
+        raise InputError(f"--samples: found {request.samples}, expected 1 to {MOST_SAMPLES}")
+    if not 0 <= request.max_unanswered_rate <= 1:
+        raise InputError(f"--max-unanswered-rate: found {request.max_unanswered_rate:g}, expected a share of 0 to 1")
+    if request.max_in_flight is not None and not 1 <= request.max_in_flight <= MOST_IN_FLIGHT:
+        raise InputError(f"--max-in-flight: found {request.max_in_flight}, expected 1 to {MOST_IN_FLIGHT}")
+    if request.budget_usd is not None and not 0 <= request.budget_usd < float("inf"):
+        raise InputError(f"--budget-usd: found {request.budget_usd:g}, expected dollars, 0 or more")
+    for option, name in (("--model", request.model), ("--checkpoint", request.checkpoint)):
+        if name is not None and not (name and name.isprintable()):
+            raise InputError(f"{option}: found {name!r}, expected a name without control characters")

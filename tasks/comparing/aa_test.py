@@ -1,0 +1,223 @@
+"""How far a judge's replies to one question differ, and how often a gate would fire on that alone: the A/A check."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.rubric import Rubric, category_weights
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval, wilson
+from gradebook.rubrics.statistics.noise import UNDRAWN_FIGURES, DrawnOutputs, HeldDraws, ReplicateScores, hold_in_draws
+from gradebook.rubrics.statistics.rule_false_alarms import Nominal, nominal_rate
+from gradebook.rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL, Rule, names_in
+from gradebook.tasks.comparing.attribution import weigh_pairs
+from gradebook.tasks.comparing.case_pairs import ScorePairs, pair_sides
+from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, pair_categories
+from gradebook.tasks.comparing.gate import FIGURES
+from gradebook.tasks.comparing.model_pairs import Wanted, read_side
+from gradebook.tasks.comparing.replicates import Replicates, name_replicate, take_replicates_apart
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.rows import Row, model_name, read_rows
+
+DEFAULT_RULES = ("mean_diff < 0 and p < 0.05", "any criterion (mean_diff < 0 and p_adjusted < 0.05)")
+USUAL_SHARE = 0.95  # of the draws, whose overall difference is told
+_NOISE = "select * exclude (run_id) from judge_noise where run_id = ? order by criterion_id, model, checkpoint"
+_GROUPS = "select distinct model, checkpoint from output_scores order by model, checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Fires:
+    """How often a rule fired. unknown_count: draws among them in which it could not be known whether it holds.
+
+    rate: fired_count / draw_count, 0..1, with Wilson's interval.
+    """
+
+    fired_count: int
+    unknown_count: int
+    draw_count: int
+
+    @property
+    def rate(self) -> float:
+        """The share of the draws, 0..1."""
+        return self.fired_count / self.draw_count
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's, on the rate."""
+        return wilson(self.fired_count, self.draw_count)
+
+    def as_json(self) -> dict[str, Any]:
+        """One flat object."""
+        return asdict(self) | {"rate": self.rate, "rate_low": self.interval.low, "rate_high": self.interval.high}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleNoise:
+    """How often one rule fired where nothing had changed. gate: for any of the models; models: for each, by name."""
+
+    rule: str
+    nominal: Nominal | None
+    gate: Fires
+    models: tuple[tuple[str, Fires], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """One object; nominal_rate is null where the rule has not one p."""
+        rate, each = (None, None) if self.nominal is None else (self.nominal.rate, self.nominal.each)
+        of_models = [{"model": name} | fires.as_json() for name, fires in self.models]
+        head = {"rule": self.rule, "nominal_rate": rate, "nominal_of_each": each}
+        return head | self.gate.as_json() | {"models": of_models}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTwice:
+    """One model's outputs judged twice. rows: replicate 0 as A, replicate 1 as B, as a comparison has them.
+
+    usual_diff: 19 of 20 draws differ by at most this overall; None where there is no overall score.
+    """
+
+    model: str
+    rows: tuple[ComparedRow, ...]
+    usual_diff: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeNoise:
+    """A run's judge against itself. noise: rows of judge_noise."""
+
+    run: Row
+    noise: tuple[Row, ...]
+    replicates: Replicates
+    models: tuple[JudgedTwice, ...]
+    seed: int
+    rules: tuple[RuleNoise, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object: what `--json` prints."""
+        return {
+            "run": self.run,
+            "judge_noise": list(self.noise),
+            **asdict(self.replicates),
+            "judged_twice": [{"scope": row.scope} | row.as_json() for model in self.models for row in model.rows],
+            "usual_diffs": [{"model": model.model, "usual_diff": model.usual_diff} for model in self.models],
+            "seed": self.seed,
+            "rules": [rule.as_json() for rule in self.rules],
+        }
+
+
+def measure_noise(
+    lake: Lake, run_id: str, rules: Sequence[str] = (), *, draw_count: int = 1_000, seed: int = 0
+) -> JudgeNoise:
+    """Hold rules against draws of a published run's own replicates; `DEFAULT_RULES` where none is given.
+
+    Raises `InputError` where there is no such run, its judge did not reply twice, or a rule is none.
+    """
+    texts = tuple(rules) or DEFAULT_RULES
+    parsed = [parse_rule(text, FIGURES) for text in texts]
+    for rule in parsed:
+        _refuse_undrawn(rule)
+    with connect_up_to_date(lake) as connection, duckdb.connect() as memory:
+        side = read_side(connection, lake, run_id)
+        noise = read_rows(connection, _NOISE, run_id)
+        replicates = take_replicates_apart(connection, memory, side)
+        found = [_Taken(memory, side.rubric, group, replicates) for group in read_rows(memory, _GROUPS)]
+    for rule in parsed:
+        ids = {line.scope_id: None for taken in found for line in taken.lines if line.scope == CRITERION}
+        refuse_unknown_ids(rule, {CRITERION: [*ids], CATEGORY: [*category_weights(side.rubric)]})
+    rngs = np.random.default_rng(seed).spawn(len(found))
+    held = [hold_in_draws(parsed, taken.drawn_outputs, draw_count, rng) for taken, rng in zip(found, rngs, strict=True)]
+    names = [taken.name for taken in found]
+    return JudgeNoise(
+        side.run,
+        noise,
+        replicates,
+        tuple(JudgedTwice(taken.name, taken.rows, _usual(draws)) for taken, draws in zip(found, held, strict=True)),
+        seed,
+        tuple(
+            _count(text, rule, index, names, held) for index, (text, rule) in enumerate(zip(texts, parsed, strict=True))
+        ),
+    )
+
+
+class _Taken:
+    """One model's outputs by replicate: rows of the first two, and lines of all."""
+
+    def __init__(self, memory: duckdb.DuckDBPyConnection, rubric: Rubric, group: Row, replicates: Replicates) -> None:
+        self.name = model_name(group)
+        others = range(1, replicates.replicate_count)
+        self._sides = [
+            pair_sides(memory, Wanted(name_replicate(0), name_replicate(other)), (group, group)) for other in others
+        ]
+        self._rubric = rubric
+        self._ids = [criterion.id for criterion in rubric.criteria]
+        self._ids += [name for name in self._sides[0].by_criterion if name not in self._ids]
+        self._bounds = weigh_pairs(self._sides[0], rubric).bounds  # what weighs does not hang on the replicate
+        self.rows = tuple(self._rows())
+        self.lines = tuple(self._lines())
+
+    @property
+    def drawn_outputs(self) -> DrawnOutputs:
+        """What draws are made of."""
+        sides, places = self._sides, self._sides[0].overall.places
+        found = np.searchsorted(sides[0].outputs.places, places)
+        passed = np.stack([sides[0].outputs.passed_a, *(side.outputs.passed_b for side in sides)], axis=1)[found]
+        passes = ReplicateScores(OVERALL, "", passed, np.arange(places.size), sides[0].overall.cases)
+        return DrawnOutputs(places.size, len(sides) + 1, self.lines, passes)
+
+    def _rows(self) -> Iterator[ComparedRow]:
+        maker, sides = RowMaker(self.name, self.name, 0), self._sides[0]
+        yield maker.overall(sides, self._bounds)
+        yield from maker.categories(sides, self._rubric, self._rubric, self._ids)
+        yield from maker.criteria(sides, self._ids, self._rubric)
+
+    def _lines(self) -> Iterator[ReplicateScores]:
+        yield self._line(OVERALL, "", [side.overall for side in self._sides], self._bounds)
+        categories = [[*pair_categories(side, self._rubric, self._rubric, self._ids)] for side in self._sides]
+        for parts in zip(*categories, strict=True):
+            category, _, bounds = parts[0]
+            yield self._line(CATEGORY, category, [pairs for _, pairs, _ in parts], bounds)
+        of_rubric = {criterion.id for criterion in self._rubric.criteria}
+        for name in self._ids:
+            if name in self._sides[0].by_criterion:
+                pairs = [side.by_criterion[name] for side in self._sides]
+                yield self._line(CRITERION, name, pairs, DIFFERENCES, is_own=name not in of_rubric)
+
+    def _line(
+        self, scope: str, scope_id: str, pairs: Sequence[ScorePairs], bounds: Interval, *, is_own: bool = False
+    ) -> ReplicateScores:
+        """pairs: of replicate 0 with each of the others, all of the same outputs in the same order."""
+        first = pairs[0]
+        scores = np.stack([first.scores_a, *(each.scores_b for each in pairs)], axis=1)
+        outputs = np.searchsorted(self._sides[0].overall.places, first.places)
+        return ReplicateScores(scope, scope_id, scores, outputs, first.cases, bounds, is_own)
+
+
+def _refuse_undrawn(rule: Rule) -> None:
+    for name in names_in(rule):
+        if name.figure in UNDRAWN_FIGURES:
+            expected = f"expected {name.figure.replace('boot', 'diff')}, which needs no resampling"
+            raise InputError(f"--fail-if: at character {name.position}: found {name.figure}, {expected} of each draw")
+
+
+def _usual(draws: HeldDraws) -> float | None:
+    """What most draws differ by at most."""
+    known = np.abs(draws.overall_diffs[~np.isnan(draws.overall_diffs)])
+    return float(np.quantile(known, USUAL_SHARE)) if known.size else None
+
+
+def _count(text: str, rule: Rule, index: int, names: Sequence[str], held: Sequence[HeldDraws]) -> RuleNoise:
+    """How often the rule of that place fired. held: of each model."""
+    fired = [draws.is_fired[index] for draws in held]
+    unknown = [np.isnan(draws.held[index]) for draws in held]
+    models = zip(names, map(_fires, fired, unknown), strict=True)
+    gate = _fires(np.any(fired, axis=0), np.any(unknown, axis=0))
+    return RuleNoise(text, nominal_rate(rule), gate, tuple(models))
+
+
+def _fires(is_fired: NDArray[np.bool_], is_unknown: NDArray[np.bool_]) -> Fires:
+    return Fires(int(is_fired.sum()), int(is_unknown.sum()), is_fired.size)

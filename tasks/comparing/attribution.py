@@ -1,0 +1,289 @@
+"""Where a difference comes from: criterion by criterion, score by score, and the cases that lost most."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from gradebook.rubrics.model.rubric import TOP, Rubric, WeightTree, effective_weights
+from gradebook.rubrics.statistics.decomposition import (
+    Decomposition,
+    Groups,
+    PairedScores,
+    PairedVerdicts,
+    decompose,
+    uniform,
+    weighted_changes,
+)
+from gradebook.rubrics.statistics.distributions import (
+    DistributionPair,
+    pair_distributions,
+    share_at_or_below,
+    thin_distributions,
+)
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
+from gradebook.rubrics.statistics.paired import TIED
+from gradebook.tasks.comparing.case_pairs import PairedSides, name_places
+
+MOST_CASES = 10
+UNSCORED = "(unscored)"  # the part that comes of verdicts that one side lacks
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one criterion adds to the mean difference, with the rubric's weights and with uniform ones.
+
+    criterion_id: `(unscored)` for what comes of verdicts that one side lacks. uniform_part: None where the uniform
+    scores of a pair are not known.
+    """
+
+    criterion_id: str
+    category: str | None
+    part: float
+    uniform_part: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LostCase:
+    """A case whose overall score fell. Scores are means over its pair_count pairs; outputs: of the pair that fell most.
+
+    criteria: what each criterion took from it, the most first; those that added are left out.
+    """
+
+    case_id: str
+    pair_count: int
+    score_a: float
+    score_b: float
+    difference: float
+    output_a: str
+    output_b: str
+    criteria: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What stands behind the overall difference of two models; parts add up to it.
+
+    shares_at: rows of threshold, share_a, share_b; none where no pair is scored.
+    """
+
+    parts: tuple[Part, ...]
+    distributions: DistributionPair
+    sentence: str
+    shares_at: tuple[tuple[float, float, float], ...]
+    lost_most: tuple[LostCase, ...]
+
+    def parts_as_json(self) -> list[dict[str, Any]]:
+        """The parts, an object each."""
+        return [asdict(part) for part in self.parts]
+
+    def distribution_as_json(self) -> dict[str, Any]:
+        """Both CDFs, and what they say."""
+        return {
+            "scores": self.distributions.scores.tolist(),
+            "share_a": self.distributions.share_a.tolist(),
+            "share_b": self.distributions.share_b.tolist(),
+            "sentence": self.sentence,
+            "shares_at": [dict(zip(("score", "share_a", "share_b"), row, strict=True)) for row in self.shares_at],
+        }
+
+    def lost_as_json(self) -> list[dict[str, Any]]:
+        """The cases that lost most, an object each."""
+        return [
+            asdict(case) | {"criteria": [{"criterion_id": name, "part": part} for name, part in case.criteria]}
+            for case in self.lost_most
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedPairs:
+    """The pairs of the overall score that both sides have, with their weighted verdicts.
+
+    criterion_ids: (criterion,) of the scores. places, cases: (pair,). scores_a, scores_b: (pair,), overall. bounds:
+    what a difference of two overall scores can be.
+    """
+
+    scores: PairedScores
+    criterion_ids: tuple[str, ...]
+    places: NDArray[np.int64]
+    cases: NDArray[np.int64]
+    scores_a: Floats
+    scores_b: Floats
+    is_skipped: bool
+    bounds: Interval
+
+
+def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
+    """The verdicts behind the overall scores of the pairs, each with what it weighs."""
+    known = sides.overall.is_scored
+    places = sides.overall.places[known]
+    weights = effective_weights(rubric)
+    scale = WeightTree.of(rubric).positive_sums[TOP] if rubric.categories else 1.0
+    found = dict(_weighted_verdicts(sides, {name: scale * weight for name, weight in weights.items()}, places))
+    scores = PairedScores(tuple(found.values()), places.size)
+    is_skipped = rubric.missing == "skip"
+    return WeightedPairs(
+        _put_in_groups(scores, tuple(found), rubric) if is_skipped and rubric.categories else scores,
+        tuple(found),
+        places,
+        sides.overall.cases[known],
+        sides.overall.scores_a[known],
+        sides.overall.scores_b[known],
+        is_skipped,
+        _bounds(scores),
+    )
+
+
+def explain(
+    connection: duckdb.DuckDBPyConnection,
+    sides: PairedSides,
+    weighted: WeightedPairs,
+    rubric: Rubric,
+    shares_at: tuple[float, ...] = (),
+) -> Explanation:
+    """Take the overall difference of two models apart; the tables of `pair_sides` are still there."""
+    pair = pair_distributions(weighted.scores_a, weighted.scores_b)
+    shares = [share_at_or_below(scores, shares_at) for scores in (weighted.scores_a, weighted.scores_b)]
+    shown = zip(shares_at, *(share.tolist() for share in shares), strict=True) if weighted.places.size else ()
+    return Explanation(
+        tuple(_parts(sides, weighted, rubric)),
+        thin_distributions(pair),
+        pair.describe(),
+        tuple(shown),
+        tuple(_lost_cases(connection, weighted)),
+    )
+
+
+def _weighted_verdicts(
+    sides: PairedSides, weights: dict[str, float], places: NDArray[np.int64]
+) -> Iterator[tuple[str, PairedVerdicts]]:
+    """By criterion the verdicts that count in an overall score of a pair."""
+    if not places.size:
+        return
+    of_overall = _places_among(places, sides.overall.places)
+    for criterion_id, pairs in sides.by_criterion.items():
+        given = np.where(np.isnan(pairs.own_weights), weights.get(criterion_id, 0.0), pairs.own_weights)
+        is_overall = pairs.places is sides.overall.places
+        found = of_overall if is_overall else _places_among(places, pairs.places)
+        counted = (places[found] == pairs.places) & (given != 0)
+        if counted.all():  # of most rubrics: what millions of verdicts score stands there once
+            yield criterion_id, PairedVerdicts(found, given, pairs.scores_a, pairs.scores_b)
+        elif counted.any():
+            scores = pairs.scores_a[counted], pairs.scores_b[counted]
+            yield criterion_id, PairedVerdicts(found[counted], given[counted], *scores)
+
+
+def _places_among(places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Where each wanted one stands, of the ascending places; anywhere where it is none of them."""
+    found: NDArray[np.intp] = np.minimum(np.searchsorted(places, wanted), places.size - 1)
+    return found
+
+
+def _bounds(scores: PairedScores) -> Interval:
+    """What a difference of two overall scores can be: beyond -1..1 where there are penalties."""
+    if not any((each.weights < 0).any() for each in scores.criteria):
+        return DIFFERENCES
+    gains, losses = np.zeros(scores.pair_count), np.zeros(scores.pair_count)
+    for each in scores.criteria:
+        gains[each.pairs] += np.maximum(each.weights, 0.0)
+        losses[each.pairs] += np.maximum(-each.weights, 0.0)
+    widest = 1.0 + float((losses[gains > 0] / gains[gains > 0]).max(initial=0.0))
+    return Interval(-widest, widest)
+
+
+def _put_in_groups(scores: PairedScores, criterion_ids: Sequence[str], rubric: Rubric) -> PairedScores:
+    """The same verdicts with their weights within their category; criteria of rows stand at the top."""
+    tree = WeightTree.of(rubric)
+    outer_first = sorted(tree.parents, key=lambda category: len(tree.groups_above(category)))
+    places = {group: place for place, group in enumerate([TOP, *outer_first])}
+    groups = Groups(
+        np.array([0, *(places[tree.parents[each] or TOP] for each in outer_first)], dtype=np.intp),
+        np.array([0.0, *(tree.weights[each] for each in outer_first)]),
+    )
+    criteria = {criterion.id: criterion for criterion in rubric.criteria}
+    placed = []
+    for criterion_id, each in zip(criterion_ids, scores.criteria, strict=True):
+        if (criterion := criteria.get(criterion_id)) is None:
+            placed.append(each)
+        else:
+            weights = np.full(each.weights.shape, rubric.weight_of(criterion))
+            placed.append(replace(each, weights=weights, group=places[criterion.category or TOP]))
+    return replace(scores, criteria=tuple(placed), groups=groups)
+
+
+def _parts(sides: PairedSides, weighted: WeightedPairs, rubric: Rubric) -> Iterator[Part]:
+    """The parts in the order of the rubric, then those of rows, then what is left over."""
+    if not weighted.places.size:
+        return
+    chosen = decompose(weighted.scores, weighted.scores_b - weighted.scores_a, is_skipped=weighted.is_skipped)
+    plain = _uniform_parts(sides, weighted)
+    categories = {criterion.id: criterion.category for criterion in rubric.criteria}
+    order = {criterion_id: place for place, criterion_id in enumerate(categories)}
+    by_place = sorted(enumerate(weighted.criterion_ids), key=lambda entry: (order.get(entry[1], len(order)), entry[1]))
+    for place, criterion_id in by_place:
+        part = None if plain is None else float(plain.parts[place])
+        yield Part(criterion_id, categories.get(criterion_id), float(chosen.parts[place]), part)
+    if chosen.remainder or (plain is not None and plain.remainder):
+        yield Part(UNSCORED, None, chosen.remainder, None if plain is None else plain.remainder)
+
+
+def _uniform_parts(sides: PairedSides, weighted: WeightedPairs) -> Decomposition | None:
+    """The same with uniform weights; None where a pair lacks its uniform score."""
+    found = np.searchsorted(sides.outputs.places, weighted.places)
+    differences = sides.outputs.uniform_b[found] - sides.outputs.uniform_a[found]
+    if np.isnan(differences).any():
+        return None
+    return decompose(uniform(weighted.scores), differences, is_skipped=weighted.is_skipped)
+
+
+def _lost_cases(connection: duckdb.DuckDBPyConnection, weighted: WeightedPairs) -> Iterator[LostCase]:
+    """The cases whose mean difference is furthest below 0, the worst first."""
+    cases, codes, counts = np.unique(weighted.cases, return_inverse=True, return_counts=True)
+    differences = weighted.scores_b - weighted.scores_a
+    means = [np.bincount(codes, each, cases.size) / counts for each in (weighted.scores_a, weighted.scores_b)]
+    lost = means[1] - means[0]
+    worst = [code for code in np.argsort(lost, kind="stable")[:MOST_CASES].tolist() if lost[code] < -TIED]
+    members = [np.flatnonzero(codes == code) for code in worst]
+    lowest = [int(found[np.argmin(differences[found])]) for found in members]
+    names = name_places(connection, [int(weighted.places[pair]) for pair in lowest])
+    losses = _losses(weighted, members)
+    for place, (code, pair) in enumerate(zip(worst, lowest, strict=True)):
+        named = names[int(weighted.places[pair])]
+        yield LostCase(
+            str(named["case_id"]),
+            int(counts[code]),
+            float(means[0][code]),
+            float(means[1][code]),
+            float(lost[code]),
+            str(named["output_a"]),
+            str(named["output_b"]),
+            tuple(_most_first(weighted.criterion_ids, losses[:, place])),
+        )
+
+
+def _losses(weighted: WeightedPairs, cases: Sequence[NDArray[np.intp]]) -> Floats:
+    """What each criterion added to some cases, on average over the pairs of each: (criterion, case)."""
+    count = len(cases)
+    case_of = np.full(weighted.scores.pair_count, count)
+    for place, pairs in enumerate(cases):
+        case_of[pairs] = place
+    changes = weighted_changes(weighted.scores, is_skipped=weighted.is_skipped)
+    found = [
+        np.bincount(case_of[each.pairs], added, count + 1)[:count]
+        for each, added in zip(weighted.scores.criteria, changes, strict=True)
+    ]
+    sizes = np.array([pairs.size for pairs in cases])
+    losses: Floats = np.array(found).reshape(len(found), count) / sizes
+    return losses
+
+
+def _most_first(criterion_ids: Sequence[str], added: Floats) -> Iterator[tuple[str, float]]:
+    """The criteria that took something away, the most first. added: (criterion,)."""
+    for place in np.argsort(added, kind="stable").tolist():
+        if added[place] < -TIED:
+            yield criterion_ids[place], float(added[place])

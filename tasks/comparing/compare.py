@@ -1,0 +1,212 @@
+"""Two runs, or two models of one, beside each other: case by case, on the criteria whose text is the same in both."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import duckdb
+
+from gradebook.rubrics.model.rubric import Rubric, category_weights
+from gradebook.rubrics.statistics.rule_parser import parse_rule, refuse_unknown_ids
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, Rule
+from gradebook.tasks.comparing.attribution import Explanation, explain, weigh_pairs
+from gradebook.tasks.comparing.case_pairs import PairedSides, pair_sides
+from gradebook.tasks.comparing.figures import ComparedRow, RowMaker
+from gradebook.tasks.comparing.gate import FIGURES, GateFinding, hold_rule
+from gradebook.tasks.comparing.model_pairs import (
+    Groups,
+    Side,
+    Wanted,
+    describe_difference,
+    find_wanted,
+    is_one_version,
+    pair_groups,
+    read_side,
+    same_criteria,
+)
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.rows import Row, model_name, pair_name
+from gradebook.tasks.system.number_format import counted
+
+RESAMPLE_COUNT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a comparison is made. models: of A and B, None where they are found. rule: of `--fail-if`.
+
+    shares_at: scores t for which P(score <= t) is wanted.
+    """
+
+    models: tuple[str | None, str | None] = (None, None)
+    rule: str | None = None
+    resample_count: int = RESAMPLE_COUNT
+    shares_at: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelComparison:
+    """Two models beside each other. groups: the model and checkpoint of A, and of B.
+
+    overall, explanation: None where the rubrics differ. criteria: in the order of the rubric, then those that rows
+    brought along.
+    """
+
+    groups: Groups
+    model_a: str
+    model_b: str
+    overall: ComparedRow | None
+    criteria: tuple[ComparedRow, ...]
+    categories: tuple[ComparedRow, ...]
+    explanation: Explanation | None
+
+    @property
+    def rows(self) -> tuple[ComparedRow, ...]:
+        """All rows: overall, categories, criteria."""
+        return (*(() if self.overall is None else (self.overall,)), *self.categories, *self.criteria)
+
+    @property
+    def name(self) -> str:
+        """The model, or both where they differ."""
+        return pair_name(self.model_a, self.model_b)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two sides beside each other, a pair of models after the other.
+
+    not_compared: criteria, models and outputs that stand beside nothing, each with why. gate: None without a rule.
+    """
+
+    run_a: Row
+    run_b: Row
+    banner: str | None
+    models: tuple[ModelComparison, ...]
+    not_compared: tuple[str, ...]
+    gate: GateFinding | None
+
+    @property
+    def regressions(self) -> tuple[ComparedRow, ...]:
+        """The rows that B is worse in by more than chance."""
+        return tuple(row for model in self.models for row in model.rows if row.is_regression)
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object: what `--json` prints."""
+        explained = [(pair, pair.explanation) for pair in self.models if pair.explanation is not None]
+        return {
+            "run_a": self.run_a,
+            "run_b": self.run_b,
+            "banner": self.banner,
+            "regressions": [_named(row) | {"scope": row.scope, "id": row.scope_id} for row in self.regressions],
+            "overall": [pair.overall.as_json() for pair in self.models if pair.overall is not None],
+            "categories": [row.as_json() for pair in self.models for row in pair.categories],
+            "criteria": [row.as_json() for pair in self.models for row in pair.criteria],
+            "decomposition": [_named(pair) | part for pair, found in explained for part in found.parts_as_json()],
+            "distributions": [_named(pair) | found.distribution_as_json() for pair, found in explained],
+            "lost_most": [_named(pair) | case for pair, found in explained for case in found.lost_as_json()],
+            "not_compared": list(self.not_compared),
+            "gate": None if self.gate is None else asdict(self.gate),
+        }
+
+
+def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked | None = None) -> Comparison:
+    """Compare two published runs, or two models of one. Raises `InputError` where there is no such run or model,
+    nothing to pair, or a rule that is none.
+    """
+    asked = asked or Asked()
+    rule = None if asked.rule is None else parse_rule(asked.rule, FIGURES)
+    with connect_up_to_date(lake, is_pinned=True) as connection:
+        a = read_side(connection, lake, run_a)
+        b = a if run_b is None else read_side(connection, lake, run_b)
+        wanted = find_wanted(connection, run_a, run_b, asked.models)
+        return compare_sides(connection, wanted, a, b, asked, rule)
+
+
+def compare_sides(
+    connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked, rule: Rule | None = None
+) -> Comparison:
+    """Compare what a connection shows of two sides. rule: of `asked`, parsed. Raises `InputError` as `compare_runs`."""
+    comparer = _Comparer(connection, wanted, a, b, asked)
+    if rule is not None:
+        comparer.refuse_unknown_ids(rule)
+    groups, alone = pair_groups(connection, wanted)
+    models = tuple(comparer.compare(pair) for pair in groups)
+    left_out = tuple(comparer.left_out)
+    compared_ids = {*comparer.same_ids} | {row.scope_id for pair in models for row in pair.criteria if row.is_compared}
+    named = [(pair.name, pair.rows) for pair in models]
+    if asked.shares_at and not comparer.is_one_version:
+        left_out = (*left_out, "--share-at: the rubrics differ, so there are no overall scores")
+    return Comparison(
+        run_a=a.run,
+        run_b=b.run,
+        banner=None if comparer.is_one_version else describe_difference(a, b, len(compared_ids)),
+        models=models,
+        not_compared=(*comparer.other_criteria, *alone, *left_out),
+        gate=None if rule is None else hold_rule(asked.rule or "", rule, named, alone),
+    )
+
+
+class _Comparer:
+    """Compares pairs of models of two runs; left_out: what of their outputs is not compared, in words."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked) -> None:
+        self._connection, self._wanted, self._asked = connection, wanted, asked
+        self._old, self._new = a.rubric, b.rubric
+        self.same_ids, self.other_criteria = same_criteria(a.rubric, b.rubric)
+        self.is_one_version = is_one_version(a, b)
+        self._own_ids = self._read_own_ids()
+        self.left_out: list[str] = []
+
+    def refuse_unknown_ids(self, rule: Rule) -> None:
+        """Hold a rule's criteria and categories against those that can be compared."""
+        categories = [*category_weights(self._new)]
+        refuse_unknown_ids(rule, {CRITERION: [*self.same_ids, *self._own_ids], CATEGORY: categories})
+
+    def compare(self, groups: Groups) -> ModelComparison:
+        """Compare two models."""
+        sides = pair_sides(self._connection, self._wanted, groups)
+        names = model_name(groups[0]), model_name(groups[1])
+        maker = RowMaker(*names, self._asked.resample_count)
+        self.left_out += _left_out(pair_name(*names), sides, is_one_version=self.is_one_version)
+        overall = explanation = None
+        if self.is_one_version:
+            weighted = weigh_pairs(sides, self._new)
+            overall = maker.overall(sides, weighted.bounds)
+            explanation = explain(self._connection, sides, weighted, self._new, self._asked.shares_at)
+        return ModelComparison(
+            groups,
+            *names,
+            overall,
+            maker.criteria(sides, [*self.same_ids, *self._own_ids], self._new),
+            maker.categories(sides, self._old, self._new, self.same_ids),
+            explanation,
+        )
+
+    def _read_own_ids(self) -> list[str]:
+        """The ids that rows brought along, those of a criterion of the rubrics aside."""
+        found = self._connection.execute(
+            "select distinct criterion_id from case_criteria where run_id in (?, ?) order by criterion_id",
+            [self._wanted.run_a, self._wanted.run_b],
+        ).fetchall()
+        known = {*_ids(self._old), *_ids(self._new)}
+        return [criterion_id for (criterion_id,) in found if criterion_id not in known]
+
+
+def _left_out(names: str, sides: PairedSides, *, is_one_version: bool) -> Iterator[str]:
+    """The outputs that both sides have and that are not compared, in words."""
+    counts = sides.overall.counts
+    if is_one_version and counts.held_otherwise_count:
+        cases = counted(counts.held_otherwise_count // 2, "case")  # both outputs of a case are counted
+        yield f"{names}: the overall score of {cases}, held to other criteria in run A than in run B"
+    if counts.ambiguous_count:
+        outputs = counted(counts.ambiguous_count, "output")
+        yield f"{names}: {outputs}, as a run has several of one case and sample_index"
+
+
+def _ids(rubric: Rubric) -> Sequence[str]:
+    return [criterion.id for criterion in rubric.criteria]
+
+
+def _named(pair: ModelComparison | ComparedRow) -> dict[str, Any]:
+    return {"model_a": pair.model_a, "model_b": pair.model_b}

@@ -1,0 +1,220 @@
+"""The rows of a comparison: the overall score, each criterion and each category, with all their figures."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradebook.rubrics.model.rubric import NO_CATEGORY, Rubric, category_weights
+from gradebook.rubrics.statistics.comparison import (
+    SIGNIFICANT,
+    PairFigures,
+    PassFigures,
+    describe_caution,
+    describe_conflict,
+    measure_pairs,
+    measure_passes,
+)
+from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
+from gradebook.rubrics.statistics.paired import adjust_for_many
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
+from gradebook.tasks.comparing.case_pairs import OutputPairs, PairCounts, PairedSides, ScorePairs
+from gradebook.tasks.lake.rows import pair_name
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """One line of a comparison of two models. scope: overall, criterion or category; scope_id: empty for overall.
+
+    category: the criterion's own; None for a row's criteria, and where it has none. passes: of the overall score alone.
+    is_own: whether it is a criterion that rows brought along. is_penalty: whether its weight is below 0, so that a
+    higher score is worse.
+    """
+
+    model_a: str
+    model_b: str
+    scope: str
+    scope_id: str
+    category: str | None
+    counts: PairCounts
+    figures: PairFigures
+    passes: PassFigures | None = None
+    is_own: bool = False
+    is_penalty: bool = False
+
+    @property
+    def conflict(self) -> str | None:
+        """Where the mean and the count of wins point in different directions, in words."""
+        return describe_conflict(self.figures)
+
+    @property
+    def caution(self) -> str | None:
+        """Where the figures are rough, in words."""
+        return describe_caution(self.figures)
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether B is worse by more than chance: p, adjusted where there are several, of at most 0.05."""
+        return self.merit_diff < 0 and self._is_beyond_chance
+
+    @property
+    def is_improvement(self) -> bool:
+        """Whether B is better by more than chance."""
+        return self.merit_diff > 0 and self._is_beyond_chance
+
+    @property
+    def merit_diff(self) -> float:
+        """By how much B is better: the mean difference, of a penalty the other way round; 0 where it is not known."""
+        difference = self.figures.mean_diff or 0.0
+        return -difference if self.is_penalty else difference
+
+    @property
+    def chance(self) -> float | None:
+        """p; adjusted for how many rows there are, where it is of one of several."""
+        return self.figures.p if self.scope == OVERALL else self.figures.p_adjusted
+
+    @property
+    def _is_beyond_chance(self) -> bool:
+        return self.chance is not None and self.chance <= SIGNIFICANT
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether any output of one side stands beside one of the other."""
+        return self.figures.n + self.counts.unscored_count > 0
+
+    @property
+    def pair_name(self) -> str:
+        """The model, or both where they differ."""
+        return pair_name(self.model_a, self.model_b)
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return {OVERALL: "overall", CRITERION: self.scope_id, CATEGORY: f"category {self.scope_id}"}[self.scope]
+
+    def as_json(self) -> dict[str, Any]:
+        """One flat object."""
+        named = {"category": self.scope_id} if self.scope == CATEGORY else {"criterion_id": self.scope_id}
+        own = {"category": self.category} if self.scope == CRITERION else {}
+        passes = {} if self.passes is None else asdict(self.passes)
+        figures = {**asdict(self.figures), **asdict(self.counts), **passes}
+        figures |= {"conflict": self.conflict, "caution": self.caution}
+        return {"model_a": self.model_a, "model_b": self.model_b, **named, **own, **figures}
+
+
+@dataclass(frozen=True, slots=True)
+class RowMaker:
+    """Measures what belongs to one pair of models. resample_count: of the bootstrap."""
+
+    model_a: str
+    model_b: str
+    resample_count: int
+
+    def overall(self, sides: PairedSides, bounds: Interval) -> ComparedRow:
+        """The row of the overall score; bounds: what a difference of two overall scores can be."""
+        figures = _measure(sides.overall, bounds, self.resample_count)
+        passes = _measure_passes(sides.overall, sides.outputs)
+        return ComparedRow(self.model_a, self.model_b, OVERALL, "", None, sides.overall.counts, figures, passes)
+
+    def criteria(self, sides: PairedSides, ids: Sequence[str], rubric: Rubric) -> tuple[ComparedRow, ...]:
+        """A row a criterion of these ids that occurs, in their order; a bootstrap for those of the rubric alone."""
+        of_rubric = {criterion.id: criterion for criterion in rubric.criteria}
+        rows = []
+        for criterion_id in ids:
+            if criterion_id not in sides.by_criterion:
+                continue
+            pairs = sides.by_criterion[criterion_id]
+            is_own = criterion_id not in of_rubric
+            figures = _measure(pairs, DIFFERENCES, 0 if is_own else self.resample_count)
+            category = None if is_own else of_rubric[criterion_id].category
+            is_penalty = not is_own and rubric.weight_of(of_rubric[criterion_id]) < 0
+            named = self.model_a, self.model_b, CRITERION, criterion_id
+            rows.append(ComparedRow(*named, category, pairs.counts, figures, None, is_own, is_penalty))
+        return _adjusted(rows)
+
+    def categories(self, sides: PairedSides, old: Rubric, new: Rubric, same: Sequence[str]) -> tuple[ComparedRow, ...]:
+        """A row a category that holds the same criteria with the same weights in both rubrics.
+
+        Of the rubrics' criteria alone, and over the pairs that both sides have scored on each of its weighted criteria,
+        whatever the rubric does with gaps: what one side lacks can't be compared.
+        """
+        rows = []
+        for category, pairs, bounds in pair_categories(sides, old, new, same):
+            figures = _measure(pairs, bounds, self.resample_count)
+            rows.append(ComparedRow(self.model_a, self.model_b, CATEGORY, category, None, pairs.counts, figures))
+        return _adjusted(rows)
+
+
+def pair_categories(
+    sides: PairedSides, old: Rubric, new: Rubric, same: Sequence[str]
+) -> Iterator[tuple[str, ScorePairs, Interval]]:
+    """The pairs of each category that can be compared, as `RowMaker.categories`, and what they can differ by."""
+    olds = category_weights(old)
+    for category, weights in category_weights(new).items():
+        is_known = category != NO_CATEGORY and set(weights) <= {*same} & sides.by_criterion.keys()
+        if is_known and olds.get(category) == weights:
+            yield category, *_category_pairs(sides, weights)
+
+
+def worst_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
+    """Regressions first, then by difference; the overall score above all."""
+    return sorted(rows, key=lambda row: (row.scope != OVERALL, not row.is_regression, _difference(row)))
+
+
+def _difference(row: ComparedRow) -> float:
+    return float("inf") if row.figures.mean_diff is None else row.merit_diff
+
+
+def _measure(pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFigures:
+    known = pairs.is_scored
+    scores = pairs.scores_a[known], pairs.scores_b[known]
+    return measure_pairs(*scores, pairs.cases[known], bounds=bounds, resample_count=resample_count)
+
+
+def _measure_passes(overall: ScorePairs, outputs: OutputPairs) -> PassFigures:
+    """Of the pairs of the overall score: outputs held to other criteria pass by other rules."""
+    found = np.searchsorted(outputs.places, overall.places)
+    passed_a, passed_b = outputs.passed_a[found], outputs.passed_b[found]
+    known = ~(np.isnan(passed_a) | np.isnan(passed_b))
+    return measure_passes(passed_a[known], passed_b[known], overall.cases[known])
+
+
+def _category_pairs(sides: PairedSides, weights: Mapping[str, float]) -> tuple[ScorePairs, Interval]:
+    """Each pair's weighted mean over the category's criteria, and what it can differ by."""
+    parts = dict(_category_parts(weights))
+    base = sum(max(part, 0.0) for part in parts.values()) or sum(parts.values())
+    pairs = [sides.by_criterion[criterion_id] for criterion_id in parts]
+    places, rows = np.unique(np.concatenate([each.places for each in pairs]), return_inverse=True)
+    given = np.repeat(list(parts.values()), [each.places.size for each in pairs]) / base
+    cases = np.zeros(places.size, dtype=np.int64)
+    cases[rows] = np.concatenate([each.cases for each in pairs])
+    is_whole = np.bincount(rows, minlength=places.size) == len(parts)
+    means = []
+    for scores in ([each.scores_a for each in pairs], [each.scores_b for each in pairs]):
+        sums = np.bincount(rows, weights=given * np.concatenate(scores), minlength=places.size)
+        means.append(np.where(is_whole, sums, np.nan))
+    penalty = sum(max(-part / base, 0.0) for part in parts.values())
+    none = np.full(places.size, np.nan)
+    unscored_count = int(np.isnan(means[0] + means[1]).sum())
+    counts = sides.overall.counts  # where rows bring other criteria along, the rubric's are pairs all the same
+    counts = PairCounts(counts.unpaired_count - counts.held_otherwise_count, 0, counts.ambiguous_count, unscored_count)
+    return ScorePairs(counts, places, cases, means[0], means[1], none), Interval(-1.0 - penalty, 1.0 + penalty)
+
+
+def _category_parts(weights: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """What counts within a category: its weights; 1 each where all are gates."""
+    has_weights = any(weights.values())
+    for criterion_id, weight in weights.items():
+        if weight or not has_weights:
+            yield criterion_id, weight or 1.0
+
+
+def _adjusted(rows: Sequence[ComparedRow]) -> tuple[ComparedRow, ...]:
+    """The rows with p adjusted for how many there are."""
+    raw = [np.nan if row.figures.p is None else row.figures.p for row in rows]
+    found = [None if np.isnan(p) else float(p) for p in adjust_for_many(raw)]
+    return tuple(replace(row, figures=replace(row.figures, p_adjusted=p)) for row, p in zip(rows, found, strict=True))

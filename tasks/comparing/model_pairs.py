@@ -1,0 +1,193 @@
+"""The two sides of a comparison: runs, their models, and the criteria that both ask alike."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import duckdb
+
+from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.model.errors import InputError, RubricError
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
+
+_RUN = """
+select runs.run_id, runs.status, runs.version, runs.rubric_id, runs.rubric_version, runs.rubric_digest, rubrics.body
+from runs
+left join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
+where runs.run_id = ?
+"""
+_GROUPS = "select model, checkpoint from run_scores where run_id = ? order by model, checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be compared: one run with itself, or two; models by their names, None: those that fit.
+
+    A model's name has its checkpoint behind it where it has one: `support @ 1200`.
+    """
+
+    run_a: str
+    run_b: str
+    model_a: str | None = None
+    model_b: str | None = None
+
+    @property
+    def is_one_run(self) -> bool:
+        """Whether both sides are of one run."""
+        return self.run_a == self.run_b
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One published run. run: its row of `runs`, without the rubric's text."""
+
+    run: Row
+    rubric: Rubric
+
+    @property
+    def name(self) -> str:
+        """The rubric and its version."""
+        return f"{self.run['rubric_id']} {self.run['rubric_version']}"
+
+
+Groups = tuple[Row, Row]  # a model and checkpoint of A, and the one of B beside it
+
+
+def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, option: str = "run") -> Side:
+    """Read a published run. option: what named it. Raises `InputError` where there is none of that id."""
+    run = read_published_run(connection, lake, run_id, _RUN, option)
+    body = run.pop("body")
+    if body is None:
+        raise InputError(f"{option}: found no rubric {run['rubric_id']} {run['rubric_version']}, which {run_id} used")
+    try:
+        return Side(run, rubric_from_body(body))
+    except RubricError as error:
+        raise InputError(f"{option}: the rubric of {run_id} can't be read: {error}") from error
+
+
+def find_wanted(
+    connection: duckdb.DuckDBPyConnection, run_a: str, run_b: str | None, models: tuple[str | None, str | None]
+) -> Wanted:
+    """What a person means by one run or two, and by models or none.
+
+    One run without models is compared by its two models. Raises `InputError` where it has not two, and where a run or
+    a model would stand beside itself.
+    """
+    wanted = Wanted(run_a, run_b or run_a, *models)
+    if wanted.is_one_run and all(models):
+        if models[0] == models[1]:
+            raise InputError(f"compare: found model {models[0]} of run {run_a} on both sides, expected two models")
+        return wanted
+    if run_b == run_a:
+        raise InputError(
+            f"compare: found run {run_a} on both sides, expected two runs, or two models of it with --model-a and "
+            "--model-b"
+        )
+    if run_b is not None:
+        return wanted
+    names = [model_name(row) for row in read_rows(connection, _GROUPS, run_a)]
+    named = [name for name in models if name is not None]
+    others = [name for name in names if name not in named]
+    if len(named) + len(others) == 2:
+        first, second = (*named, *others)
+        return replace(wanted, model_a=second, model_b=first) if models[1] else Wanted(run_a, run_a, first, second)
+    raise InputError(
+        f"compare: found one run of the models {', '.join(names) or 'none'}, expected a second run, or two of these "
+        "with --model-a and --model-b"
+    )
+
+
+def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[list[Groups], list[str]]:
+    """Which model of A stands beside which of B: those asked for, the only ones, those of one name and checkpoint, and
+    of what is left a model that each side has one checkpoint of.
+
+    Returns the pairs, and in words those that stand beside nothing, where none is asked for by name. Raises
+    `InputError` where nothing can be paired.
+    """
+    of_a = read_rows(connection, _GROUPS, wanted.run_a)
+    of_b = of_a if wanted.is_one_run else read_rows(connection, _GROUPS, wanted.run_b)
+    of_a = _named(of_a, wanted.model_a, wanted.run_a, "--model-a")
+    of_b = _named(of_b, wanted.model_b, wanted.run_b, "--model-b")
+    if len(of_a) == len(of_b) == 1:
+        return [(of_a[0], of_b[0])], []
+    pairs = [*_same_pairs(of_a, of_b)]
+    if not pairs:
+        names = [", ".join(model_name(row) for row in rows) for rows in (of_a, of_b)]
+        raise InputError(
+            f"compare: found the models {names[0]} and {names[1]}, expected one each or a common one; "
+            "--model-a and --model-b name them"
+        )
+    if wanted.model_a or wanted.model_b:
+        return pairs, []
+    paired = [[pair[side] for pair in pairs] for side in (0, 1)]
+    alone = [f"{model_name(group)}: only in run A" for group in of_a if group not in paired[0]]
+    alone += [f"{model_name(group)}: only in run B" for group in of_b if group not in paired[1]]
+    return pairs, alone
+
+
+def _same_pairs(of_a: Sequence[Row], of_b: Sequence[Row]) -> Iterator[Groups]:
+    """The pairs of one model: of one checkpoint; else where a model moved on, from the one it had to the one it has."""
+    lefts = [[group for group in side if group not in other] for side, other in ((of_a, of_b), (of_b, of_a))]
+    by_model = [Counter(group["model"] for group in left) for left in lefts]
+    for group in of_a:
+        if group in of_b:
+            yield group, group
+        elif by_model[0][group["model"]] == by_model[1][group["model"]] == 1:
+            yield group, next(other for other in lefts[1] if other["model"] == group["model"])
+
+
+def question_changes(old: Criterion, new: Criterion, old_rubric: Rubric, new_rubric: Rubric) -> list[str]:
+    """In what a criterion asks or scores otherwise, in words; weight, gate and threshold aside.
+
+    A schema may refer to those of its rubric, so these have to be the same too.
+    """
+    parts = {
+        "description": old.description == new.description,
+        "method": old.method == new.method,
+        "scale of levels": old.ranked_levels == new.ranked_levels,
+        "set of schemas": new.method.type != "schema" or old_rubric.schemas == new_rubric.schemas,
+    }
+    return [name for name, is_same in parts.items() if not is_same]
+
+
+def same_criteria(old: Rubric, new: Rubric) -> tuple[list[str], list[str]]:
+    """The ids of the criteria that ask alike, in the order of the newer rubric; and the others, with why."""
+    olds, news = ({criterion.id: criterion for criterion in rubric.criteria} for rubric in (old, new))
+    changes = {name: question_changes(olds[name], news[name], old, new) for name in news if name in olds}
+    same = [name for name in changes if not changes[name]]
+    others = [f"{name}: another {' and '.join(found)}" for name, found in changes.items() if found]
+    others += [f"{name}: only in {new.id} {new.version}" for name in news if name not in olds]
+    others += [f"{name}: only in {old.id} {old.version}" for name in olds if name not in news]
+    return same, others
+
+
+def is_one_version(a: Side, b: Side) -> bool:
+    """Whether both runs used one rubric, so that their overall scores can be compared."""
+    return bool(a.run["rubric_digest"] == b.run["rubric_digest"] and a.rubric.id == b.rubric.id)
+
+
+def describe_difference(a: Side, b: Side, compared_count: int) -> str:
+    """The banner over a comparison of different rubrics."""
+    match compared_count:
+        case 0:
+            compared = "no criterion has the same text in both, so nothing is compared"
+        case 1:
+            compared = "1 criterion has the same text in both and is compared"
+        case _:
+            compared = f"{compared_count} criteria have the same text in both and are compared"
+    return f"different rubrics: {a.name} and {b.name}. Their overall scores are not comparable; {compared}."
+
+
+def _named(groups: Iterable[Row], name: str | None, run_id: str, option: str) -> tuple[Row, ...]:
+    """The groups of that name; all where none is asked for."""
+    found = tuple(groups)
+    chosen = tuple(group for group in found if name in (None, model_name(group)))
+    if not chosen and name is not None:
+        raise InputError(f"{option}: found {name!r}, expected a model of {run_id}: {', '.join(_names(found))}")
+    return chosen
+
+
+def _names(groups: Iterable[Row]) -> Iterator[str]:
+    yield from (model_name(group) for group in groups)

@@ -1,0 +1,226 @@
+"""A run that is not in the lake yet, shown beside the one that it is compared with."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from gradebook.rubrics.files.digest import canonical_body, rubric_from_body
+from gradebook.rubrics.model.errors import GradebookError
+from gradebook.rubrics.model.rubric import Rubric, category_weights
+from gradebook.rubrics.statistics.rule_parser import parse_rule
+from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
+from gradebook.tasks.comparing.baseline import Baseline, Looking, find_baseline, has_earlier_runs, keep_baseline
+from gradebook.tasks.comparing.compare import Asked, Comparison, compare_sides
+from gradebook.tasks.comparing.figures import ComparedRow
+from gradebook.tasks.comparing.gate import FIGURES, GateFinding, hold_rule
+from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA, compared_row, comparison_table
+from gradebook.tasks.comparing.model_pairs import (
+    Side,
+    Wanted,
+    describe_difference,
+    is_one_version,
+    pair_groups,
+    read_side,
+    same_criteria,
+)
+from gradebook.tasks.datasets.case_criteria import case_criteria_files
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.rows import Row, model_name, pair_name, read_rows
+from gradebook.tasks.lake.sql import file_list, quoted
+from gradebook.tasks.runs.run import Run
+from gradebook.tasks.workspace.folder import RunFolder
+
+
+def show_unpublished(
+    connection: duckdb.DuckDBPyConnection, folder: RunFolder, shard_count: int, baseline_run_id: str
+) -> None:
+    """Let this connection see of the tables that a comparison reads the baseline's rows and the run's own files.
+
+    A temporary view takes the place of the lake's table of its name. The baseline's id stands within it, so that its
+    partition alone is read, whatever is asked of the view. Wants the marts `output_scores` and `run_scores`.
+    """
+    collected = [folder.collected_file(index) for index in range(shard_count)]
+    _shadow(connection, "verdicts", baseline_run_id, _files(collected))
+    for mart in ("output_scores", "run_scores"):
+        _shadow(connection, mart, baseline_run_id, _files([folder.mart_file(mart)]))
+    own = case_criteria_files(folder)
+    brought = f"select '{quoted(folder.run_id)}' as run_id, * from {_files(own)}" if own else None
+    _shadow(connection, "case_criteria", baseline_run_id, f"({brought})" if brought else None)
+
+
+def _shadow(connection: duckdb.DuckDBPyConnection, table: str, baseline_run_id: str, source: str | None) -> None:
+    columns = [name for name, *_ in connection.execute(f"describe lake.{table}").fetchall()]
+    read = f"select {', '.join(columns)} from"
+    published = f"{read} lake.{table} where run_id = '{quoted(baseline_run_id)}'"
+    own = f" union all {read} {source}" if source else ""
+    connection.execute(f"create or replace temp view {table} as {published}{own}")
+
+
+def _files(files: Iterable[Path]) -> str:
+    return f"read_parquet({file_list(str(file) for file in files)})"
+
+
+MANY = 1_000_000  # behind all criteria of a rubric: those that rows brought along, by name
+_ROWS = "select * exclude (run_id, baseline_run_id) from run_comparisons where run_id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedModels:
+    """One pair of models. name: of both, where they differ; rows: overall, categories and criteria, in their order."""
+
+    name: str
+    rows: tuple[ComparedRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """A published run (B) beside its baseline (A). figures: its rows of the table, in the order of `models`.
+
+    banner: where the rubrics differ, in words. gate: None without a rule.
+    """
+
+    run_id: str
+    baseline_run_id: str
+    banner: str | None
+    models: tuple[ComparedModels, ...]
+    figures: tuple[Row, ...]
+    gate: GateFinding | None
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Why the rule fails, a sentence each."""
+        if self.gate is None or not self.gate.is_failed:
+            return ()
+        return tuple(f"--fail-if {self.gate.rule!r}: {reason}" for reason in self.gate.reasons)
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object: what `--json` prints."""
+        regressions = [row for pair in self.models for row in pair.rows if row.is_regression]
+        return {
+            "baseline_run_id": self.baseline_run_id,
+            "banner": self.banner,
+            "regressions": [
+                {"model_a": row.model_a, "model_b": row.model_b, "scope": row.scope, "id": row.scope_id}
+                for row in regressions
+            ],
+            "rows": list(self.figures),
+            "gate": None if self.gate is None else asdict(self.gate),
+        }
+
+
+def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
+    """Compare an unpublished run with its baseline; the rows, as `RUN_COMPARISON_SCHEMA`, none without a baseline.
+
+    Wants the marts `output_scores` and `run_scores`. What it was compared with is kept in the run's folder.
+    """
+    folder, asked = run.folder, run.request.baseline
+    if asked is None:
+        return RUN_COMPARISON_SCHEMA.empty_table()
+    file_bytes = sum(folder.collected_file(index).stat().st_size for index in range(shard_count))
+    with connect(run.lake, read_only=True, other_bytes=file_bytes) as connection:
+        looking = _looking(run)
+        baseline = find_baseline(connection, folder, looking, asked)
+        if baseline is None:
+            has_earlier = has_earlier_runs(connection, looking)
+            fault = f"no earlier run of {run.rubric.id} has a model in common" if has_earlier else None
+            keep_baseline(folder, Baseline(fault=fault))
+            return RUN_COMPARISON_SCHEMA.empty_table()
+        try:
+            side = read_side(connection, run.lake, baseline)
+        except GradebookError as error:  # the judging is paid for: the run is published, and its rule fails
+            keep_baseline(folder, Baseline(fault=f"run {baseline} can't be read: {error}"))
+            return RUN_COMPARISON_SCHEMA.empty_table()
+        show_unpublished(connection, folder, shard_count, baseline)
+        found = compare_sides(connection, Wanted(baseline, run.run_id), side, _side_of(run), Asked())
+    keep_baseline(folder, Baseline(baseline, found.not_compared))
+    return comparison_table(found.models, baseline, run.run_id)
+
+
+def _looking(run: Run) -> Looking:
+    request, one = run.request, run.request.checkpoint
+    if one is not None:
+        return Looking(
+            run.run_id, run.rubric.id, model=one.model, checkpoint=one.checkpoint, dataset_digest=run.dataset_digest
+        )
+    night = None if request.night is None else request.night.isoformat()
+    return Looking(run.run_id, run.rubric.id, request.suite, night)
+
+
+def compare_again(lake: Lake, run_id: str, baseline_run_id: str | None) -> pa.Table:
+    """Compare a published run with its baseline once more; the rows, as `RUN_COMPARISON_SCHEMA`, none without one."""
+    if baseline_run_id is None:
+        return RUN_COMPARISON_SCHEMA.empty_table()
+    with connect(lake, read_only=True) as connection:
+        a, b = (read_side(connection, lake, name) for name in (baseline_run_id, run_id))
+        found = compare_sides(connection, Wanted(baseline_run_id, run_id), a, b, Asked())
+    return comparison_table(found.models, baseline_run_id, run_id)
+
+
+def read_run_comparison(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, baseline_run_id: str, fail_if: str | None
+) -> RunComparison:
+    """Read a published run's comparison, and hold its rule against it. fail_if: the rule that it was published with."""
+    a, b = (read_side(connection, lake, name) for name in (baseline_run_id, run_id))
+    groups, alone = pair_groups(connection, Wanted(baseline_run_id, run_id))
+    penalties = {criterion.id for criterion in b.rubric.criteria if b.rubric.weight_of(criterion) < 0}
+    by_pair: dict[tuple[str, str], list[tuple[ComparedRow, Row]]] = {}
+    for row in sorted(read_rows(connection, _ROWS, run_id), key=_place_in(b.rubric)):
+        compared = compared_row(row, penalties)
+        by_pair.setdefault((compared.model_a, compared.model_b), []).append((compared, row))
+    names = [(model_name(of_a), model_name(of_b)) for of_a, of_b in groups]
+    found = [by_pair.get(pair, []) for pair in names]
+    models = tuple(
+        ComparedModels(pair_name(*pair), tuple(row for row, _ in rows)) for pair, rows in zip(names, found, strict=True)
+    )
+    rule = None if fail_if is None else parse_rule(fail_if, FIGURES)
+    return RunComparison(
+        run_id,
+        baseline_run_id,
+        None if is_one_version(a, b) else describe_difference(a, b, _compared_count(a, b, models)),
+        models,
+        tuple(row for rows in found for _, row in rows),
+        None if rule is None else hold_rule(fail_if or "", rule, [(pair.name, pair.rows) for pair in models], alone),
+    )
+
+
+def comparison_of(found: Comparison) -> RunComparison:
+    """A comparison made just now, as a published run's is read."""
+    baseline, run_id = (str(run["run_id"]) for run in (found.run_a, found.run_b))
+    return RunComparison(
+        run_id,
+        baseline,
+        found.banner,
+        tuple(ComparedModels(pair.name, pair.rows) for pair in found.models),
+        tuple(comparison_table(found.models, baseline, run_id).to_pylist()),
+        found.gate,
+    )
+
+
+def _place_in(rubric: Rubric) -> Callable[[Row], tuple[int, int, str]]:
+    """Where a row stands among those of its models: as a comparison lists them."""
+    places = {CRITERION: {criterion.id: place for place, criterion in enumerate(rubric.criteria)}}
+    places[CATEGORY] = {category: place for place, category in enumerate(category_weights(rubric))}
+
+    def place_of(row: Row) -> tuple[int, int, str]:
+        scope, scope_id = row["scope"], row["scope_id"] or ""
+        return (OVERALL, CATEGORY, CRITERION).index(scope), places.get(scope, {}).get(scope_id, MANY), scope_id
+
+    return place_of
+
+
+def _compared_count(a: Side, b: Side, models: Sequence[ComparedModels]) -> int:
+    """How many criteria have the same text in both, those that rows brought along among them."""
+    rows = (row for pair in models for row in pair.rows if row.scope == CRITERION)
+    return len({*same_criteria(a.rubric, b.rubric)[0]} | {row.scope_id for row in rows if row.is_compared})
+
+
+def _side_of(run: Run) -> Side:
+    """The run as the lake will have it."""
+    row = {"run_id": run.run_id, "status": "published", "version": None, "rubric_id": run.rubric.id}
+    row |= {"rubric_version": run.rubric.version, "rubric_digest": run.rubric_digest}
+    return Side(row, rubric_from_body(canonical_body(run.rubric)))

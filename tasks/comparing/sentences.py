@@ -1,0 +1,104 @@
+"""What a comparison says in sentences, in the terminal and on the report's page."""
+
+from collections.abc import Iterator, Sequence
+
+from gradebook.rubrics.statistics.comparison import PairFigures, PassFigures
+from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
+from gradebook.tasks.comparing.figures import ComparedRow, worst_first
+from gradebook.tasks.system.number_format import counted, p_words, rate_words, signed_words
+
+MOST_NAMED = 6
+
+
+def overall_row(rows: Sequence[ComparedRow]) -> ComparedRow | None:
+    """The row of the overall score; None where the rubrics differ."""
+    return next((row for row in rows if row.scope == OVERALL), None)
+
+
+def row_name(row: ComparedRow) -> str:
+    """What people call it, and that it is a penalty, where it is: less is better."""
+    return f"{row.name} (penalty)" if row.is_penalty else row.name
+
+
+def direction_words(rows: Sequence[ComparedRow]) -> tuple[str, str]:
+    """What scores did that rose, and that fell; where a penalty's score rises, that is not better."""
+    return ("Rose", "Fell") if any(row.is_penalty for row in rows) else ("Better", "Worse")
+
+
+def regression_sentence(rows: Sequence[ComparedRow]) -> str | None:
+    """What got worse by more than chance; None where nothing did."""
+    return _beyond_chance("Worse", [row for row in worst_first(rows) if row.is_regression])
+
+
+def improvement_sentence(rows: Sequence[ComparedRow]) -> str | None:
+    """What got better by more than chance; None where nothing did."""
+    best_first = sorted(rows, key=lambda row: (row.scope != OVERALL, -row.merit_diff))
+    return _beyond_chance("Better", [row for row in best_first if row.is_improvement])
+
+
+def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
+    """That nothing changed by more than chance, and how small a change would have been found; or why nobody knows."""
+    if not any(row.figures.n for row in rows):
+        return "No score of one side stands beside one of the other."
+    if not any(row.figures.better_count + row.figures.worse_count for row in rows):
+        return "No score changed."
+    if all(row.chance is None for row in rows):
+        return "Too few pairs to tell a change from chance."
+    overall = overall_row(rows)
+    power = "" if overall is None or overall.figures.detectable_diff is None else power_sentence(overall.figures)
+    return f"Nothing got worse or better beyond chance. {power}".rstrip()
+
+
+def pair_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
+    """What the table of these rows, of one pair of models, does not say of itself."""
+    yield from case_sentences(rows)
+    yield from caution_sentences(rows)
+    yield from outcome_sentences(rows)
+
+
+def case_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
+    """That pairs share cases, where they do."""
+    cases = {row.figures.case_count for row in rows if row.figures.case_count < row.figures.n}
+    if cases:
+        yield f"Several pairs belong to one case ({max(cases):,} cases): intervals and p count cases, not pairs."
+
+
+def caution_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
+    """Where the mean and the count of wins point in different directions, and where figures are rough."""
+    for row in rows:
+        yield from (f"{row.name}: {words}." for words in (row.conflict, row.caution) if words)
+
+
+def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
+    """How many outputs pass on each side, and how small a difference of the overall score could be found."""
+    overall = overall_row(rows)
+    if overall is None:
+        return
+    if overall.passes is not None and overall.passes.pass_n:
+        yield pass_sentence(overall.passes)
+    if overall.figures.detectable_diff is not None:
+        yield power_sentence(overall.figures)
+
+
+def pass_sentence(passes: PassFigures) -> str:
+    """How many outputs pass on each side, and how many only on one."""
+    return (
+        f"Passed: {rate_words(passes.pass_rate_a)} in A, {rate_words(passes.pass_rate_b)} in B, of "
+        f"{counted(passes.pass_n, 'pair')}; {passes.gained_count:,} gained and {passes.lost_count:,} lost "
+        f"(McNemar p = {p_words(passes.p_mcnemar)})."
+    )
+
+
+def power_sentence(figures: PairFigures) -> str:
+    """How small a difference so many pairs could find, where it is known."""
+    difference = f"a true overall difference of {figures.detectable_diff:.3f}"
+    return f"{counted(figures.n, 'pair')} would find {difference} four times in five."
+
+
+def _beyond_chance(word: str, rows: Sequence[ComparedRow]) -> str | None:
+    """These rows with their differences, of many the first few; a category only where none of its criteria is there."""
+    categories = {row.category for row in rows}
+    named = [row for row in rows if row.scope != CATEGORY or row.scope_id not in categories]
+    words = [f"{row_name(row)} {signed_words(row.figures.mean_diff)}" for row in named[:MOST_NAMED]]
+    more = len(named) - MOST_NAMED
+    return f"{word} beyond chance: {', '.join(words)}{f' and {more:,} more' if more > 0 else ''}." if named else None

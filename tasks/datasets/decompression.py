@@ -1,0 +1,136 @@
+"""Files that hold more than their bytes: read as a stream, and given up where a few bytes stand for very many."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gradebook.rubrics.model.errors import Fault, OutputsError
+
+BUFFER_BYTES = 2**20
+BATCH_BYTES = 2**24  # of a Parquet file held at once
+MOST_ROW_BYTES = 2**26  # a longer line is a file of another kind
+# Below these many bytes nobody is harmed. Rows that repeat a long prompt pack well: 50 times is common, 200 is not.
+FREE_BYTES = 2**26
+MOST_RATIO = 200
+# A dictionary writes each text once, and there is no other way to write the rows: only what nobody means is refused.
+MOST_PARQUET_RATIO = 1_000
+VALUE_BYTES = 8
+
+
+class _MeasuredStream(io.RawIOBase):
+    """An unpacked stream that compares what it gave with what it took."""
+
+    def __init__(self, path: Path, compression: Literal["gzip", "zstd"]) -> None:
+        self._path, self._unpacked = path, 0
+        self._packed = pa.OSFile(str(path))
+        self._stream = pa.CompressedInputStream(self._packed, compression)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self._stream.readinto(buffer)
+        self._unpacked += count
+        packed = self._packed.tell()
+        if self._unpacked > max(FREE_BYTES, MOST_RATIO * packed):
+            found = f"found {packed:,} packed bytes that stand for more than {self._unpacked - 1:,}"
+            expected = f"expected at most {MOST_RATIO} times as many; if it is meant so, give the file unpacked"
+            raise OutputsError((Fault(str(self._path), None, f"{found}, {expected}"),))
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        self._packed.close()
+        super().close()
+
+
+def open_unpacked(path: Path, compression: Literal["gzip", "zstd"] | None) -> IO[bytes]:
+    """Open a file as a stream of what it holds. Reading raises `OutputsError` where it holds too much for its size."""
+    if compression is None:
+        return io.BufferedReader(pa.input_stream(str(path), compression=None), BUFFER_BYTES)
+    return io.BufferedReader(_MeasuredStream(path, compression), BUFFER_BYTES)
+
+
+def text_columns(parquet_schema: pq.ParquetSchema) -> list[str]:
+    """The paths of the columns that are read as dictionaries: a text that a page writes once is then held once."""
+    columns = map(parquet_schema.column, range(len(parquet_schema)))
+    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+
+
+def batch_rows(path: Path, metadata: pq.FileMetaData) -> int:
+    """How many rows to hold at once, so that long outputs do not fill the memory.
+
+    Raises `OutputsError` where the file tells of more values than anybody writes into so few bytes.
+    """
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    sizes = [(group.num_rows, max(group.total_byte_size, VALUE_BYTES * _value_count(group))) for group in groups]
+    _refuse_too_much(path, sum(size for _, size in sizes))
+    widest = max((size / max(row_count, 1) for row_count, size in sizes), default=0)
+    return max(1, min(8192, int(BATCH_BYTES // max(widest, 1))))
+
+
+def written_out(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    """The rows of batches whose texts are dictionaries, a few megabytes of them at a time.
+
+    Raises `OutputsError` where a row, or all of them, are too much for the file's size.
+    """
+    byte_count = 0
+    for batch in batches:
+        for piece, size in _pieces(path, batch):
+            byte_count += size
+            _refuse_too_much(path, byte_count)
+            yield from _decoded(piece).to_pylist()
+
+
+def _refuse_too_much(path: Path, byte_count: int) -> None:
+    packed = path.stat().st_size
+    if byte_count > max(FREE_BYTES, MOST_PARQUET_RATIO * packed):
+        found = f"found a Parquet file of {packed:,} bytes whose rows take {byte_count:,} and more"
+        raise OutputsError((Fault(str(path), None, f"{found}, expected at most {MOST_PARQUET_RATIO:,} times as many"),))
+
+
+def _value_count(group: pq.RowGroupMetaData) -> int:
+    return sum(group.column(index).num_values for index in range(group.num_columns))
+
+
+def _pieces(path: Path, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The batch in pieces that are not too long to be written out, each with its bytes."""
+    size = sum(map(_dense_bytes, batch.columns))
+    if size <= BATCH_BYTES or batch.num_rows == 1:
+        if size > MOST_ROW_BYTES:
+            message = f"found a row of {size:,} bytes, expected at most {MOST_ROW_BYTES:,}"
+            raise OutputsError((Fault(str(path), None, message),))
+        yield batch, size
+        return
+    half = batch.num_rows // 2
+    yield from _pieces(path, batch.slice(0, half))
+    yield from _pieces(path, batch.slice(half))
+
+
+def _dense_bytes(values: pa.Array) -> int:
+    """How many bytes the values take when each is written out."""
+    if pa.types.is_dictionary(values.type):
+        sizes = pc.binary_length(values.dictionary).cast(pa.int64())
+        return int(pc.sum(sizes.take(values.indices)).as_py() or 0)
+    if pa.types.is_struct(values.type):
+        return sum(map(_dense_bytes, values.flatten()))
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        return _dense_bytes(values.flatten())
+    if pa.types.is_map(values.type):
+        entries = values.slice(0)
+        first, last = entries.offsets[0].as_py(), entries.offsets[len(entries)].as_py()
+        return sum(_dense_bytes(part.slice(first, last - first)) for part in (values.keys, values.items))
+    return int(values.nbytes)
+
+
+def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with its columns of texts written out; those within lists and structs stay dictionaries."""
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

@@ -1,0 +1,113 @@
+"""From what a user calls the outputs (a file, a folder, a glob) to files, their digest and their rows."""
+
+import glob
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from gradebook.rubrics.model.columns import column_faults, map_faults
+from gradebook.rubrics.model.errors import Fault, OutputsError
+from gradebook.rubrics.model.outputs import REQUIRED_COLUMNS
+from gradebook.tasks.datasets.file_formats import Encoding, RawRow, encoding_of, read_format
+
+_SUFFIXES = ".jsonl, .ndjson, .csv or .parquet, alone or with .gz or .zst"
+# `.json` has to be named: in a folder it is more often a setting than outputs.
+_FOLDER_SUFFIXES = tuple(
+    f".{form}{compression}" for form in ("jsonl", "ndjson", "csv", "parquet") for compression in ("", ".gz", ".zst")
+)
+
+
+def dataset_folders(files: Iterable[Path]) -> tuple[Path, ...]:
+    """The folders of a dataset's files: what its rows name by a relative path lies in one of them."""
+    return tuple(dict.fromkeys(file.parent for file in files))
+
+
+def dataset_files(outputs: str) -> tuple[Path, ...]:
+    """Find the files of a dataset, sorted. Raises `OutputsError` where there is none, or one of an unknown kind."""
+    # os.path's answer about a name that no file can have, too long or with a NUL, is no; Path's is an error.
+    if os.path.isdir(outputs):  # noqa: PTH112
+        return _folder_files(Path(outputs))
+    matches = [outputs] if os.path.isfile(outputs) else sorted(glob.glob(outputs, recursive=True))  # noqa: PTH113, PTH207  # may be absolute
+    files = [file for file in map(Path, matches) if file.is_file()]
+    if not files:
+        kind = "glob that matches no file" if glob.has_magic(outputs) else "path that is not there"
+        raise OutputsError((Fault(outputs, None, f"found a {kind}, expected a file, a folder or a glob of outputs"),))
+    unknown = [file for file in files if encoding_of(file) is None]
+    if unknown:
+        raise OutputsError(tuple(_unknown_suffix(file) for file in unknown))
+    return tuple(files)
+
+
+def _folder_files(folder: Path) -> tuple[Path, ...]:
+    """The files of a folder that their names say are outputs, hidden ones aside."""
+    try:
+        names = sorted(file.name for file in folder.iterdir() if file.is_file())
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+    files = tuple(folder / name for name in names if name.lower().endswith(_FOLDER_SUFFIXES) and name[0] != ".")
+    if not files:
+        message = f"found a folder without outputs, expected files that end in {_SUFFIXES}"
+        hint = f"for folders inside it, give a glob such as '{folder}/**/*.jsonl'"
+        raise OutputsError((Fault(str(folder), None, f"{message}; {hint}"),))
+    return files
+
+
+def _unreadable(path: Path, error: OSError) -> OutputsError:
+    return OutputsError((Fault(str(path), None, f"found what can't be read ({error}), expected outputs"),))
+
+
+def _unknown_suffix(file: Path) -> Fault:
+    found = f"found the suffix {file.suffix}" if file.suffix else "found no suffix"
+    return Fault(str(file), None, f"{found}, expected {_SUFFIXES}")
+
+
+def digest_files(files: Sequence[Path]) -> str:
+    """The SHA-256 over the SHA-256 of each file in order, 64 hex digits: content counts, names do not.
+
+    Measured on 514 MB: SHA-256 0.25 s, BLAKE2b 0.36 s, for processors have instructions for the one alone.
+    """
+    whole = hashlib.sha256()
+    for path in files:
+        try:
+            with path.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise _unreadable(path, error) from error
+    return whole.hexdigest()
+
+
+def read_rows(
+    files: Sequence[Path], column_map: Mapping[str, str], required: Iterable[str] = REQUIRED_COLUMNS
+) -> Iterator[RawRow]:
+    """Read all rows of a dataset, bad ones included, in order.
+
+    column_map: gradebook's column -> the file's column. required: columns that have to be there. Raises `OutputsError`
+    where a file as a whole can't be read or lacks a column; JSON Lines have no header, so there it is known only after
+    the last row.
+    """
+    if faults := map_faults(column_map):
+        raise OutputsError(faults)
+    encodings = {path: _known_encoding(path) for path in files}
+    json_lines = [path for path, encoding in encodings.items() if encoding.format == "jsonl"]
+    columns: dict[str, None] = {}  # of the JSON Lines so far, in the order they were met
+    for path, encoding in encodings.items():
+        rows = read_format(path, encoding, partial(column_faults, column_map=column_map, required=required))
+        yield from _note_columns(rows, columns) if encoding.format == "jsonl" else rows
+    if columns and (faults := column_faults(str(json_lines[0]), None, columns, column_map, required)):
+        raise OutputsError(faults)
+
+
+def _known_encoding(path: Path) -> Encoding:
+    encoding = encoding_of(path)
+    if encoding is None:
+        raise OutputsError((_unknown_suffix(path),))
+    return encoding
+
+
+def _note_columns(rows: Iterator[RawRow], columns: dict[str, None]) -> Iterator[RawRow]:
+    for row in rows:
+        if isinstance(row.content, dict) and not row.content.keys() <= columns.keys():
+            columns.update(dict.fromkeys(row.content))
+        yield row

@@ -1,0 +1,241 @@
+"""The ways a row is written: JSON Lines, CSV and Parquet, plain, gzip or zstd, each read as a stream."""
+
+import csv
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gradebook.rubrics.model.errors import Fault, OutputsError
+from gradebook.rubrics.model.outputs import describe_value
+from gradebook.tasks.datasets.decompression import (
+    BUFFER_BYTES,
+    MOST_ROW_BYTES,
+    batch_rows,
+    open_unpacked,
+    text_columns,
+    written_out,
+)
+
+Format = Literal["jsonl", "csv", "parquet"]
+# (path, line, columns found) -> what is wrong with them
+ColumnCheck = Callable[[str, int | None, Iterable[str]], tuple[Fault, ...]]
+
+_BOM = b"\xef\xbb\xbf"
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # how gzip and zstd begin
+
+
+class RawRow(NamedTuple):
+    """One row as a file gives it, or the reason why it is none."""
+
+    source: str
+    line: int  # from 1; in Parquet the row's number
+    format: Format
+    content: dict[str, Any] | str  # str: the reason
+    text: bytes | str | None  # as it stands in the file; None where a row has no text (Parquet)
+
+
+class Encoding(NamedTuple):
+    """What a file's name says about it."""
+
+    format: Format
+    compression: Literal["gzip", "zstd"] | None
+
+
+_FORMATS: Mapping[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
+_COMPRESSIONS: Mapping[str, Literal["gzip", "zstd"]] = {".gz": "gzip", ".zst": "zstd"}
+
+
+def encoding_of(path: Path) -> Encoding | None:
+    """Read format and compression off a file's name; None where it names neither."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compression = _COMPRESSIONS.get(suffixes[-1]) if suffixes else None
+    rest = suffixes[:-1] if compression else suffixes
+    return Encoding(_FORMATS[rest[-1]], compression) if rest and rest[-1] in _FORMATS else None
+
+
+def read_format(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Iterator[RawRow]:
+    """Read the rows of one file. find_faults: what is wrong with a header, where the format has one.
+
+    Raises `OutputsError` where the file as a whole can't be read.
+    """
+    if encoding.format == "csv":
+        return _read_csv(path, encoding, find_faults)
+    if encoding.format == "parquet":
+        return _read_parquet(path, encoding, find_faults)
+    return _read_json_lines(path, encoding)
+
+
+def _fatal(path: Path, line: int | None, message: str) -> OutputsError:
+    return OutputsError((Fault(str(path), line, message),))
+
+
+def _unreadable(path: Path, encoding: Encoding, error: OSError) -> OutputsError:
+    """What a failed read means: a damaged stream where there is a compression, else the system's own words."""
+    if encoding.compression is None or error.errno is not None:
+        return _fatal(path, None, f"found a file that can't be read ({error}), expected outputs")
+    cause = f"found a {encoding.compression} stream that is cut off or damaged ({error})"
+    return _fatal(path, None, f"{cause}, expected whole {encoding.compression}, as the name says")
+
+
+def _lines(path: Path, encoding: Encoding) -> Iterator[bytes]:
+    """Every line with its end; without a byte order mark."""
+    line_count = 0
+    try:
+        with open_unpacked(path, encoding.compression) as stream:
+            for line in iter(partial(stream.readline, MOST_ROW_BYTES), b""):
+                line_count += 1
+                if len(line) == MOST_ROW_BYTES:
+                    message = f"found a line of {MOST_ROW_BYTES} bytes or more, expected one row a line"
+                    raise _fatal(path, line_count, message)
+                yield line.removeprefix(_BOM) if line_count == 1 else line
+    except OSError as error:
+        raise _unreadable(path, encoding, error) from error
+
+
+def _decode(path: Path, number: int, line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        found = f"found the byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
+        if number == 1 and line.startswith(_PACKED):
+            found = "found a packed file whose name ends neither in .gz nor in .zst"
+        raise _fatal(path, number, f"{found}, expected UTF-8 text") from error
+
+
+def _read_json_lines(path: Path, encoding: Encoding) -> Iterator[RawRow]:
+    source = str(path)
+    is_first = True
+    for number, line in enumerate(_lines(path, encoding), start=1):
+        content = None if line == b"\n" else _parse_object(path, number, line)  # a file may be a billion of them
+        if content is None:
+            continue
+        if is_first and line.lstrip().startswith(b"["):
+            raise _fatal(path, number, "found a JSON array, expected JSON Lines: one object a line and no list")
+        is_first = False
+        yield RawRow(source, number, "jsonl", content, line)
+
+
+def _parse_object(path: Path, number: int, line: bytes) -> dict[str, Any] | str | None:
+    """The object of a line, or why there is none; None for a blank line."""
+    try:
+        content = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        if not line.strip():
+            return None
+        _decode(path, number, line)
+        return f"found text that is not JSON ({error}), expected one JSON object"
+    if type(content) is not dict:
+        return f"found {describe_value(content)}, expected one JSON object"
+    return content
+
+
+class _TextLines:
+    """The lines of a CSV file as text; `taken` holds those read since it was last cleared."""
+
+    def __init__(self, path: Path, encoding: Encoding) -> None:
+        self._path, self._encoding, self._taken_bytes = path, encoding, 0
+        self.taken: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        for number, line in enumerate(_lines(self._path, self._encoding), start=1):
+            text = _decode(self._path, number, line)
+            self.taken.append(text)
+            self._taken_bytes = len(line) + (self._taken_bytes if len(self.taken) > 1 else 0)
+            if self._taken_bytes > MOST_ROW_BYTES:
+                begin = number - len(self.taken) + 1
+                message = f"found a row of more than {MOST_ROW_BYTES} bytes, expected every quote closed"
+                raise _fatal(self._path, begin, message)
+            yield text
+
+
+def _read_records(path: Path, encoding: Encoding) -> Iterator[tuple[int, list[str] | str, str]]:
+    """Every CSV record: the line it begins on, its cells (or why it has none), its text."""
+    lines = _TextLines(path, encoding)
+    csv.field_size_limit(MOST_ROW_BYTES)
+    records = csv.reader(lines, strict=True)
+    while True:
+        begin = records.line_num + 1
+        lines.taken.clear()
+        cells: list[str] | str
+        try:
+            cells = next(records)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            # A quote that runs over line ends has swallowed rows that may be good: that is no single bad row.
+            if records.line_num > begin or "end of data" in str(error):
+                message = f"found quotes unclosed by line {records.line_num} ({error})"
+                raise _fatal(
+                    path, begin, f'{message}, expected every quote closed and "" for a quote inside'
+                ) from error
+            cells = f"found a row that is not CSV ({error}), expected cells with commas between"
+        text = "".join(lines.taken)
+        if cells and not text.isspace():
+            yield begin, cells, text
+
+
+def _read_csv(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Iterator[RawRow]:
+    records = _read_records(path, encoding)
+    first = next(records, None)
+    if first is None:
+        return
+    line, header, _ = first
+    if isinstance(header, str):
+        raise _fatal(path, line, header)
+    if faults := find_faults(str(path), line, header):
+        raise OutputsError(faults)
+    source, width = str(path), len(header)
+    for line, cells, text in records:
+        if isinstance(cells, str):
+            yield RawRow(source, line, "csv", cells, text)
+        elif len(cells) != width:
+            yield RawRow(source, line, "csv", f"found {len(cells)} cells, expected {width} as in the header", text)
+        else:
+            yield RawRow(source, line, "csv", dict(zip(header, cells, strict=True)), text)
+
+
+def _read_parquet(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Iterator[RawRow]:
+    source, row_count = str(path), 0
+    try:
+        with _seekable(path, encoding) as file:
+            texts = text_columns(pq.read_metadata(file).schema)
+            with pq.ParquetFile(file, read_dictionary=texts) as parquet:
+                if faults := find_faults(source, None, parquet.schema_arrow.names):
+                    raise OutputsError(faults)
+                batches = parquet.iter_batches(batch_size=batch_rows(path, parquet.metadata))
+                for row_count, content in enumerate(written_out(path, batches), start=1):
+                    yield RawRow(source, row_count, "parquet", content, None)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        message = f"found a Parquet file that can't be read after row {row_count} ({error}), expected a whole one"
+        raise _fatal(path, None, message) from error
+
+
+def _seekable(path: Path, encoding: Encoding) -> IO[bytes]:
+    """Open a Parquet file; it is read from its end, so a compressed one is unpacked to a nameless temporary file."""
+    if encoding.compression is None:
+        return path.open("rb")
+    unpacked = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it
+    try:
+        with open_unpacked(path, encoding.compression) as stream:
+            while block := stream.read(BUFFER_BYTES):
+                unpacked.write(block)
+    except OSError as error:
+        unpacked.close()
+        raise _unreadable(path, encoding, error) from error
+    except BaseException:
+        unpacked.close()
+        raise
+    unpacked.seek(0)
+    return unpacked

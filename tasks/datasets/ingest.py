@@ -1,0 +1,158 @@
+"""Ingest: from the files of a dataset to validated shards, each output once, and a quarantine for what does not fit."""
+
+import shutil
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from gradebook.rubrics.model.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
+from gradebook.tasks.datasets.discovery import read_rows
+from gradebook.tasks.datasets.file_formats import RawRow
+from gradebook.tasks.datasets.row_parser import OneCheckpoint, RowFitter
+from gradebook.tasks.datasets.shards import QuarantineWriter, ShardWriter, drop_repeats
+from gradebook.tasks.system.files import write_text
+
+_ADVANCE_ROWS = 1_000
+_NO_RENAMES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What an ingest made of a dataset."""
+
+    shards: tuple[str, ...]  # file paths, in order
+    row_count: int  # rows read, bad ones included
+    output_count: int  # distinct outputs stored
+    duplicate_count: int
+    quarantined_count: int
+    extra_columns: tuple[str, ...]  # unknown to gradebook, folded into metadata
+    models: tuple[str, ...]  # distinct, sorted
+
+
+_INGESTED = TypeAdapter(Ingested)
+
+
+def _stay_silent(_count: int) -> None:
+    """Take no notice of rows read."""
+
+
+def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named where they are given
+    run_id: str,
+    files: Sequence[Path],
+    folder: Path,
+    *,
+    column_map: Mapping[str, str] = _NO_RENAMES,
+    taken_ids: Collection[str] = (),
+    is_unscored_allowed: bool = False,
+    checkpoint: OneCheckpoint | None = None,
+    max_bad_rate: float = 0.01,
+    shard_rows: int = 50_000,
+    shard_bytes: int = 64 * 2**20,
+    advance: Callable[[int], None] = _stay_silent,
+) -> Ingested:
+    """Write the outputs of a dataset to FOLDER/shards and the rows that do not fit to FOLDER/quarantine.parquet.
+
+    column_map: gradebook's column -> the file's. taken_ids, is_unscored_allowed, checkpoint: see
+    `RowFitter`. advance: called with
+    the count of rows read since the last call.
+    An ingest that was finished before is not done again. Raises `OutputsError` where a file can't be read, there is no
+    row, or the share of bad rows is over max_bad_rate; then nothing is left in the folder.
+    """
+    earlier = _read_ingested(folder)
+    if earlier is not None:
+        return earlier
+    shutil.rmtree(folder / "shards", ignore_errors=True)  # of an ingest that was killed
+    shards = ShardWriter(folder / "shards", shard_rows, shard_bytes)
+    try:
+        fitter = RowFitter(column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint)
+        with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
+            bad_rows = _BadRows(files, max_bad_rate, quarantine)
+            row_count = _store_rows(read_rows(files, column_map), fitter, shards, bad_rows, advance)
+        ingested = _conclude(folder, row_count, fitter, shards, quarantine)
+    except BaseException:
+        shards.abandon()
+        shutil.rmtree(folder / "shards", ignore_errors=True)
+        raise
+    _write_ingested(ingested, folder)
+    return ingested
+
+
+def _store_rows(
+    rows: Iterable[RawRow], fitter: RowFitter, shards: ShardWriter, bad_rows: "_BadRows", advance: Callable[[int], None]
+) -> int:
+    """Send every row to the shards or to the quarantine; returns how many rows there were."""
+    row_count = 0
+    for raw in rows:
+        row_count += 1
+        fitted = raw.content if isinstance(raw.content, str) else fitter.fit(raw.content, raw.format)
+        if isinstance(fitted, str):
+            bad_rows.add(raw, fitted)
+        else:
+            shards.add(fitted)
+        if row_count % _ADVANCE_ROWS == 0:
+            advance(_ADVANCE_ROWS)
+    advance(row_count % _ADVANCE_ROWS)
+    bad_rows.raise_if_too_many(row_count)
+    shards.close()
+    return row_count
+
+
+def _conclude(
+    folder: Path, row_count: int, fitter: RowFitter, shards: ShardWriter, quarantine: QuarantineWriter
+) -> Ingested:
+    """Drop what a later shard repeats, and sum up."""
+    paths, repeat_count = drop_repeats(shards.paths, folder / ".spill")
+    duplicate_count = shards.duplicate_count + repeat_count
+    return Ingested(
+        shards=tuple(str(path) for path in paths),
+        row_count=row_count,
+        output_count=row_count - quarantine.count - duplicate_count,
+        duplicate_count=duplicate_count,
+        quarantined_count=quarantine.count,
+        extra_columns=fitter.extra_columns,
+        models=tuple(sorted(shards.models)),
+    )
+
+
+@dataclass(slots=True)
+class _BadRows:
+    """Where bad rows go, the first of them, and the limit on their share."""
+
+    files: Sequence[Path]
+    max_bad_rate: float
+    quarantine: QuarantineWriter
+    faults: list[Fault] = field(default_factory=list)
+
+    def add(self, raw: RawRow, reason: str) -> None:
+        self.quarantine.add(raw, reason)
+        if len(self.faults) < MOST_FAULTS_SHOWN - 1:  # one line is for the summary
+            self.faults.append(Fault(raw.source, raw.line, reason))
+
+    def raise_if_too_many(self, row_count: int) -> None:
+        bad_count = self.quarantine.count
+        if bad_count < row_count and bad_count / row_count <= self.max_bad_rate:
+            return
+        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
+        name = f"{self.files[0]}{more}" if self.files else "outputs"
+        found = f"found {bad_count} of {row_count} rows that do not fit" if row_count else "found no rows"
+        limit = f"expected at most a share of {self.max_bad_rate:g} (--max-bad-rate)"
+        expected = limit if bad_count < row_count else "expected outputs"
+        raise OutputsError((Fault(name, None, f"{found}, {expected}"), *self.faults))
+
+
+def _write_ingested(ingested: Ingested, folder: Path) -> None:
+    """Write the file whose presence says that the ingest is done."""
+    write_text(folder / "ingest.json", orjson.dumps(ingested).decode())
+
+
+def _read_ingested(folder: Path) -> Ingested | None:
+    """What an earlier ingest wrote, its shards where the folder is now; None where it did not finish."""
+    try:
+        ingested = _INGESTED.validate_json((folder / "ingest.json").read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+    return replace(ingested, shards=tuple(str(folder / "shards" / Path(shard).name) for shard in ingested.shards))

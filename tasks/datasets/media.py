@@ -1,0 +1,165 @@
+"""Outputs that are audio: the sound files that they name or hold, a few at a time."""
+
+import base64
+import errno
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
+from gradebook.rubrics.check_kit.samples import MADE_COLUMNS
+from gradebook.rubrics.prompts.media import read_media, too_large
+from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
+from gradebook.rubrics.prompts.prompt import Case
+
+MOST_FILE_BYTES = 200_000_000
+MOST_HELD_BYTES = 64_000_000  # and one file more: what a slice of the shard may hold
+MOST_HELD_ROWS = 64
+MOST_PATH_CHARACTERS = 1_000
+EXPECTED = "expected file:PATH or data:audio/...;base64,"
+
+
+class Sound(NamedTuple):
+    """A sound file's bytes, or why there are none: one of the two is None."""
+
+    content: bytes | None
+    fault: str | None
+
+
+class Unfetched(Exception):
+    """There is no such file to be had; the message says why."""
+
+
+def with_audio(shard: pa.Table, folders: tuple[Path, ...]) -> pa.Table:
+    """The shard with the columns `audio` and `audio_fault`, all of it in memory at once."""
+    return pa.concat_tables(audio_slices(shard, folders))
+
+
+def audio_slices(shard: pa.Table, folders: tuple[Path, ...]) -> Iterator[pa.Table]:
+    """Slices of the shard, in order, each with `audio` (null where it can't be read) and `audio_fault` (why).
+
+    folders: where a path may lead, the first in which the file exists. At least one slice, so that an empty shard has
+    one; each holds at most 64 rows and 64 MB, or one file.
+    """
+    roots = [folder.resolve() for folder in folders]
+    sounds: list[Sound] = []
+    start = held_bytes = 0
+    for row, output in enumerate(shard.column("output")):
+        sound = read_sound(output.as_py(), roots)
+        size = len(sound.content or b"")
+        if sounds and (len(sounds) == MOST_HELD_ROWS or held_bytes + size > MOST_HELD_BYTES):
+            yield _with_sounds(shard.slice(start, len(sounds)), sounds)
+            sounds, start, held_bytes = [], row, 0
+        sounds.append(sound)
+        held_bytes += size
+    yield _with_sounds(shard.slice(start, len(sounds)), sounds)
+
+
+def _with_sounds(rows: pa.Table, sounds: list[Sound]) -> pa.Table:
+    columns = {"audio": [sound.content for sound in sounds], "audio_fault": [sound.fault for sound in sounds]}
+    for name, values in columns.items():
+        rows = rows.append_column(name, pa.array(values, MADE_COLUMNS[name]))
+    return rows
+
+
+def read_sound(output: str, roots: list[Path]) -> Sound:
+    """Fetch the sound file of one output. roots: resolved folders."""
+    text = output.strip()
+    try:
+        if text[:5].lower() == "file:":
+            return Sound(_read_file(find_file(text[5:], roots)), None)
+        if text[:5].lower() == "data:":
+            return Sound(_decode(text), None)
+        raise Unfetched(f"found {_quote(text)}, {EXPECTED}")
+    except Unfetched as fault:
+        return Sound(None, str(fault))
+    except OSError as error:
+        return Sound(None, f"can't be read: {errno.errorcode.get(error.errno or 0, 'unknown error')}: {_quote(text)}")
+
+
+def find_file(name: str, roots: list[Path]) -> Path:
+    """The file of that name in the first root that has it; nothing outside of the roots is ever opened.
+
+    roots: resolved folders. Raises `Unfetched` or `OSError`.
+    """
+    if len(name) > MOST_PATH_CHARACTERS:
+        raise Unfetched(f"found a path of {len(name)} characters, at most {MOST_PATH_CHARACTERS}")
+    path = PurePosixPath(name)
+    if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
+        raise Unfetched(f"found the path {_quote(name)}, expected one below the folder of the outputs")
+    for root in roots:
+        place = _resolve(root / name)
+        if not place.is_relative_to(root):
+            raise Unfetched(f"found a link out of the folder of the outputs: {_quote(name)}")
+        if place.is_file():
+            return place
+    raise Unfetched(f"no such file: {_quote(name)}")
+
+
+def _resolve(place: Path) -> Path:
+    try:
+        return place.resolve()
+    except RuntimeError:  # how Python 3.11 and 3.12 report links that lead round in a circle
+        raise OSError(errno.ELOOP, "links in a circle") from None
+
+
+def _read_file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(MOST_FILE_BYTES + 1)
+    _refuse_size(len(content))
+    return content
+
+
+def _decode(text: str) -> bytes:
+    header, comma, payload = text.partition(",")
+    kind = header.lower()
+    if not comma or not kind.startswith("data:audio/") or not kind.endswith(";base64"):
+        raise Unfetched(f"found {_quote(header)}, {EXPECTED}")
+    _refuse_size(len(payload) // 4 * 3)
+    try:
+        return base64.b64decode("".join(payload.split()), validate=True)
+    except ValueError as error:
+        raise Unfetched(f"found no base64 behind {_quote(header)}: {error}") from None
+
+
+def _refuse_size(byte_count: int) -> None:
+    if byte_count > MOST_FILE_BYTES:
+        raise Unfetched(f"too large: found more than {MOST_FILE_BYTES} bytes, at most {MOST_FILE_BYTES}")
+
+
+def _quote(text: str) -> str:
+    return repr(cut_text(text, EXCERPT_CHARACTERS))
+
+
+class MediaFiles:
+    """The folders of a dataset, in which the pictures and sounds of its cases lie."""
+
+    def __init__(self, folders: tuple[Path, ...]) -> None:
+        self._roots = [folder.resolve() for folder in folders]
+
+    def show(self, case: Case) -> Case:
+        """The case as a judge is shown it: placeholders in its texts, and its pictures and sounds beside them.
+
+        case: with the texts that are stored. All are read, checked and let go. Where one can't be shown, none is, and
+        `media_fault` says why.
+        """
+        shown = read_media(case.prompt, case.output, self.read)
+        if not (shown.media or shown.fault):
+            return case
+        return replace(case, prompt=shown.prompt, output=shown.output, media=shown.media, media_fault=shown.fault)
+
+    def read(self, name: str, most_bytes: int) -> bytes:
+        """The bytes of a file by its name. Raises `UnreadableMedia` where there is none, or more than so many."""
+        try:
+            with find_file(name, self._roots).open("rb") as file:
+                content = file.read(most_bytes + 1)
+        except Unfetched as fault:
+            raise UnreadableMedia(str(fault)) from None
+        except OSError as error:
+            raise UnreadableMedia(f"can't be read: {error.strerror or type(error).__name__}") from None
+        if len(content) > most_bytes:
+            raise UnreadableMedia(too_large(most_bytes))
+        return content

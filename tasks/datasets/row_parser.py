@@ -1,0 +1,183 @@
+"""From a row under the file's names to an output under gradebook's, or to the reason why it does not fit."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from gradebook.rubrics.files.case_criteria import case_criteria_fault
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, OutputRow, misfit_reason
+from gradebook.tasks.datasets.file_formats import Format
+
+_MOST_LAYOUTS = 1_000
+
+_Cell = Callable[[Any], Any]
+
+
+def _read_json(kind: type) -> _Cell:
+    """Read a text that holds JSON of this kind; anything else stays what it is, for the model to judge."""
+
+    def read(cell: Any) -> Any:
+        if not isinstance(cell, str):
+            return cell
+        try:
+            value = orjson.loads(cell)
+        except orjson.JSONDecodeError:
+            return cell
+        return value if isinstance(value, kind) else cell
+
+    return read
+
+
+def _read_texts(cell: str) -> Any:
+    values = _read_json(list)(cell) if cell.startswith("[") else cell
+    return values if isinstance(values, list) and all(isinstance(value, str) for value in values) else cell
+
+
+def read_messages(cell: Any) -> Any:
+    """Chat messages, also where they are written as JSON; anything else stays what it is."""
+    is_json = isinstance(cell, str) and cell.startswith("[")
+    messages = _read_json(list)(cell) if is_json else cell
+    if not isinstance(messages, list) or not messages:
+        return cell
+    return messages if all(isinstance(message, dict) and "role" in message for message in messages) else cell
+
+
+def _read_integer(cell: str) -> Any:
+    return int(cell) if cell.isascii() and cell.isdecimal() and len(cell) < 20 else cell
+
+
+def _or_none(read: _Cell) -> _Cell:
+    """In CSV an empty cell is no value."""
+    return lambda cell: None if cell == "" else read(cell)
+
+
+def _as_is(cell: Any) -> Any:
+    return cell
+
+
+_CELLS: Mapping[Format, Mapping[str, _Cell]] = {
+    "jsonl": {},
+    "csv": {
+        "prompt": _or_none(read_messages),
+        "reference": _or_none(_as_is),
+        "context": _or_none(_read_texts),
+        "checkpoint": _or_none(_as_is),
+        "sample_index": _or_none(_read_integer),
+        "metadata": _or_none(_read_json(dict)),
+        "criteria": _or_none(_read_json(list)),
+        "cluster": _or_none(_as_is),
+    },
+    "parquet": {"prompt": read_messages, "metadata": _read_json(dict), "criteria": _read_json(list)},
+}
+
+
+def canonical_json(value: Any) -> str:
+    """One text for one JSON value: keys sorted, no spaces. Raises `orjson.JSONEncodeError` where it nests too deep."""
+    return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class OneCheckpoint:
+    """The model and the checkpoint that all outputs of a dataset are of."""
+
+    model: str
+    checkpoint: str
+
+    def misfit(self, output: Output) -> str:
+        """Why an output is of another; empty where it is not."""
+        if output.model != self.model:
+            return f"found the model {output.model!r}, expected {self.model!r}"
+        if output.checkpoint != self.checkpoint:
+            return f"found the checkpoint {output.checkpoint!r}, expected {self.checkpoint!r} or none"
+        return ""
+
+
+class RowFitter:
+    """Fits the rows of a dataset; notes the columns that gradebook does not know, which go into metadata.
+
+    taken_ids: criteria of the rubric, whose ids a row's own can't have. is_unscored_allowed: whether those may have a
+    method that nothing scores. checkpoint: rows without one get it; rows of another, or of
+    another model, do not fit.
+    """
+
+    def __init__(
+        self,
+        column_map: Mapping[str, str],
+        taken_ids: Collection[str] = (),
+        *,
+        is_unscored_allowed: bool = False,
+        checkpoint: OneCheckpoint | None = None,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._taken_ids, self._is_unscored_allowed = taken_ids, is_unscored_allowed
+        self._criteria_faults: dict[str, str] = {}  # by the criteria's text
+        self._sources = {column: column_map.get(column, column) for column in OUTPUT_COLUMNS}
+        self._layouts: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._extra_columns: dict[str, None] = {}
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:
+        """The unknown columns so far, in the order they were met."""
+        return tuple(self._extra_columns)
+
+    def fit(self, row: dict[str, Any], form: Format) -> Output | str:
+        """Make an output of a row; a str is the reason why it is none."""
+        known = {column: row[source] for column, source in self._sources.items() if source in row}
+        for column, read in _CELLS[form].items():
+            if column in known:
+                known[column] = read(known[column])
+        if self._checkpoint is not None and known.get("checkpoint") is None:
+            known["checkpoint"] = self._checkpoint.checkpoint
+        try:
+            output = _make_output(OutputRow.model_validate(known), {name: row[name] for name in self._extras(row)})
+        except ValidationError as error:
+            return misfit_reason(known, error)
+        except orjson.JSONEncodeError as error:
+            return f"found values that can't be kept as JSON ({error}), expected fewer levels of nesting"
+        if self._checkpoint is not None and (misfit := self._checkpoint.misfit(output)):
+            return misfit
+        return output if output.criteria is None else self._criteria_fault(output.criteria) or output
+
+    def _criteria_fault(self, text: str) -> str:
+        """What is wrong with a row's own criteria. Several models answer a case, so the answer is kept by text."""
+        if text not in self._criteria_faults:
+            if len(self._criteria_faults) >= _MOST_LAYOUTS:
+                self._criteria_faults.clear()
+            self._criteria_faults[text] = case_criteria_fault(
+                orjson.loads(text), self._taken_ids, is_unscored_allowed=self._is_unscored_allowed
+            )
+        return self._criteria_faults[text]
+
+    def _extras(self, row: dict[str, Any]) -> tuple[str, ...]:
+        """The unknown columns of a row. Rows of a file are laid out alike, so the answer is kept by layout."""
+        layout = tuple(row)
+        extras = self._layouts.get(layout)
+        if extras is None:
+            sources = set(self._sources.values())
+            extras = tuple(name for name in layout if name not in sources)
+            self._extra_columns.update(dict.fromkeys(extras))
+            if len(self._layouts) < _MOST_LAYOUTS:
+                self._layouts[layout] = extras
+        return extras
+
+
+def _make_output(row: OutputRow, extras: dict[str, Any]) -> Output:
+    """Bring a valid row to its one stored form; a key that metadata has already wins over a column of that name."""
+    metadata = {**extras, **(row.metadata or {})} if extras else row.metadata
+    prompt = row.prompt
+    return Output(
+        case_id=str(row.case_id),
+        model=row.model,
+        checkpoint=None if row.checkpoint is None else str(row.checkpoint),
+        sample_index=row.sample_index or 0,
+        prompt=prompt if prompt is None or isinstance(prompt, str) else canonical_json(prompt),
+        output=row.output,
+        reference=row.reference,
+        context=[row.context] if isinstance(row.context, str) else row.context,
+        metadata=None if metadata is None else canonical_json(metadata),
+        criteria=None if row.criteria is None else canonical_json(row.criteria),
+        cluster=None if row.cluster is None else str(row.cluster),
+    )

@@ -1,0 +1,187 @@
+"""Shards and the quarantine on disk: written whole or not at all, each output once."""
+
+import glob
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id
+from gradebook.tasks.datasets.file_formats import RawRow
+from gradebook.tasks.datasets.row_parser import canonical_json
+from gradebook.tasks.system.files import replaced_file, temporary_path
+
+_MOST_ROW_CHARACTERS = 2_000
+_QUARANTINE_BATCH_ROWS = 5_000
+# Long texts hardly repeat inside a shard: a dictionary or a minimum of them costs time and space for nothing.
+_SHORT_COLUMNS = ["output_id", "case_id", "model", "checkpoint", "sample_index", "cluster"]
+_REPEATED_COLUMNS = ["model", "checkpoint", "sample_index", "cluster"]
+
+# An id is read as a UUID, for 16 bytes group in a third of the time and memory of 32 letters.
+_REPEATS_QUERY = """
+create temp table repeats as
+with stored as (select output_id::uuid as id, file_index as shard from read_parquet($shards)),
+
+repeated as (select id, min(shard) as first_shard from stored group by id having count(*) > 1)
+
+select stored.shard, stored.id
+from stored
+inner join repeated on stored.id = repeated.id
+where stored.shard <> repeated.first_shard
+"""
+_REPEATS_OF_SHARD_QUERY = "select replace(id::text, '-', '') as output_id from repeats where shard = ?"
+
+
+def write_shard(table: pa.Table, path: Path) -> None:
+    """Write one shard, whole or not at all."""
+    with replaced_file(path) as partial:
+        pq.write_table(
+            table,
+            partial,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=_REPEATED_COLUMNS,
+            write_statistics=_SHORT_COLUMNS,
+        )
+
+
+class ShardWriter:
+    """Collects outputs and writes a shard whenever one is full; memory is bounded by two shards."""
+
+    def __init__(self, folder: Path, shard_rows: int, shard_bytes: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._shard_rows, self._shard_bytes = folder, shard_rows, shard_bytes
+        self._rows: dict[str, Output] = {}  # by output_id, in order
+        self._text_size = 0
+        self.paths: list[Path] = []
+        self.models: set[str] = set()
+        self.duplicate_count = 0
+        # Compressing a shard needs no Python: the next one is read meanwhile.
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="write shard")
+        self._writing: Future[None] | None = None
+
+    def add(self, output: Output) -> None:
+        """Take one output in, unless this shard has it already."""
+        identity = output_id(output)
+        if identity in self._rows:
+            self.duplicate_count += 1
+            return
+        self._rows[identity] = output
+        self._text_size += _text_size(output)
+        if len(self._rows) >= self._shard_rows or self._text_size >= self._shard_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has been collected as the next shard; nothing where nothing was."""
+        if not self._rows:
+            return
+        path = self._folder / f"shard-{len(self.paths):05d}.parquet"
+        columns = [self._rows, *zip(*self._rows.values(), strict=True)]
+        self.models.update({output.model for output in self._rows.values()})
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SHARD_SCHEMA, strict=True)]
+        self._finish_writing()
+        self._writing = self._writer.submit(write_shard, pa.table(arrays, schema=SHARD_SCHEMA), path)
+        self.paths.append(path)
+        self._rows, self._text_size = {}, 0
+
+    def close(self) -> None:
+        """Write the last shard, and wait until all are on disk."""
+        self.flush()
+        self._finish_writing()
+        self._writer.shutdown()
+
+    def abandon(self) -> None:
+        """Wait until nothing is written any more: a folder can't be removed while a file is made in it."""
+        self._writer.shutdown(cancel_futures=True)
+
+    def _finish_writing(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+
+
+def _text_size(output: Output) -> int:
+    """Characters of the long texts."""
+    texts = (output.output, output.prompt, output.reference, output.metadata, output.criteria, *(output.context or ()))
+    return sum([len(text) for text in texts if text])
+
+
+def drop_repeats(paths: Sequence[Path], spill_folder: Path) -> tuple[list[Path], int]:
+    """Keep each output in its first shard alone; returns the shards that are left and the count of outputs dropped.
+
+    spill_folder: for what does not fit into DuckDB's 512 MB; gone afterwards. Only shards with a repeat are rewritten.
+    """
+    if len(paths) < 2:
+        return list(paths), 0
+    with duckdb.connect(
+        config={"memory_limit": "512MB", "temp_directory": str(spill_folder), "preserve_insertion_order": False}
+    ) as connection:
+        connection.execute(_REPEATS_QUERY, {"shards": [glob.escape(str(path)) for path in paths]})
+        concerned = connection.execute("select distinct shard from repeats order by shard").fetchall()
+        counts = [
+            _drop_outputs(paths[index], connection.execute(_REPEATS_OF_SHARD_QUERY, [index]).to_arrow_table())
+            for (index,) in concerned
+        ]
+    shutil.rmtree(spill_folder, ignore_errors=True)
+    return [path for path in paths if path.exists()], sum(counts)
+
+
+def _drop_outputs(path: Path, repeats: pa.Table) -> int:
+    """Rewrite one shard without its repeats; a shard that has nothing else goes. Returns how many were dropped."""
+    shard = pq.read_table(path, schema=SHARD_SCHEMA)
+    kept = shard.filter(pc.invert(pc.is_in(shard["output_id"], value_set=repeats["output_id"].combine_chunks())))
+    if kept.num_rows:
+        write_shard(kept, path)
+    else:
+        path.unlink()
+    return int(shard.num_rows - kept.num_rows)
+
+
+class QuarantineWriter:
+    """Writes the rows that do not fit to one file, some thousands at a time; the file takes its name at the end."""
+
+    def __init__(self, path: Path, run_id: str) -> None:
+        self._path, self._run_id = path, run_id
+        self._writer = pq.ParquetWriter(temporary_path(path), QUARANTINE_SCHEMA, compression="zstd")
+        self._rows: list[tuple[str, str, int, str, str]] = []
+        self.count = 0
+
+    def add(self, raw: RawRow, reason: str) -> None:
+        """Take one row in, its text cut to 2,000 characters."""
+        self._rows.append((self._run_id, raw.source, raw.line, reason, _row_text(raw)[:_MOST_ROW_CHARACTERS]))
+        self.count += 1
+        if len(self._rows) >= _QUARANTINE_BATCH_ROWS:
+            self._write()
+
+    def _write(self) -> None:
+        columns = zip(*self._rows, strict=True) if self._rows else ([] for _ in QUARANTINE_SCHEMA)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, QUARANTINE_SCHEMA, strict=True)]
+        self._writer.write_table(pa.table(arrays, schema=QUARANTINE_SCHEMA))
+        self._rows = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._write()
+        self._writer.close()
+        if kind is None:
+            temporary_path(self._path).replace(self._path)
+        else:
+            temporary_path(self._path).unlink()
+
+
+def _row_text(raw: RawRow) -> str:
+    """The row as the file has it; Parquet has no text, so there it is JSON."""
+    if isinstance(raw.text, bytes):
+        return raw.text[: 4 * _MOST_ROW_CHARACTERS].decode(errors="ignore").rstrip("\r\n")
+    return raw.text.rstrip("\r\n") if raw.text is not None else canonical_json(raw.content)

@@ -1,0 +1,70 @@
+"""What a batch brought: each reply read and journaled under the question that it answers."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gradebook.tasks.judging.batches.files import BATCH_TIER, index_replies, read_reply_at, read_request_keys
+from gradebook.tasks.judging.batches.job import BatchJob
+from gradebook.tasks.judging.batches.state import Intent
+from gradebook.tasks.judging.money.prices import cost_usd, prompt_bytes
+from gradebook.tasks.judging.replies.completion import Reply
+from gradebook.tasks.judging.replies.journal import Journal
+from gradebook.tasks.judging.replies.judgment_row import judgment_row, reply_columns
+from gradebook.tasks.judging.replies.question import Askable, Question
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """How many replies a batch brought, and what it cost: the most it could, where a reply does not say."""
+
+    reply_count: int
+    cost_usd: float
+
+
+def reply_paths(folder: Path, intent_id: str) -> tuple[Path, Path]:
+    """Where the replies of an intent stand until they are journaled: the endpoint gives up to two files."""
+    return folder / f"{intent_id}.replies-0.jsonl", folder / f"{intent_id}.replies-1.jsonl"
+
+
+def journal_replies(job: BatchJob, intent: Intent, paths: Sequence[Path], latency_ms: float) -> Brought:
+    """Journal the replies in a batch's files that answer an open question. latency_ms: of the whole batch.
+
+    A reply that was journaled before has the same id again, and adds nothing to the ledger.
+    """
+    replies = index_replies(paths, read_request_keys(job.folder, intent.intent_id), job.price, intent.largest_usd)
+    brought = Brought(len(replies.places), replies.cost_usd)
+    if not replies.places:
+        return brought
+    with Journal(job.journal_folder, job.run_id) as journal:
+        for question in _questions_of(job, intent):
+            place = replies.places.pop(question.request_key, None)
+            reply = None if place is None else read_reply_at(*place)
+            if reply is not None:
+                journal.append(_judgment(job, intent, question, replace(reply, latency_ms=latency_ms)))
+    return brought
+
+
+def _questions_of(job: BatchJob, intent: Intent) -> Iterator[Askable[Any]]:
+    for shard in range(intent.first_shard, min(intent.last_shard + 1, job.shard_count)):
+        yield from (job.planned_questions_of or job.questions_of)(shard)
+
+
+def _unread(question: Askable[Any]) -> Askable[Any]:
+    """The question without a look at its pictures and sounds: its reply is paid for, and they may be gone."""
+    return replace(question, case=question.case.unread) if isinstance(question, Question) else question
+
+
+def _judgment(job: BatchJob, intent: Intent, question: Askable[Any], reply: Reply) -> dict[str, Any]:
+    request = _unread(question).request()
+    read = request.read(reply.text, reply.finish_reason, reply.refusal, reply.choices)
+    paid_usd = None if reply.usage is None else cost_usd(job.price, reply.usage, tier=BATCH_TIER)
+    asked_at = intent.submitted_at or intent.intended_at
+    named = f"{intent.intent_id}/{question.request_key}".encode()
+    return (
+        judgment_row(job.run_id, question, job.settings.judge, read)
+        | reply_columns(reply, paid_usd, prompt_bytes(request.messages, request.schema), 1, asked_at)
+        | {"judgment_id": hashlib.blake2b(named, digest_size=16).hexdigest()}
+    )

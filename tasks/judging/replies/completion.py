@@ -1,0 +1,118 @@
+"""What an HTTP 200 says: the reply, its usage and its log-probabilities, read as hostile."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import orjson
+
+from gradebook.rubrics.prompts.reply_parser import TokenChoices, clean_text
+from gradebook.tasks.judging.money.prices import Usage
+
+MOST_NAME_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An HTTP 200. usage, service_tier and choices are None where the endpoint did not say."""
+
+    text: str | None
+    finish_reason: str | None
+    refusal: str | None
+    model_returned: str | None
+    usage: Usage | None
+    latency_ms: float
+    service_tier: str | None = None
+    choices: TokenChoices | None = None  # log-probabilities, token by token
+    headers: Mapping[str, str] | None = None
+    is_completion: bool = True  # False: the text is whatever came instead
+    base_url: str | None = None  # who answered
+
+
+def read_completion(content: bytes, latency_ms: float) -> Reply:
+    """Read the body of an HTTP 200; where it is no chat completion its text is kept, and the usage that it tells."""
+    parsed = _parse(content)
+    body = parsed if isinstance(parsed, dict) else {}
+    try:
+        choice = body["choices"][0]
+        message = choice["message"]
+        text, refusal = _written(message.get("content")), _text(message.get("refusal"))
+        finish_reason, choices = _text(choice.get("finish_reason")), _choices(choice.get("logprobs"))
+        is_completion = True
+    except (LookupError, TypeError, AttributeError):
+        is_completion = False
+        text, refusal, finish_reason, choices = content.decode("utf-8", "replace"), None, None, None
+    return Reply(
+        text,
+        finish_reason,
+        refusal,
+        _name(body.get("model")),
+        _usage(body.get("usage")),
+        latency_ms,
+        _name(body.get("service_tier")),
+        choices,
+        is_completion=is_completion,
+    )
+
+
+def _parse(content: bytes) -> object:
+    """What the body says as JSON; None where it is none."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(content)  # takes NaN and half of a surrogate pair, which some servers write
+    except (ValueError, RecursionError):
+        return None
+
+
+def _written(content: object) -> str | None:
+    """The text of a reply; of a list of parts the texts, without thinking and whatever else there is."""
+    if not isinstance(content, list):
+        return _text(content)
+    parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    return "".join(_text(part.get("text")) or "" for part in parts)
+
+
+def _name(value: object) -> str | None:
+    return clean_text(value, MOST_NAME_LENGTH) if isinstance(value, str) else None
+
+
+def _choices(logprobs: object) -> TokenChoices | None:
+    """What could have stood at each place of the reply; None unless the endpoint says so in the usual shape."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(content, list) or not content:
+        return None
+    try:
+        return tuple(
+            tuple((str(each["token"]), float(each["logprob"])) for each in (token, *(token.get("top_logprobs") or ())))
+            for token in content
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _usage(usage: object) -> Usage | None:
+    """None unless both counts are there: a missing count is not zero tokens."""
+    if not isinstance(usage, dict):
+        return None
+    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    if prompt is None or completion is None:
+        return None
+    told = usage.get("prompt_tokens_details")
+    details = told if isinstance(told, dict) else {}
+    cached = min(_count(details.get("cached_tokens")) or 0, prompt)
+    written = _count(details.get("cache_write_tokens")) or _count(details.get("cache_creation_tokens")) or 0
+    sound = min(_count(details.get("audio_tokens")) or 0, prompt)
+    return Usage(prompt, cached, completion, min(written, prompt - cached), sound)
+
+
+def _count(value: object) -> int | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+    return cast(int, value) if is_count else None

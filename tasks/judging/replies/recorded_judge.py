@@ -1,0 +1,233 @@
+"""Recorded replies: a judge that reads its answers from a file."""
+
+import math
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Final, Literal, Self
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from gradebook.rubrics.model.errors import MOST_FAULTS_SHOWN, Fault, JudgeSettingsError
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.prompts.reply_parser import ReadReply, ReplyStatus, UselessStatus, is_quoted
+from gradebook.tasks.judging.replies.journal import Journal
+from gradebook.tasks.judging.replies.judgment_row import judgment_row, outcome_of
+from gradebook.tasks.judging.replies.question import Answer, Outcome, Question
+from gradebook.tasks.judging.settings.judge import ReplaySettings
+
+_Key = tuple[str, str, str | None, int, str, int, str | None]  # see RecordedReply.key
+_Found = tuple[int, "RecordedReply"]  # with its line
+_MOST_LINE_BYTES = 2**27
+NO_REPLY: Final = "endpoint_error"  # no reply came, after all attempts: there is no judgment
+RecordedStatus = Literal[UselessStatus, "endpoint_error"]
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+class RecordedReply(BaseModel):
+    """One line of a file of recorded replies: a level, or why the reply gave none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    case_id: str
+    model: str
+    criterion_id: str
+    checkpoint: str | None = None
+    sample_index: Annotated[int, Field(ge=0)] = 0
+    output_id: str | None = None
+    replicate: Annotated[int, Field(ge=0)] = 0
+    level: str | None = None
+    distribution: dict[str, Probability] | None = None  # level id -> probability
+    status: RecordedStatus | None = None
+    reply: str | None = None  # the raw text of a useless reply; of endpoint_error: what came in its place
+    evidence: list[str] = []
+    rationale: str | None = ""
+
+    @property
+    def key(self) -> _Key:
+        """What the reply is found by."""
+        return (
+            self.case_id,
+            self.model,
+            self.checkpoint,
+            self.sample_index,
+            self.criterion_id,
+            self.replicate,
+            self.output_id,
+        )
+
+    @model_validator(mode="after")
+    def _has_a_level_or_says_why_not(self) -> Self:
+        if (self.level is None) == (self.status is None):
+            found = "neither" if self.level is None else "both"
+            raise ValueError(f"found {found} of level and status, expected one of them")
+        if self.distribution is not None and self.level is None:
+            raise ValueError("found a distribution without a level, expected both or neither")
+        if self.distribution is not None and not math.isclose(math.fsum(self.distribution.values()), 1, abs_tol=1e-6):
+            raise ValueError("found a distribution that does not add up to 1, expected one that does")
+        if self.reply is not None and self.status is None:
+            raise ValueError("found a reply beside a level, expected it beside a status alone")
+        return self
+
+    def level_ids(self) -> tuple[str, ...]:
+        """Every level that it names."""
+        return (*([self.level] if self.level is not None else []), *(self.distribution or {}))
+
+
+def read_recorded(reply: RecordedReply, output: str) -> ReadReply:
+    """Read a recorded reply as a judge's is read; its quotes have to occur in the output too.
+
+    Raises `ValueError` for `endpoint_error`, which is no reply.
+    """
+    quotes = tuple(quote for quote in reply.evidence if quote.strip())
+    if reply.status == NO_REPLY:
+        raise ValueError(f"{NO_REPLY}: expected a reply")
+    if reply.status is not None:
+        return ReadReply(reply.status, None, quotes, reply.rationale)
+    status: ReplyStatus = "scored" if is_quoted(quotes, output) else "evidence_unverified"
+    return ReadReply(status, reply.level, quotes, reply.rationale, reply.distribution)
+
+
+def read_replies(path: Path) -> dict[_Key, _Found]:
+    """Read a file of recorded replies, each with its line.
+
+    Raises `JudgeSettingsError` with every line that is no reply or was there before.
+    """
+    replies: dict[_Key, _Found] = {}
+    faults: list[Fault] = []
+    for number, line in enumerate(_read_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            reply = RecordedReply.model_validate(orjson.loads(line))
+        except (orjson.JSONDecodeError, ValidationError) as error:
+            faults.extend(Fault(str(path), number, message) for message in _messages(error))
+            continue
+        first, _ = replies.setdefault(reply.key, (number, reply))
+        if first != number:
+            faults.append(Fault(str(path), number, f"found the reply of line {first} again, expected each once"))
+    _raise_any(faults)
+    return replies
+
+
+def refuse_no_recording(path: Path) -> None:
+    """Raise `JudgeSettingsError` at the first line of a file that is no recorded reply; an empty file has none."""
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(_MOST_LINE_BYTES):
+                number += 1
+                if line.strip():
+                    RecordedReply.model_validate(orjson.loads(line))
+    except OSError as error:
+        raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected recorded replies") from None
+    except (orjson.JSONDecodeError, ValidationError) as error:
+        raise JudgeSettingsError(str(Fault(str(path), number, _messages(error)[0]))) from None
+
+
+def check_replies(path: Path, criteria: Iterable[Criterion]) -> None:
+    """Check recorded replies against a rubric's criteria.
+
+    Raises `JudgeSettingsError` with every level that its criterion does not have. Replies to criteria of other
+    rubrics are left alone.
+    """
+    level_ids = {criterion.id: [level.id for level in criterion.ranked_levels] for criterion in criteria}
+    faults = [
+        Fault(str(path), number, misfit)
+        for number, reply in read_replies(path).values()
+        if reply.criterion_id in level_ids
+        if (misfit := _misfit(reply, level_ids[reply.criterion_id])) is not None
+    ]
+    _raise_any(faults)
+
+
+class ReplaySession:
+    """Answers from recorded replies, with the interface of a judging session and at no cost."""
+
+    def __init__(self, settings: ReplaySettings, journal_folder: Path, run_id: str) -> None:
+        self.settings = settings
+        self.cpu_s = 0.0
+        self._run_id = run_id
+        self._replies = read_replies(settings.path)
+        self.journal = Journal(journal_folder, run_id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.journal.close()
+
+    def ask(self, questions: Iterable[Question], on_answer: Callable[[Answer], None]) -> None:
+        """Answer all questions in their order, in the caller's thread."""
+        for question in questions:
+            on_answer(self._answer(question))
+
+    def _answer(self, question: Question) -> Answer:
+        found = self._find(question)
+        if found is None:
+            return question.answer(Outcome("unscored", reason="not_recorded"))
+        number, reply = found
+        misfit = _misfit(reply, [level.id for level in question.criterion.ranked_levels])
+        if misfit is not None:
+            raise JudgeSettingsError(str(Fault(str(self.settings.path), number, misfit)))
+        if reply.status == NO_REPLY:
+            return question.answer(Outcome("unscored", reason=f"{NO_REPLY}: {reply.reply or ''}", cost_usd=0.0))
+        read = read_recorded(reply, question.case.output)
+        judgment = judgment_row(self._run_id, question, self.settings.judge, read) | _free_of_charge(reply)
+        self.journal.append(judgment)
+        return question.answer(outcome_of(read, judgment_id=judgment["judgment_id"], cost_usd=0.0))
+
+    def _find(self, question: Question) -> _Found | None:
+        """The reply to a question; one recorded for another text of the same output is none."""
+        place = (question.case_id, question.model, question.checkpoint, question.sample_index, question.criterion.id)
+        ids = (question.output_id, None)
+        found = (self._replies.get((*place, question.replicate, output_id)) for output_id in ids)
+        return next((reply for reply in found if reply is not None), None)
+
+
+def _free_of_charge(reply: RecordedReply) -> dict[str, Any]:
+    return {
+        "reply": reply.model_dump_json(),
+        "model_returned": None,
+        "service_tier": None,
+        "prompt_bytes": None,
+        "prompt_tokens": 0,
+        "cached_tokens": 0,
+        "completion_tokens": 0,
+        "cost_usd": 0.0,
+        "latency_ms": 0.0,
+        "attempts": 0,  # nothing was asked
+        "asked_at": datetime.now(UTC),
+    }
+
+
+def _misfit(reply: RecordedReply, level_ids: list[str]) -> str | None:
+    """Which level is named that the criterion does not have; None where all are its own."""
+    unknown = next((level_id for level_id in reply.level_ids() if level_id not in level_ids), None)
+    if unknown is None:
+        return None
+    return f"level: found {unknown!r}, expected a level of {reply.criterion_id}: {', '.join(level_ids)}"
+
+
+def _read_lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines()
+    except OSError as error:
+        raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected recorded replies") from None
+
+
+def _messages(error: Exception) -> list[str]:
+    if not isinstance(error, ValidationError):
+        return [f"found no JSON, expected a recorded reply: {error}"]
+    return [f"{'.'.join(map(str, fault['loc'])) or 'line'}: {fault['msg']}" for fault in error.errors()]
+
+
+def _raise_any(faults: list[Fault]) -> None:
+    if faults:
+        hidden_count = max(0, len(faults) - MOST_FAULTS_SHOWN)
+        shown = [str(fault) for fault in faults[:MOST_FAULTS_SHOWN]]
+        raise JudgeSettingsError("\n".join([*shown, f"... and {hidden_count} more"] if hidden_count else shown))

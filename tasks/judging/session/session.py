@@ -1,0 +1,338 @@
+"""A session with a judge: one thread with one event loop, shared by all who ask in this process."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.tasks.judging.money.budget import Budget
+from gradebook.tasks.judging.money.prices import Price, find_price, refuse_unpriced
+from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion
+from gradebook.tasks.judging.replies.journal import Journal
+from gradebook.tasks.judging.replies.judgment_row import held_outcome
+from gradebook.tasks.judging.replies.question import Askable, Outcome
+from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
+from gradebook.tasks.judging.session.client import JudgeClient
+from gradebook.tasks.judging.session.lease import Claims, Held
+from gradebook.tasks.judging.session.loop_thread import JudgingThread
+from gradebook.tasks.judging.session.request_coalescing import SharedAnswers
+from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.keys import read_keys
+from gradebook.tasks.judging.settings.panels import Judge, members_of, online_members, writer_of
+from gradebook.tasks.judging.transport.probe import probe
+
+Answered = TypeVar("Answered")
+
+
+class JudgingSession:
+    """Asks a judge for as many threads as like, with at most max_in_flight requests out in all."""
+
+    def __init__(
+        self,
+        settings: JudgeSettings,
+        price: Price | None,
+        budget: Budget,
+        journal: Journal,
+        run_id: str,
+        thread: JudgingThread | None = None,
+        deadline: datetime | None = None,
+    ) -> None:
+        """thread: one that is shared; whoever made it starts and ends it, and closes the budget and the journal.
+
+        deadline: when no more is asked; after one that has passed nothing is.
+        """
+        self.settings = settings
+        self.journal = journal
+        self._claims: Claims | None = None
+        self._budget = budget
+        self._deadline = deadline
+        self._timer: asyncio.TimerHandle | None = None
+        keys = read_keys(settings, os.environ)
+        self._open_client = partial(JudgeClient, settings, keys, price, budget, journal, run_id)
+        self._is_alone = thread is None
+        self._thread = thread or JudgingThread()
+        self._client: JudgeClient | None = None
+        self._answers: SharedAnswers | None = None
+
+    def __enter__(self) -> Self:
+        if self._is_alone:
+            self._thread.start()
+        try:
+            self._thread.run(self._connect())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.run(self._disconnect())
+        self._end()
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of the session's thread."""
+        return self._thread.cpu_s
+
+    @property
+    def note(self) -> str | None:
+        """What people should know of its asking; None where there is nothing."""
+        return None if self._claims is None else self._claims.note
+
+    def open_claims(self, held: Held) -> Claims:
+        """Where to say what this session will ask, so that others wait for its replies, as it does for theirs.
+
+        held: what the ledger has of some keys. Where claims can't be kept each asks for itself.
+        """
+        self._claims = self._claims or Claims(self.journal.path.parent, self.journal, held)
+        return self._claims
+
+    def claim_also(self, keys: Iterable[str]) -> None:
+        """Claim what turned out to be asked too, before it is; nothing where `open_claims` was never called."""
+        if self._claims is not None:
+            self._claims.claim(keys, is_late=True)
+
+    def ask(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
+        """Ask all questions and hand each answer over, in the order of their coming, from the session's thread.
+
+        Questions are pulled in that thread too, as slots come free; both ends have to be quick. Equal questions are
+        asked once a session, and all get the one answer. Blocks until all are answered. Raises `BudgetReached` or
+        `EndpointUnavailable` when the run can't go on, once every request of this call that was out is back and
+        journaled.
+        """
+        self._thread.run(self._ask(iter(questions), on_answer))
+
+    async def _connect(self) -> None:
+        self._client = self._open_client()
+        self._answers = SharedAnswers(self._ask_or_take, self.journal.path.parent)
+        if self._deadline is not None:
+            left_s = (self._deadline - datetime.now(UTC)).total_seconds()
+            fault = UnfinishedError(
+                f"the deadline, {self._deadline:%Y-%m-%d %H:%M:%S %Z}, has come; what was judged is kept, and the same "
+                "command goes on where it stopped"
+            )
+            if left_s <= 0:
+                self._stop(fault)
+            else:
+                self._timer = asyncio.get_running_loop().call_later(left_s, self._stop, fault)
+
+    async def _ask_or_take(self, question: Askable[Any]) -> Outcome:
+        """Ask; or take what a session asked that claimed the question before."""
+        claims = self._claims
+        if claims is None:
+            return await self._opened_client.answer(question)
+        keys = question.part_keys if isinstance(question, PackedQuestion) else (question.request_key,)
+        if claims.is_foreign(keys) and (rows := await claims.answered(*keys)) is not None:
+            return held_outcome(*rows)
+        outcome = await self._opened_client.answer(question)
+        parts = outcome.parts or (outcome,) * len(keys)
+        if useless := [key for key, part in zip(keys, parts, strict=True) if part.status != "scored"]:
+            claims.release(*useless)
+        return outcome
+
+    def _stop(self, fault: UnfinishedError) -> None:
+        if self._client is not None:
+            self._client.stop(fault)
+        if self._claims is not None:
+            self._claims.stop()
+
+    async def _disconnect(self) -> None:
+        """Stop whatever still runs: only an interrupted caller leaves something behind."""
+        self._stop(UnfinishedError("the judging was interrupted"))
+        if self._timer is not None:
+            self._timer.cancel()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
+        if self._answers is not None:
+            self._answers.close()
+
+    def _end(self) -> None:
+        if self._claims is not None:
+            self._claims.close()
+        if self._is_alone:
+            self._thread.end()
+            self.journal.close()
+            self._budget.close()
+
+    async def _ask(self, questions: Iterator[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
+        faults: list[BaseException] = []
+        asking = _Asking(_conversations(questions), on_answer, faults)
+        await asyncio.gather(*(self._work(asking) for _ in range(self.settings.max_in_flight)))
+        if faults:
+            raise faults[0]
+
+    async def _work(self, asking: "_Asking") -> None:
+        """Hold one conversation after the other until there is none left, or one of this call failed."""
+        while not asking.faults:
+            try:
+                conversation = next(asking.conversations, None)
+            except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` once the others are done
+                asking.faults.append(error)
+                return
+            if conversation is None:
+                return
+            await self._converse(asking, conversation)
+
+    async def _converse(self, asking: "_Asking", conversation: Sequence[Askable[Any]]) -> None:
+        """Ask what shares a prefix: the first question goes ahead, so that the endpoint has read it for the others."""
+        first, others = conversation[:1], conversation[1:]
+        for question in first:
+            await self._answer(asking, question)
+        if others and not asking.faults:
+            await asyncio.gather(*(self._answer(asking, question) for question in others))
+
+    async def _answer(self, asking: "_Asking", question: Askable[Any]) -> None:
+        try:
+            self._opened_client.check_stopped()
+            asking.on_answer(question.answer(await self._opened_answers.answer(question)))
+        except UnfinishedError as fault:
+            self._stop(fault)  # what can't go on for one can't for any
+            asking.faults.append(fault)
+        except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` once the others are done
+            asking.faults.append(error)
+
+    @property
+    def _opened_client(self) -> JudgeClient:
+        if self._client is None:
+            raise RuntimeError("the session is not open")
+        return self._client
+
+    @property
+    def _opened_answers(self) -> SharedAnswers:
+        if self._answers is None:
+            raise RuntimeError("the session is not open")
+        return self._answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """One call of `ask`: what is left to ask, who is told, and what went wrong."""
+
+    conversations: Iterator[Sequence[Askable[Any]]]
+    on_answer: Callable[[Any], None]
+    faults: list[BaseException]
+
+
+def _conversations(questions: Iterator[Askable[Any]]) -> Iterator[Sequence[Askable[Any]]]:
+    """Put together what follows one another and shares a prefix, pulled as it is needed."""
+    for _, conversation in groupby(questions, key=lambda question: question.prefix):
+        yield tuple(conversation)
+
+
+def open_session(  # noqa: PLR0913 - whom, for whom, and within which bounds
+    settings: JudgeSettings,
+    *,
+    journal_folder: Path,
+    run_id: str,
+    budget_usd: float | None = None,
+    budget_record: Path | None = None,
+    price: Price | None = None,
+    planned_usd: float | None = None,
+    deadline: datetime | None = None,
+) -> JudgingSession:
+    """Open a judge for a run: a context manager with `ask`.
+
+    A budget holds over all sessions with the same budget_record; planned_usd, what may be needed in all, is named
+    where it is reached. deadline: as for `JudgingSession`.
+    Raises `JudgeSettingsError` for a budget without a price, which nobody could hold to, and `EndpointUnavailable`
+    where a key can't be read.
+    """
+    if budget_usd is not None:
+        refuse_unpriced(settings, price)
+    record = None if price is None else budget_record  # also without a limit: one may come later
+    with ExitStack() as opened:
+        budget = Budget(budget_usd, record, planned_usd)
+        opened.callback(budget.close)
+        journal = opened.enter_context(Journal(journal_folder, run_id))
+        session = JudgingSession(settings, price, budget, journal, run_id, deadline=deadline)
+        opened.pop_all()
+        return session
+
+
+Session = JudgingSession | ReplaySession
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """A run's budget: its limit, the file that keeps it, and what the run may need in all."""
+
+    budget_usd: float | None
+    record: Path
+    planned_usd: float | None
+
+
+def probe_members(judge: Judge, asked_judges: tuple[int, ...]) -> None:
+    """Look at the endpoint of each judge that something is left to ask of. Raises as `probe`."""
+    for index, member in enumerate(members_of(judge)):
+        if index in asked_judges and isinstance(member, JudgeSettings):
+            probe(member, read_keys(member, os.environ))
+
+
+@contextmanager
+def opened_sessions(
+    judge: Judge, money: Money, journal_folder: Path, run_id: str, deadline: datetime | None = None
+) -> Iterator[tuple[Session, ...]]:
+    """A session a member, in their order, while the block runs. Raises as `open_session`."""
+    members = members_of(judge)
+    with ExitStack() as stack:
+        if len(members) == 1:
+            alone = _open_alone(members[0], money, journal_folder, run_id, deadline)
+            stack.enter_context(alone)
+            yield (alone,)
+            return
+        prices = {member.judge_digest: find_price(member) for member in online_members(judge)}
+        is_priced = bool(prices) and None not in prices.values()
+        if money.budget_usd is not None:
+            for online in online_members(judge):
+                refuse_unpriced(online, prices[online.judge_digest])
+        budget = Budget(money.budget_usd, money.record if is_priced else None, money.planned_usd)
+        stack.callback(budget.close)
+        journal = stack.enter_context(Journal(journal_folder, run_id))
+        thread = JudgingThread()
+        thread.start()
+        stack.callback(thread.end)
+        sessions: list[Session] = []
+        for member in members:
+            if isinstance(member, ReplaySettings):
+                replay = ReplaySession(member, journal_folder, run_id)
+                sessions.append(stack.enter_context(replay))
+            else:
+                price = prices[member.judge_digest]
+                session = JudgingSession(member, price, budget, journal, run_id, thread, deadline)
+                sessions.append(stack.enter_context(session))
+        yield tuple(sessions)
+
+
+def writer_session(judge: Judge, sessions: tuple[Session, ...]) -> Session:
+    """The session that writes texts, see `writer_of`."""
+    return sessions[members_of(judge).index(writer_of(judge))]
+
+
+def _open_alone(
+    member: JudgeSettings | ReplaySettings, money: Money, journal_folder: Path, run_id: str, deadline: datetime | None
+) -> Session:
+    if isinstance(member, ReplaySettings):
+        return ReplaySession(member, journal_folder, run_id)
+    return open_session(
+        member,
+        journal_folder=journal_folder,
+        run_id=run_id,
+        budget_usd=money.budget_usd,
+        budget_record=money.record,
+        price=find_price(member),
+        planned_usd=money.planned_usd,
+        deadline=deadline,
+    )

@@ -1,0 +1,270 @@
+"""Reading what `--judge` names: a model, a judge file, or recorded replies; and saying what is wrong with it."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+
+from gradebook.rubrics.model.errors import JudgeSettingsError
+from gradebook.tasks.judging.settings.judge import (
+    ADDRESS_VARIABLE,
+    REPLAY_PREFIX,
+    JudgeSettings,
+    ModelSettings,
+    ReplaySettings,
+    digest,
+    identity_digest,
+)
+from gradebook.tasks.judging.settings.panels import (
+    CascadeFile,
+    CascadeSettings,
+    Judge,
+    PanelFile,
+    PanelSettings,
+    PlainJudge,
+)
+
+Read = TypeVar("Read", bound=BaseModel)
+MOST_CHARACTERS, DEEPEST = 100_000, 50  # of a judge file
+_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML's own takes long where brackets nest
+_STARTS = (
+    yaml.FlowSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.BlockMappingStartToken,
+)
+_ENDS = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
+_COMPOSED = ("panel", "cascade")
+
+
+def read_judge(judge: str, environ: Mapping[str, str]) -> Judge:
+    """Read what `--judge` names: `replay:FILE`, a judge file, or else a model's name.
+
+    Raises `JudgeSettingsError` that names the file, the setting, what was found and what is expected.
+    """
+    if not judge.startswith(REPLAY_PREFIX) and is_settings_file(Path(judge)):
+        path = Path(judge)
+        written = read_settings_file(path, "a judge file")
+        if any(name in written for name in _COMPOSED):
+            return _read_composed(path, written, environ)
+        return validate_settings(JudgeSettings, written, environ, source=judge)
+    return _read_named(judge, environ, "--judge")
+
+
+def _read_named(judge: str, environ: Mapping[str, str], source: str) -> PlainJudge:
+    if judge.startswith(REPLAY_PREFIX):
+        return _replay_settings(Path(judge.removeprefix(REPLAY_PREFIX)))
+    return validate_settings(JudgeSettings, {"model": judge}, environ, source=source)
+
+
+def is_settings_file(path: Path) -> bool:
+    """Whether a name is that of a file of settings: it is there, or ends like one."""
+    return path.suffix in (".yaml", ".yml") or os.path.isfile(path)  # noqa: PTH113 - Path raises where a name is too long
+
+
+def _read_composed(path: Path, written: dict[str, Any], environ: Mapping[str, str]) -> Judge:
+    """A panel or a cascade, with the judges that it names."""
+    if "cascade" in written:
+        steps = _read_as(CascadeFile, path, written).cascade
+        first, then = _read_members(path, (steps.first, steps.then), environ)
+        return CascadeSettings(first, then, steps.when)
+    panel = _read_as(PanelFile, path, written)
+    return PanelSettings(_read_members(path, panel.panel, environ), panel.aggregate)
+
+
+def _read_members(path: Path, names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[PlainJudge, ...]:
+    members = tuple(_read_member(path, name, environ) for name in names)
+    digests = [member.judge_digest for member in members]
+    for name, found in zip(names, digests, strict=True):
+        if digests.count(found) > 1:
+            expected = "expected judges that differ; `replicates` asks one several times"
+            raise JudgeSettingsError(f"{path}: {name}: found the same judge twice, {expected}")
+    return members
+
+
+def _read_member(path: Path, name: str, environ: Mapping[str, str]) -> PlainJudge:
+    """A judge that a panel or cascade names: files by their place beside it."""
+    beside = path.parent / name
+    if name.startswith(REPLAY_PREFIX):
+        beside = path.parent / name.removeprefix(REPLAY_PREFIX)
+        return _replay_settings(beside)
+    if not is_settings_file(beside):
+        return _read_named(name, environ, str(path))
+    written = read_settings_file(beside, "a judge file")
+    if any(key in written for key in _COMPOSED):
+        raise JudgeSettingsError(f"{path}: {name}: found a panel or a cascade, expected a single judge")
+    member = validate_settings(JudgeSettings, written, environ, source=str(beside))
+    if member.mode == "batch":
+        raise JudgeSettingsError(f"{beside}: mode: found batch in a panel or a cascade, expected reply or logprobs")
+    return member
+
+
+def _read_as(model: type[Read], path: Path, written: dict[str, Any]) -> Read:
+    try:
+        return model.model_validate(written)
+    except ValidationError as error:
+        known = "panel and aggregate" if model is PanelFile else "cascade: first, then, when"
+        faults = [_composed_fault(fault, str(path), known) for fault in error.errors()]
+        raise JudgeSettingsError("\n".join(faults)) from None
+
+
+def _composed_fault(fault: ErrorDetails, source: str, known: str) -> str:
+    setting = ".".join(str(step) for step in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f"{source}: {setting}: found an unknown setting, expected {known}"
+    if fault["type"] == "missing":
+        return f"{source}: {setting}: found nothing, expected a value"
+    return f"{source}: {setting}: found {fault['input']!r}, expected otherwise: {fault['msg']}"
+
+
+def _replay_settings(path: Path) -> ReplaySettings:
+    try:
+        return ReplaySettings(path, digest(path.read_bytes()))
+    except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise JudgeSettingsError(f"{path}: can't be read ({reason}), expected a file of recorded replies") from None
+
+
+def read_settings_file(path: Path, expected: str) -> dict[str, Any]:
+    """The settings that a YAML file holds, by name. Raises `JudgeSettingsError`; expected: what the file is to be."""
+    try:
+        written = yaml.safe_load(_without_aliases(path, path.read_text("utf-8")))
+    except OSError as error:
+        raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected {expected}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # PyYAML lets out what a bad date or number raises
+        raise JudgeSettingsError(f"{path}: found no YAML, expected {expected}: {_place(error)}") from None
+    if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
+        kinds = {type(None): "an empty file", list: "list", dict: "a setting whose name is no text"}
+        found = kinds.get(type(written), "a single value")
+        raise JudgeSettingsError(f"{path}: found {found}, expected settings such as `model: NAME`")
+    return written
+
+
+def _without_aliases(path: Path, text: str) -> str:
+    """The text of a judge file: ten lines of aliases can stand for 10^9 settings, which a message would write out."""
+    if len(text) > MOST_CHARACTERS:
+        raise JudgeSettingsError(f"{path}: found {len(text):,} characters, expected at most {MOST_CHARACTERS:,}")
+    depth = 0
+    for token in yaml.scan(text, Loader=_LOADER):
+        depth += isinstance(token, _STARTS) - isinstance(token, _ENDS)
+        if depth > DEEPEST:
+            raise RecursionError
+        if isinstance(token, yaml.AliasToken):
+            place = f"{path}:{token.start_mark.line + 1}"
+            raise JudgeSettingsError(f"{place}: found the alias *{token.value}, expected the value itself")
+    return text
+
+
+def _place(error: Exception) -> str:
+    """Where a YAML file breaks, without its text: someone may have written a key into it."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is not None:
+        return f"line {mark.line + 1}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    is_text = not isinstance(error, UnicodeDecodeError | yaml.reader.ReaderError)
+    return "a date or a number of it is none" if is_text else "it is not printable text in UTF-8"
+
+
+def validate_settings(model: type[Read], written: dict[str, Any], environ: Mapping[str, str], source: str) -> Read:
+    """Settings of a kind, at the environment's address where they name none. Raises `JudgeSettingsError`."""
+    address = environ.get(ADDRESS_VARIABLE)
+    is_from_environment = "base_url" not in written and bool(address)
+    settings = written | ({"base_url": address} if is_from_environment else {})
+    try:
+        return model.model_validate(settings)
+    except ValidationError as error:
+        faults = [_fault(fault, model, source, is_from_environment) for fault in error.errors()]
+        raise JudgeSettingsError("\n".join(faults)) from None
+
+
+def _fault(fault: ErrorDetails, model: type[BaseModel], source: str, is_from_environment: bool) -> str:
+    """Say what is wrong with one setting. An unknown setting or an address may hold a secret, and is not shown."""
+    setting = ".".join(str(step) for step in fault["loc"])
+    if fault["loc"] and fault["loc"][-1] == "key":
+        return f"{source}: {setting}: found something else, expected env:VARIABLE or secret:BLOCK, not the key itself"
+    if fault["loc"] and fault["loc"][-1] == "base_url":
+        place = f"environment: {ADDRESS_VARIABLE}" if is_from_environment else f"{source}: {setting}"
+        is_ours = fault["type"] == "value_error"
+        expected = fault["msg"].removeprefix("Value error, ") if is_ours else "an address as text"
+        return f"{place}: found something else, expected {expected}"
+    if fault["loc"] and fault["loc"][0] == "extra_body":  # it may hold a secret too
+        return f"{source}: extra_body: found something else, expected {fault['msg'].removeprefix('Value error, ')}"
+    if fault["type"] == "extra_forbidden":
+        return f"{source}: {setting}: found an unknown setting, expected one of {', '.join(model.model_fields)}"
+    if fault["type"] == "missing":
+        return f"{source}: {setting}: found nothing, expected a value"
+    expected = fault["msg"].removeprefix("Value error, ")
+    return f"{source}: {setting}: found {fault['input']!r}, expected otherwise: {expected}"
+
+
+EXPECTED = "an endpoint file"
+# What gradebook itself says of a request, or could not read the reply to.
+_OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "service_tier")
+_UNREAD = ("stream", "stream_options", "n", "response_format")
+
+
+class EndpointSettings(ModelSettings):
+    """How to ask a model for the outputs that are to be evaluated."""
+
+    max_tokens: Annotated[int, Field(ge=1)] = 4096
+    system: Annotated[str, Field(min_length=1)] | None = None
+    extra_body: dict[str, Any] = Field(default_factory=dict)  # sent as it is: top_p, top_k, chat_template_kwargs
+
+    @field_validator("extra_body")
+    @classmethod
+    def _is_left_to_the_user(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if taken := [name for name in value if name in _OURS + _UNREAD]:
+            raise ValueError(f"no {taken[0]}: it has a setting of its own, or can't be another")
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            raise ValueError("values that JSON has") from None
+        return value
+
+    @property
+    def asking(self) -> JudgeSettings:
+        """The same for the client, which knows judges."""
+        return JudgeSettings(**{name: getattr(self, name) for name in ModelSettings.model_fields})
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What bears on a reply, apart from the messages, which hold `system`."""
+        return {
+            "kind": "openai_chat",
+            "model": self.model,
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "max_tokens": self.max_tokens,
+            "extra_body": self.extra_body,
+        }
+
+    @property
+    def digest(self) -> str:
+        """Hash of the identity, 32 hex digits."""
+        return identity_digest(self.identity)
+
+
+def read_endpoint(endpoint: str, environ: Mapping[str, str]) -> EndpointSettings:
+    """Read what `--endpoint` names: an endpoint file, or else a model's name.
+
+    Raises `JudgeSettingsError` that names the file, the setting, what was found and what is expected.
+    """
+    if endpoint.startswith(REPLAY_PREFIX):
+        raise JudgeSettingsError(f"--endpoint: found recorded replies, {endpoint!r}, expected {EXPECTED} or a model")
+    if not is_settings_file(Path(endpoint)):
+        return validate_settings(EndpointSettings, {"model": endpoint}, environ, source="--endpoint")
+    written = read_settings_file(Path(endpoint), EXPECTED)
+    own = EndpointSettings.model_fields
+    of_judges = [name for name in written if name in JudgeSettings.model_fields and name not in own]
+    if of_judges:
+        raise JudgeSettingsError(
+            f"{endpoint}: {', '.join(of_judges)}: found a setting of judges, which does not bear on outputs; expected "
+            f"one of {', '.join(own)}"
+        )
+    return validate_settings(EndpointSettings, written, environ, source=endpoint)

@@ -1,0 +1,231 @@
+"""The body of a request, the same online and in a batch."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import httpx2
+import openai
+import orjson
+from openai import AsyncOpenAI
+
+from gradebook.rubrics.model.errors import EndpointUnavailable
+from gradebook.rubrics.prompts.reply_parser import clean_text
+from gradebook.tasks.judging.replies.completion import Reply, read_completion
+from gradebook.tasks.judging.replies.question import Request
+from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
+from gradebook.tasks.judging.settings.keys import named_key
+from gradebook.tasks.judging.transport.http_client import BoundedHttpClient
+from gradebook.tasks.judging.transport.redaction import KeyMask
+from gradebook.tasks.judging.transport.retry_policy import is_retried, retry_after_s
+
+CAPPED_BY_COMPLETION_TOKENS = ("api.openai.com", ".openai.azure.com")  # their newer models refuse `max_tokens`
+MOST_TOP_LOGPROBS = 20  # what endpoints give at most
+
+
+def request_body(
+    settings: JudgeSettings, request: Request, replicate: int, max_tokens: int, base_url: str | None = None
+) -> dict[str, Any]:
+    """Write the body of one chat completion. base_url: where it is sent, if not to the judge's own address."""
+    body: dict[str, Any] = {
+        **request.extra_body,
+        "model": settings.model,
+        "messages": request.messages,
+        token_limit_name(base_url or settings.base_url): max_tokens,
+    }
+    if request.schema is not None:
+        body["response_format"] = {"type": "json_schema", "json_schema": request.schema}
+    if request.is_logprobs:
+        body |= {"logprobs": True, "top_logprobs": MOST_TOP_LOGPROBS}
+    if settings.temperature is not None:
+        body["temperature"] = settings.temperature
+    if settings.seed is not None:
+        body["seed"] = settings.seed + replicate
+    if settings.service_tier is not None:
+        body["service_tier"] = settings.service_tier
+    return body
+
+
+def token_limit_name(base_url: str) -> str:
+    """The name under which an endpoint takes the limit of tokens in a reply."""
+    host = urlsplit(base_url).hostname or ""
+    return "max_completion_tokens" if host.endswith(CAPPED_BY_COMPLETION_TOKENS) else "max_tokens"
+
+
+CODES_OF_FILTERS = ("content_filter", "content_policy_violation")  # of HTTP 400: what the prompt holds is refused
+CODES_OF_REQUESTS = ("context_length_exceeded", *CODES_OF_FILTERS)
+IDLE_S = 4.0  # below the 5 s after which common servers hang up on an idle connection
+MOST_MESSAGE_LENGTH = 300
+MOST_DATE_LENGTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request without a usable reply."""
+
+    reason: str
+    is_retried: bool
+    may_be_billed: bool  # it may have reached the model
+    is_rate_limit: bool = False
+    is_of_request: bool = False  # refused for what it asks: another one may fare better
+    is_filtered: bool = False  # refused for what the case holds
+    is_outage: bool = False  # nobody answered, or somebody who could not
+    is_answered: bool = False  # with an HTTP status
+    is_outlasted: bool = False  # the endpoint has been gone for longer than anybody waits
+    retry_after_s: float | None = None
+    headers: Mapping[str, str] | None = None
+
+
+def refused_key(address: Address, status: int) -> EndpointUnavailable:
+    """The endpoint does not accept the key, whatever it is asked."""
+    return EndpointUnavailable(
+        f"{address.base_url} answered HTTP {status}: it does not accept the key in {named_key(address.key)}"
+    )
+
+
+class Endpoint:
+    """The connection to one address of a judge. To be made and used in one event loop."""
+
+    def __init__(self, settings: JudgeSettings, address: Address, key: str) -> None:
+        self._model = settings.model
+        self._has_answered = False
+        self._timeout_s = settings.timeout_s
+        self._address = address
+        self._mask = KeyMask(key)
+        limits = httpx2.Limits(
+            max_connections=settings.max_in_flight + 1,
+            max_keepalive_connections=settings.max_in_flight + 1,
+            keepalive_expiry=IDLE_S,
+        )
+        timeout = httpx2.Timeout(settings.timeout_s)
+        http_client = BoundedHttpClient(limits=limits, timeout=timeout)
+        self._client = AsyncOpenAI(
+            api_key=key, base_url=address.base_url, max_retries=0, timeout=timeout, http_client=http_client
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+    async def send(self, body: dict[str, Any]) -> Reply | Failure:
+        """Send one request body. Raises `EndpointUnavailable` where no other request would fare better."""
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._timeout_s):  # the client's own timeout is one a read
+                # `chat.completions.create` walks through the types of what is sent, half of a request's CPU time.
+                raw = await self._client.post("/chat/completions", cast_to=httpx2.Response, content=orjson.dumps(body))
+        except openai.APIStatusError as error:
+            failure = self._status_failure(error)
+        except TimeoutError:
+            failure = Failure(f"no reply within {self._timeout_s:g} s", True, True, is_outage=True)
+        except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
+            failure = _connection_failure(error, self._address)
+        else:
+            self._has_answered = True
+            latency_ms = (time.perf_counter() - started) * 1000
+            reply = self._read(raw.content, latency_ms)
+            return replace(reply, headers=raw.headers, base_url=self._address.base_url)
+        return failure
+
+    def _read(self, content: bytes, latency_ms: float) -> Reply:
+        """A reply without the key: an endpoint may echo what it was sent."""
+        reply = read_completion(self._mask.content(content), latency_ms)
+        text, refusal, model, tier = map(
+            self._masked, (reply.text, reply.refusal, reply.model_returned, reply.service_tier)
+        )  # once more: a body need not be UTF-8
+        return replace(reply, text=text, refusal=refusal, model_returned=model, service_tier=tier)
+
+    def _masked(self, text: str | None) -> str | None:
+        return None if text is None else self._mask.text(text)
+
+    def _status_failure(self, error: openai.APIStatusError) -> Failure:
+        status, headers = error.status_code, error.response.headers
+        if status == 401 or (status == 403 and not self._has_answered):  # later it may be about what was asked
+            raise refused_key(self._address, status) from None
+        if error.code == "insufficient_quota" or error.type == "insufficient_quota":
+            told = f"{self._address.base_url} answered HTTP {status}: the quota is used up"
+            raise EndpointUnavailable(told) from None
+        if status == 404:
+            raise EndpointUnavailable(
+                f"{self._address.base_url} answered HTTP 404: no model {self._model!r} there"
+            ) from None
+        if 300 <= status < 400:
+            place = self._struck(headers.get("location", "no address"))
+            raise EndpointUnavailable(
+                f"{self._address.base_url} answered HTTP {status}: found a redirect to {place}, which is not followed; "
+                "expected the endpoint itself"
+            ) from None
+        return Failure(
+            self._told(error),
+            is_retried=is_retried(status),
+            may_be_billed=False,
+            is_rate_limit=status == 429,
+            is_of_request=status == 413 or error.code in CODES_OF_REQUESTS,
+            is_filtered=status == 400 and error.code in CODES_OF_FILTERS,
+            is_outage=status >= 500,
+            is_answered=True,
+            retry_after_s=retry_after_s(headers, _endpoint_time(headers)),
+            headers=headers,
+        )
+
+    def _told(self, error: openai.APIStatusError) -> str:
+        """The status and what the endpoint says to it, without the key."""
+        body = error.body
+        message = body.get("message") if isinstance(body, dict) else None
+        told = f"HTTP {error.status_code}" + (f": {message}" if isinstance(message, str) else "")
+        return self._struck(told)
+
+    def _struck(self, told: str) -> str:
+        """A line of what an endpoint says, without the key."""
+        return " ".join(clean_text(self._mask.text(told)).split())[:MOST_MESSAGE_LENGTH]
+
+
+def _endpoint_time(headers: Mapping[str, str]) -> datetime:
+    """What the endpoint's clock says, by which its dates are to be read; what ours says where it does not tell."""
+    try:
+        told = parsedate_to_datetime(headers["date"][:MOST_DATE_LENGTH])
+    except (LookupError, ValueError, TypeError, OverflowError):
+        return datetime.now(UTC)
+    return told if told.tzinfo else told.replace(tzinfo=UTC)
+
+
+def refused_certificate(address: Address, error: BaseException) -> EndpointUnavailable | None:
+    """The endpoint's certificate is not accepted, whatever it is asked; None where that was not the fault."""
+    causes = [cause for cause in _causes(error) if isinstance(cause, ssl.SSLCertVerificationError)]
+    if not causes:
+        return None
+    told = [cause.verify_message for cause in causes if hasattr(cause, "verify_message")]  # aiohttp's own has none
+    why = told[-1] if told else "not verified"
+    return EndpointUnavailable(
+        f"{address.base_url}: its certificate is not accepted ({why}); expected one that this machine trusts "
+        "(SSL_CERT_FILE names others)"
+    )
+
+
+def _connection_failure(error: Exception, address: Address) -> Failure:
+    fault = refused_certificate(address, error)
+    if fault is not None:
+        raise fault from None
+    causes = _causes(error)
+    if any(isinstance(cause, aiohttp.ClientConnectorDNSError) for cause in causes):
+        return Failure("no connection: its host name was not found", True, False, is_outage=True)
+    if any(isinstance(cause, aiohttp.ClientConnectorError | httpx2.ConnectError) for cause in causes):
+        return Failure("no connection", True, False, is_outage=True)
+    if any(isinstance(cause, aiohttp.ServerTimeoutError | httpx2.ReadTimeout) for cause in causes):
+        return Failure("no reply in time", True, True, is_outage=True)
+    return Failure("the connection was dropped", True, True, is_outage=True)
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    causes: list[BaseException] = []
+    while error is not None and error not in causes:
+        causes.append(error)
+        error = error.__cause__ or error.__context__
+    return causes

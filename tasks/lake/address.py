@@ -1,0 +1,106 @@
+"""Lake addresses: the catalog, the data files and the version that an option names."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from gradebook.rubrics.model.errors import LakeError
+from gradebook.tasks.lake.object_store import BucketPlace, read_place
+
+CATALOGS = ("sqlite", "postgres")
+# libpq's keywords, as KEY=VALUE or in a URL's query, and the user's part of a URL; a `dbname` may be a URL too.
+_SETTING = re.compile(r"(?:^|[\s?&'])(?:ssl)?password\s*=", re.IGNORECASE)
+_USER_PART = re.compile(r"//[^@?]*?:[^@?]+@")
+
+
+def connection_string(address: str) -> str:
+    """What libpq is given for the address of a lake: it knows postgresql://USER@HOST/DATABASE, and dbname=... host=...
+
+    Raises `LakeError` where it holds a password: Prefect keeps the parameters of a flow run, a shell its history, and
+    the system shows the words of a command to everybody.
+    """
+    if _SETTING.search(unquote(address)) or _USER_PART.search(address):
+        raise LakeError(
+            "--lake: found a password in the connection string, expected none, for Prefect keeps it with the flow run; "
+            "PostgreSQL takes it from PGPASSWORD or ~/.pgpass"
+        )
+    return f"postgresql:{address}" if address.startswith("//") else address
+
+
+PARTITION = re.compile(r"[^=]+=[^=]*")  # how a partitioned table's folders are named
+DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """Where a lake is. root: the local folder of journals, the runs' working folders and, with no bucket, data files.
+
+    bucket: the object storage of the data files. has_data: whether a person said where they are.
+    at: the version that is read, and nothing written; None: the last one.
+    """
+
+    catalog: str  # sqlite | postgres
+    address: str  # the SQLite file, or PostgreSQL's connection string
+    root: Path
+    at: int | None = None
+    bucket: BucketPlace | None = None
+    has_data: bool = False
+
+    @property
+    def data_path(self) -> str:
+        """The folder of the tables' Parquet files, or its address in object storage; no slash at its end."""
+        return str(self.root / "data") if self.bucket is None else f"{self.bucket.uri}/data"
+
+    @property
+    def journal_folder(self) -> Path:
+        """The folder of replies that are not in the ledger yet."""
+        return self.root / "journal"
+
+    @property
+    def name(self) -> str:
+        """What messages call it: a connection string may hold a password."""
+        name = self.address if self.catalog == "sqlite" else "the PostgreSQL catalog"
+        return name if self.at is None else f"{name} at version {self.at}"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the catalog's file still is; a server's is not asked."""
+        return self.catalog != "sqlite" or os.path.exists(self.address)  # noqa: PTH110 - Path raises on too long a name
+
+
+def find_lake(uri: str, data: str | None = None) -> Lake:
+    """Read a lake's URI, `sqlite:FILE` or `postgres:CONNECTION`. Raises `LakeError` for any other, or a password.
+
+    data: the folder of its files, or s3://BUCKET/PREFIX; journals and working folders then stay in GRADEBOOK_WORK, or
+    beside the SQLite file: they are locked, and added to line by line, which object storage does not do.
+    """
+    catalog, _, address = uri.partition(":")
+    if catalog not in CATALOGS or not address:
+        found = uri if "@" not in uri and "password" not in uri else f"{catalog}:..."
+        raise LakeError(f"--lake: found {found!r}, expected sqlite:FILE or postgres:CONNECTION")
+    bucket = read_place(data) if data is not None and "://" in data else None
+    if catalog == "sqlite":
+        path = Path(address).absolute()
+        work = (os.environ.get("GRADEBOOK_WORK") if bucket else data) or path.parent
+        return Lake(catalog, str(path), _root(Path(work)), bucket=bucket, has_data=bool(data))
+    if data is None:
+        raise LakeError("--data: found none, expected the folder of the Parquet files of a PostgreSQL lake")
+    work = os.environ.get("GRADEBOOK_WORK", "") if bucket else data
+    if not work:
+        raise LakeError(
+            "GRADEBOOK_WORK: found none, expected the local folder of journals and working files: a lake with its "
+            "catalog in PostgreSQL and its files in object storage has no other"
+        )
+    return Lake(catalog, connection_string(address), _root(Path(work)), bucket=bucket, has_data=True)
+
+
+def _root(folder: Path) -> Path:
+    """The lake's folder. Raises `LakeError` for one that DuckDB would take for a value of a column."""
+    if partition := next((part for part in folder.absolute().parts if PARTITION.fullmatch(part)), None):
+        raise LakeError(
+            f"{folder}: found a folder named {partition!r} on the way, expected none of the form NAME=VALUE: files "
+            "below it would be read as if their column NAME held that value"
+        )
+    return folder.absolute()

@@ -1,0 +1,164 @@
+"""How a lake's catalog is attached to a connection, and what a version of an earlier gradebook lacks."""
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from gradebook.rubrics.model.errors import LakeError
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.errors import (
+    BACK_SOON_S,
+    COMMIT_DEADLINE_S,
+    NoLakeThere,
+    is_conflict,
+    locked_fault,
+    opening_fault,
+    server_fault,
+)
+from gradebook.tasks.lake.schema import CATALOG, missing_parts
+from gradebook.tasks.lake.sql import quoted
+
+# Rows of small tables stay in the catalog: a run would otherwise leave a dozen tiny files.
+INLINED_ROW_LIMIT = 200
+MOST_SHOWN = 5  # of what an earlier version lacks
+_MADE_WITH = f"select value from {CATALOG}.ducklake_metadata where key = 'data_path'"
+
+
+def make_folders(lake: "Lake") -> None:
+    """Make the local folders of a lake that are not there yet. Raises `LakeError` where one can't be."""
+    folders = [lake.root, lake.journal_folder, *([] if lake.bucket else [Path(lake.data_path)])]
+    if lake.catalog == "sqlite":
+        folders.append(Path(lake.address).parent)
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LakeError(f"{folder}: can't make the lake's folder: {error.strerror}") from error
+
+
+def attach(connection: duckdb.DuckDBPyConnection, lake: "Lake", *, read_only: bool, at: int | None) -> None:
+    """Attach the lake, and read its tables; wait while somebody else writes, or its server restarts.
+
+    Raises `LakeError` where it can't be opened, `LakeUnavailable` where it may be later.
+    """
+    options = [f"data_path '{quoted(lake.data_path)}/'", "override_data_path true"]
+    options.append("read_only" if read_only else f"data_inlining_row_limit {INLINED_ROW_LIMIT}")
+    if at is not None:
+        options.append(f"snapshot_version {at:d}")
+    statement_of_lake = f"attach 'ducklake:{lake.catalog}:{quoted(lake.address)}' as lake ({', '.join(options)})"
+    # 0: DuckLake's own retry would keep what our transaction read; ours reads it again.
+    connection.execute("set ducklake_max_retry_count = 0")
+    try:
+        # An attach whose answer is lost leaves a lake without tables.
+        read_catalog(connection, lake, f"detach database if exists lake; {statement_of_lake}")
+        use_lake(connection, lake)
+    except duckdb.Error as error:
+        if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
+            raise NoLakeThere(lake.name) from None
+        raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text holds the password
+
+
+def use_lake(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
+    """Make the lake that is attached the default database. Raises as `read_catalog` does."""
+    read_catalog(connection, lake, "use lake")
+
+
+def pin(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
+    """Attach the lake anew, at the version that is the last one now. Raises as `attach` does."""
+    version = last_version(connection, lake)
+    connection.execute("use memory")
+    attach(connection, lake, read_only=True, at=version)
+
+
+def last_version(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> int:
+    """The version that is the last one now. Raises as `read_catalog` does."""
+    ((version,),) = read_catalog(connection, lake, "select id from ducklake_current_snapshot('lake')")
+    return int(version)
+
+
+def read_catalog(connection: duckdb.DuckDBPyConnection, lake: "Lake", statement: str) -> list[tuple[Any, ...]]:
+    """The rows of a statement that reads the catalog; wait while somebody else writes it, or its server restarts.
+
+    Raises `LakeUnavailable` where that takes too long, `duckdb.Error` for anything else.
+    """
+    began_s = time.monotonic()
+    while True:
+        try:
+            return connection.execute(statement).fetchall()
+        except duckdb.Error as error:
+            fault = server_fault(lake, error) or (locked_fault(lake) if is_conflict(error) else None)
+            if fault is None:
+                raise
+            longest_s = COMMIT_DEADLINE_S if is_conflict(error) else BACK_SOON_S
+            if time.monotonic() - began_s > longest_s:
+                raise fault from None
+        time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - jitter, no secret
+
+
+def refuse_other_place(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
+    """Raise `LakeError` where nobody says where the files are, and the catalog says: in object storage.
+
+    The next rows would lie in a folder, and no reader would find all of them. Who gives `--data` may have moved them.
+    """
+    if lake.has_data:
+        return
+    rows = read_catalog(connection, lake, _MADE_WITH)
+    if rows and (place := str(rows[0][0])).startswith("s3://"):
+        said = place.rstrip("/").removesuffix("/data")
+        raise LakeError(
+            f"--data: found none, expected {said}, where this lake's files are, or where they were moved to"
+        )
+
+
+@contextmanager
+def refused_if_missing(connection: duckdb.DuckDBPyConnection, lake: "Lake", at: int | None) -> Iterator[None]:
+    """Say which tables and columns an earlier gradebook did not make yet, where the block misses one.
+
+    at: the version that is read; None: the last one, which can be brought up to date.
+    """
+    try:
+        yield
+    except (duckdb.CatalogException, duckdb.BinderException) as error:
+        missing = missing_parts(connection)
+        if not missing:
+            raise
+        shown = [*missing[:MOST_SHOWN], *([f"{len(missing) - MOST_SHOWN} more"] if len(missing) > MOST_SHOWN else [])]
+        if at is None:
+            raise LakeError(
+                f"{lake.name}: found a lake of an earlier gradebook, without {', '.join(shown)}; expected one that is "
+                "up to date: `gradebook doctor --mend` brings it there"
+            ) from error
+        raise LakeError(
+            f"--at: found version {at}, made before the lake had {', '.join(shown)}; expected a later one; "
+            f"`gradebook sql --at {at}` reads what is there"
+        ) from error
+
+
+def load_extensions(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
+    """Load DuckDB's extensions of these names. Raises `LakeError` where one can't be."""
+    for name in names:
+        try:
+            connection.execute(f"load {name}")
+        except duckdb.Error:
+            _import_extension(connection, name)
+
+
+def _import_extension(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Install the signed extension file from its wheel: the first time on a machine."""
+    import duckdb_extensions
+
+    try:
+        duckdb_extensions.import_extension(name)
+        connection.execute(f"load {name}")
+    except ImportError as error:
+        mend = "pip install 'gradebook[s3]'" if name == "httpfs" else f"duckdb-extension-{name.replace('_', '-')}"
+        raise LakeError(
+            f"DuckDB's extension {name} can't be loaded: found no package of it, expected it installed: {mend}"
+        ) from error
+    except (duckdb.Error, OSError) as error:
+        raise LakeError(f"DuckDB's extension {name} can't be loaded: {error}") from error

@@ -1,0 +1,113 @@
+"""A transaction of the lake, run until it went through once: beside other writers, over a server that goes away.
+
+A commit whose answer was lost may have gone through. Each carries a mark of its own, by which the next try knows.
+"""
+
+import json
+import random
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+
+import duckdb
+
+from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.errors import COMMIT_DEADLINE_S, is_conflict, is_lost, is_read_only, locked_fault
+from gradebook.tasks.lake.object_store import store_fault
+
+LOST_DEADLINE_S = 60.0  # a server that restarts is back in less
+MARK = "commit"  # its name in what a commit tells beside its message
+_MARKED = "select snapshot_id from ducklake_snapshots('lake') where try_cast(commit_extra_info as json) ->> '{}' = ?"
+
+Body = Callable[[duckdb.DuckDBPyConnection, int], None]
+Opened = Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]
+
+
+class CommitUnknown(LakeUnavailable):
+    """The catalog's server went away during a commit and did not come back: it may have gone through."""
+
+
+class Transaction:
+    """A body to run in one transaction of a lake, its message, and what became of it so far."""
+
+    def __init__(self, lake: Lake, body: Body, message: str, extra: str) -> None:
+        self._lake = lake
+        self._body = body
+        self._message = message
+        self._mark = secrets.token_hex(8)
+        self._extra = json.dumps(json.loads(extra) | {MARK: self._mark})
+        self._is_sent = False  # whether this try's commit was sent
+        self._is_unclear = False  # whether one was sent whose answer is not known
+        self._attempt = 0
+
+    def run(self, opened: Opened) -> int:
+        """Commit once and return the version; opened: a connection to the lake, another one where one is lost.
+
+        Raises `LakeError` where the catalog can't be written, `LakeUnavailable` where it stays locked or its server
+        away, `CommitUnknown` where the commit may have gone through nevertheless.
+        """
+        deadline = time.monotonic() + COMMIT_DEADLINE_S
+        lost_deadline: float | None = None
+        while True:
+            try:
+                with opened() as connection:
+                    return self._run_over(connection, deadline)
+            except LakeUnavailable as fault:
+                self._is_unclear |= self._is_sent
+                now = time.monotonic()
+                lost_deadline = lost_deadline or now + LOST_DEADLINE_S
+                if now > min(deadline, lost_deadline):
+                    raise self._left_open(fault) from None
+            time.sleep(random.uniform(0.2, 0.6))  # noqa: S311 - jitter, no secret
+
+    def _run_over(self, connection: duckdb.DuckDBPyConnection, deadline: float) -> int:
+        while True:
+            try:
+                if self._is_unclear and (version := self._version_made(connection)) is not None:
+                    return version
+                return self._commit_once(connection)
+            except duckdb.Error as error:
+                roll_back(connection)
+                if is_read_only(error):
+                    raise LakeError(f"{self._lake.name}: the catalog can't be written, only read") from error
+                if is_lost(error) or not is_conflict(error) or store_fault(self._lake.bucket, error) is not None:
+                    raise
+                self._is_sent = False  # it was refused
+                if time.monotonic() > deadline:
+                    raise locked_fault(self._lake) from error
+            except BaseException:
+                roll_back(connection)
+                raise
+            self._attempt += 1
+            time.sleep(random.uniform(0, min(2.0, 0.05 * 2**self._attempt)))  # noqa: S311 - jitter, no secret
+
+    def _commit_once(self, connection: duckdb.DuckDBPyConnection) -> int:
+        self._is_sent = False
+        connection.execute("begin")
+        rows = connection.execute("select id from ducklake_current_snapshot('lake')").fetchall()
+        version = int(rows[0][0]) + 1 if rows else 1
+        self._body(connection, version)
+        values = [self._message, self._extra]
+        connection.execute("call lake.set_commit_message('gradebook', ?, extra_info => ?)", values)
+        self._is_sent = True
+        connection.execute("commit")
+        return version
+
+    def _version_made(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        """The version that an earlier try made after all."""
+        rows = connection.execute(_MARKED.format(MARK), [self._mark]).fetchall()
+        return int(rows[0][0]) if rows else None
+
+    def _left_open(self, fault: LakeUnavailable) -> LakeUnavailable:
+        """The fault; where a commit was sent and nobody answered, what that leaves open."""
+        if not self._is_unclear:
+            return fault
+        return CommitUnknown(f"{fault}; whether {self._message!r} went through is not known: the same command tells")
+
+
+def roll_back(connection: duckdb.DuckDBPyConnection) -> None:
+    """End the transaction that is open, if one is."""
+    with suppress(duckdb.Error):  # none is: a commit that failed ended it
+        connection.execute("rollback")

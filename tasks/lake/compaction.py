@@ -1,0 +1,212 @@
+"""Upkeep of a lake: small files become large ones, files that nothing refers to go, and each table has statistics.
+
+No version is ever given up.
+
+Each step is a transaction of its own: DuckLake takes a flush and a merge of one table in one for a conflict.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+from pyarrow.fs import FileInfo
+
+from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit, connect, lake_exists
+from gradebook.tasks.lake.data_files import address_of, file_system, orphans, remove_orphans, stored_files
+from gradebook.tasks.lake.errors import NoLakeThere, is_conflict
+from gradebook.tasks.lake.schema import CATALOG, begin_statistics, tables_without_statistics
+from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.system.number_format import counted
+
+FLUSHED_FROM = 2_000  # rows of a table in the catalog: fewer cost a query less than a file more does
+MERGED_FROM = 10  # small files of a table
+SMALL_BYTES = 32 * 2**20  # larger files stay as they are: each night would write them anew
+MOST_TRIES = 4  # of a step that meets a writer; the next night tries again
+KEPT_FOR = timedelta(days=1)  # a query that began before may still read a file that was merged
+
+_FILES = f"""
+select count(*), coalesce(sum(file_size_bytes), 0) from {CATALOG}.ducklake_data_file where end_snapshot is null
+"""
+_INLINED = f"""
+select tables.table_name, inlined.table_name
+from {CATALOG}.ducklake_inlined_data_tables as inlined
+inner join {CATALOG}.ducklake_table as tables on inlined.table_id = tables.table_id
+where tables.end_snapshot is null order by 1, 2
+"""
+_SMALL = f"""
+select tables.table_name
+from {CATALOG}.ducklake_data_file as files
+inner join {CATALOG}.ducklake_table as tables on files.table_id = tables.table_id
+where files.end_snapshot is null and tables.end_snapshot is null and files.file_size_bytes < {SMALL_BYTES}
+group by tables.table_name having count(*) >= ? order by tables.table_name
+"""
+_SMALL_COUNT = f"""
+select count(*) from {CATALOG}.ducklake_data_file where end_snapshot is null and file_size_bytes < {SMALL_BYTES}
+"""
+_MESSAGE = "call lake.set_commit_message('gradebook', ?, extra_info => '{}')"
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What was done to a lake. Counts and bytes are of the Parquet files that the tables have now.
+
+    flushed: tables whose rows left the catalog for a file; merged: tables whose small files were put together;
+    removed_count: files that no version refers to and that are gone; left: steps that a writer kept from going through.
+    """
+
+    file_count_before: int
+    file_count_after: int
+    bytes_before: int
+    bytes_after: int
+    flushed: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
+    removed_count: int = 0
+    removed_bytes: int = 0
+    left: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What was done, in words."""
+        words = [f"{counted(self.file_count_before, 'file')} before, {self.file_count_after:,} after"]
+        words.append(f"{self.bytes_before:,} bytes before, {self.bytes_after:,} after")
+        words.append(f"{counted(self.removed_count, 'unused file')} ({self.removed_bytes:,} bytes) removed")
+        if self.left:
+            words.append(f"left for the next time, for others were writing: {', '.join(self.left)}")
+        return "; ".join(words)
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object: what `--json` prints."""
+        return asdict(self)
+
+
+def compact_lake(
+    lake: Lake, now: datetime | None = None, *, flushed_from: int = FLUSHED_FROM, merged_from: int = MERGED_FROM
+) -> Upkeep:
+    """Begin statistics, flush, merge and clean up a lake, beside whoever works with it.
+
+    now: from which `KEPT_FOR` counts. Every version reads as before. Raises `LakeError` where there is no lake, or it
+    can't be written.
+    """
+    if not lake_exists(lake):
+        raise NoLakeThere(lake.name)
+    now = now or datetime.now(UTC)
+    count_before, bytes_before = _files(lake)
+    left: list[str] = []
+    _begin_statistics(lake, left)
+    flushed = _each(lake, _crowded(lake, flushed_from), "flush", _FLUSH, left)
+    merged = _each(lake, _scattered(lake, merged_from), "merge", _MERGE, left)
+    removed = [*_remove_merged(lake, now - KEPT_FOR, left), *_remove_orphans(lake, now - KEPT_FOR, left)]
+    count_after, bytes_after = _files(lake)
+    return Upkeep(
+        count_before, count_after, bytes_before, bytes_after, flushed, merged, len(removed), sum(removed), tuple(left)
+    )
+
+
+def small_file_count(connection: duckdb.DuckDBPyConnection) -> int:
+    """How many files of the lake's last version are small."""
+    ((count,),) = connection.execute(_SMALL_COUNT).fetchall()
+    return int(count)
+
+
+_FLUSH = "call ducklake_flush_inlined_data('lake', table_name => '{table}')"
+_MERGE = f"call ducklake_merge_adjacent_files('lake', '{{table}}', max_file_size => {SMALL_BYTES})"
+
+
+def _begin_statistics(lake: Lake, left: list[str]) -> None:
+    """Of tables that an earlier gradebook made without them."""
+    with connect(lake, read_only=True) as connection:
+        wanted = tables_without_statistics(connection)
+    try:
+        if wanted:
+            commit(lake, "begin statistics", lambda connection, _version: begin_statistics(connection))
+    except LakeUnavailable:
+        left.append("begin statistics")
+
+
+def _files(lake: Lake) -> tuple[int, int]:
+    with connect(lake, read_only=True) as connection:
+        ((count, size),) = connection.execute(_FILES).fetchall()
+    return int(count), int(size)
+
+
+def _crowded(lake: Lake, least_count: int) -> list[str]:
+    """The tables with so many rows in the catalog."""
+    counts: dict[str, int] = {}
+    with connect(lake, read_only=True) as connection:
+        for table, inlined in connection.execute(_INLINED).fetchall():
+            ((count,),) = connection.execute(f'select count(*) from {CATALOG}."{quoted(inlined)}"').fetchall()
+            counts[table] = counts.get(table, 0) + count
+    return [table for table, count in counts.items() if count >= max(1, least_count)]
+
+
+def _scattered(lake: Lake, least_count: int) -> list[str]:
+    """The tables with so many small files."""
+    with connect(lake, read_only=True) as connection:
+        return [table for (table,) in connection.execute(_SMALL, [max(2, least_count)]).fetchall()]
+
+
+def _each(lake: Lake, tables: list[str], word: str, call: str, left: list[str]) -> tuple[str, ...]:
+    """Do a step for each table; the tables for which it went through."""
+    done = []
+    for table in tables:
+
+        def step(connection: duckdb.DuckDBPyConnection, table: str = table) -> None:
+            connection.execute("begin")
+            connection.execute(call.format(table=quoted(table))).fetchall()
+            connection.execute(_MESSAGE, [f"compact {table}: {word}"])
+            connection.execute("commit")
+
+        if _tried(lake, step):
+            done.append(table)
+        else:
+            left.append(f"{word} {table}")
+    return tuple(done)
+
+
+def _tried(lake: Lake, step: Callable[[duckdb.DuckDBPyConnection], None]) -> bool:
+    """Whether a step went through. A try that meets a writer leaves files behind, so there are few."""
+    for attempt in range(MOST_TRIES):
+        try:
+            with connect(lake) as connection:
+                step(connection)
+            return True
+        except duckdb.Error as error:
+            if not is_conflict(error):
+                raise LakeError(f"{lake.name}: its files can't be put together: {error}") from error
+            time.sleep(random.uniform(0.1, 0.5 * 2**attempt))  # noqa: S311 - jitter, no secret
+    return False
+
+
+def _remove_merged(lake: Lake, before: datetime, left: list[str]) -> list[int]:
+    """Remove the files that were merged before a time; their sizes."""
+    sizes: list[int] = []
+
+    def step(connection: duckdb.DuckDBPyConnection) -> None:
+        call = "select * from ducklake_cleanup_old_files('lake', older_than => ?, dry_run => {})"
+        merged = {path for (path,) in connection.execute(call.format("true"), [before]).fetchall()}
+        there = stored_files(lake, file_system(lake)) if merged else ()
+        found = [file.size for file in there if address_of(lake, file.path) in merged]
+        connection.execute(call.format("false"), [before]).fetchall()
+        sizes[:] = found
+
+    if not _tried(lake, step):
+        left.append("remove what was merged")
+    return sizes
+
+
+def _remove_orphans(lake: Lake, before: datetime, left: list[str]) -> list[int]:
+    """Remove the files that no version refers to and that nobody touched since a time; their sizes."""
+    found: list[FileInfo] = []
+
+    def step(connection: duckdb.DuckDBPyConnection) -> None:
+        found[:] = orphans(connection, lake, before)
+
+    if not _tried(lake, step):
+        left.append("remove what no version refers to")
+    return [file.size for file in remove_orphans(lake, found, before)]

@@ -1,0 +1,128 @@
+"""What DuckDB says of a lake, read: whether and how long to try again, and why it can't be opened, for people."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import duckdb
+
+from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
+from gradebook.tasks.lake.address import Lake
+
+COMMIT_DEADLINE_S = timedelta(minutes=3).total_seconds()
+BACK_SOON_S = 5.0  # how long a reader waits for a server that restarts
+BUSY_S = 5.0  # how long a statement waits for whoever writes a SQLite catalog (DuckDB 1.5.5)
+LOCKED_WORDS = "database is locked"
+CONNECTION_FAILURE = "connection to server "  # libpq's words where it knew whom to ask
+REFUSAL = "failed: fatal:"  # PostgreSQL's own word beside them, of a server that is there
+CONFLICT_WORDS = (
+    LOCKED_WORDS,
+    "maximum retry count",
+    "Failed to commit DuckLake transaction",
+    "conflict",
+    "could not serialize",
+    "deadlock detected",
+    "duplicate key value",
+    "UNIQUE constraint failed",
+    "already exists",
+)
+LOST_WORDS = (  # libpq's, PostgreSQL's and the system's, of a server that goes away, is not back yet or has no room
+    "server closed the connection",
+    "terminating connection",
+    "no connection to the server",
+    "lost synchronization with server",
+    "could not receive data from server",
+    "could not send data to server",
+    "connection reset by peer",
+    "connection has been closed",
+    "broken pipe",
+    "the database system is",
+    'failed to execute query "rollback"',
+    "too many clients",
+    "remaining connection slots",
+    "temporary failure in name resolution",
+)
+READ_ONLY_WORDS = ("readonly database", "read-only transaction", "permission denied for")
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether the catalog's server went away, or is not there: what was sent last may have reached it."""
+    text = str(error).lower()
+    is_unanswered = CONNECTION_FAILURE in text and REFUSAL not in text
+    return is_unanswered or any(word in text for word in LOST_WORDS)
+
+
+def server_fault(lake: Lake, error: Exception) -> LakeUnavailable | None:
+    """What an error of DuckDB says of the catalog's server; None where it is not about that."""
+    if lake.catalog == "sqlite" or not is_lost(error):
+        return None
+    _, found, told = str(error).rpartition(CONNECTION_FAILURE)
+    reason = f": {CONNECTION_FAILURE}{told.splitlines()[0]}" if found else ""
+    return LakeUnavailable(f"{lake.name}: its server does not answer{reason}; run the same command again once it does")
+
+
+def locked_fault(lake: Lake, waited_s: float = COMMIT_DEADLINE_S) -> LakeUnavailable:
+    """What is raised where others hold the catalog for longer than anybody waits."""
+    return LakeUnavailable(
+        f"{lake.name}: the catalog stayed locked for {waited_s:.0f} s; run the same command again once whoever writes "
+        "into it is done"
+    )
+
+
+def reader_fault(lake: Lake, error: Exception) -> LakeUnavailable | None:
+    """What keeps a statement that reads from its answer for a while; None where its error is of another kind."""
+    return locked_fault(lake, BUSY_S) if LOCKED_WORDS in str(error) else server_fault(lake, error)
+
+
+@contextmanager
+def losses_told(lake: Lake, *, read_only: bool) -> Iterator[None]:
+    """Raise `LakeUnavailable` where the catalog's server goes away while the block asks it.
+
+    read_only: where somebody holds the catalog, too; a transaction that writes is run again.
+    """
+    try:
+        yield
+    except duckdb.Error as error:
+        fault = reader_fault(lake, error) if read_only else server_fault(lake, error)
+        if fault is None:
+            raise
+        raise fault from None  # libpq's text may hold the password
+
+
+def is_read_only(error: Exception) -> bool:
+    """Whether the catalog can be read and not written."""
+    return any(word in str(error).lower() for word in READ_ONLY_WORDS)
+
+
+class NoLakeThere(LakeError):
+    """The catalog's file is not there, or its database holds no lake yet."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)  # args == parameters, so it pickles
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}: found no lake there, expected one; `gradebook evaluate` or `gradebook demo` makes it"
+
+
+def is_conflict(error: duckdb.Error) -> bool:
+    """Whether another writer came first, so that the same transaction may go through the next time."""
+    return any(word.lower() in str(error).lower() for word in CONFLICT_WORDS)
+
+
+def opening_fault(lake: Lake, error: duckdb.Error, at: int | None) -> str:
+    """Why a lake can't be opened, at a version where one was wanted, in one sentence without the connection string."""
+    if at is not None and any(word in str(error).lower() for word in ("snapshot", "failed to cast value")):
+        return f"--at: found {at}, expected a version of the lake; `gradebook versions` lists them"
+    return f"{lake.name}: the lake can't be opened: {_reason(lake, str(error))}"
+
+
+def _reason(lake: Lake, text: str) -> str:
+    """DuckDB's reason on one line. libpq quotes pieces of a string that it can't read: they may be of a password."""
+    if lake.catalog == "sqlite":
+        return text.splitlines()[0]
+    _, found, told = text.rpartition(CONNECTION_FAILURE)
+    if found:
+        return CONNECTION_FAILURE + told.splitlines()[0]
+    if "Unable to connect" in text:
+        return "its connection string can't be read, or its host is not known"
+    return text.replace(lake.address, "...").splitlines()[0]

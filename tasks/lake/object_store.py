@@ -1,0 +1,209 @@
+"""Object storage that speaks S3: where in it a lake's files are, by which key, and what its refusals mean."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import duckdb
+
+from gradebook.rubrics.model.errors import GradebookError, LakeError, StorageUnavailable
+from gradebook.tasks.lake.sql import quoted
+
+if TYPE_CHECKING:
+    from pyarrow.fs import S3FileSystem
+
+BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+PREFIX_PART = re.compile(r"(?!\.+$)[A-Za-z0-9._-]+")  # DuckDB would read *, ? and [ as patterns, NAME=VALUE as a column
+DEFAULT_REGION = "us-east-1"
+PROBE = "probe"  # beside the tables' folder: no table ever names it
+# What httpfs took out of the environment: a person's SQL could ask `current_setting` for it.
+_KEPT_SETTINGS = ("s3_access_key_id", "s3_secret_access_key", "s3_session_token")
+
+_REFUSED = re.compile(
+    r"HTTP (?:status )?40[013]\b|ACCESS_DENIED|ACCESS DENIED|Forbidden|INVALID_ACCESS_KEY|SIGNATURE|TOKEN|CREDENTIALS",
+    re.IGNORECASE,
+)
+_MISSING = re.compile(r"HTTP (?:status )?404\b|NO_SUCH_BUCKET|NO_SUCH_KEY|not found|does not exist", re.IGNORECASE)
+_MOVED = re.compile(r"HTTP (?:status )?30[127]\b|PermanentRedirect", re.IGNORECASE)
+_OF_STORE = re.compile(r"\bHTTP\b|\bs3://|AWS Error|curl", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPlace:
+    """Where in object storage a lake's files are."""
+
+    bucket: str
+    prefix: str  # without slashes at its ends; empty: the whole bucket
+
+    @property
+    def path(self) -> str:
+        """Bucket and prefix, as pyarrow writes it."""
+        return f"{self.bucket}/{self.prefix}" if self.prefix else self.bucket
+
+    @property
+    def uri(self) -> str:
+        """As `--data` names it, without a slash at its end."""
+        return f"s3://{self.path}"
+
+
+def read_place(data: str) -> BucketPlace:
+    """Read `s3://BUCKET/PREFIX`. Raises `LakeError`, which repeats nothing that could be a key."""
+    expected = "expected a local folder or s3://BUCKET/PREFIX, of letters, digits, '.', '-' and '_'"
+    scheme, _, rest = data.partition("://")
+    if "@" in data or "?" in data:
+        raise LakeError(
+            f"--data: found {scheme}://... with a key or settings in it, {expected}; keys: AWS_ACCESS_KEY_ID"
+        )
+    bucket, _, prefix = rest.partition("/")
+    prefix = prefix.strip("/")
+    if scheme != "s3" or not BUCKET.fullmatch(bucket):
+        raise LakeError(f"--data: found {data!r}, {expected}")
+    if prefix and not all(PREFIX_PART.fullmatch(part) for part in prefix.split("/")):
+        raise LakeError(f"--data: found {data!r}, {expected}")
+    return BucketPlace(bucket, prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAccess:
+    """By which key, and at which address, object storage is reached; never shown."""
+
+    key_id: str
+    secret: str = field(repr=False)
+    token: str | None = field(repr=False)
+    region: str
+    endpoint: str | None  # HOST:PORT; None: AWS
+    is_encrypted: bool
+
+
+def read_access(environment: Mapping[str, str]) -> StoreAccess:
+    """Read AWS's own variables. Raises `LakeError` where the key is missing or the address is none."""
+    missing = [name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY") if not environment.get(name)]
+    if missing:
+        raise LakeError(
+            f"--data s3://: found no {' and no '.join(missing)} in the environment, expected both; profiles and "
+            'instance roles are not read: eval "$(aws configure export-credentials --format env)" sets them'
+        )
+    address = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
+    endpoint, is_encrypted = _endpoint(address) if address else (None, True)
+    return StoreAccess(
+        key_id=environment["AWS_ACCESS_KEY_ID"],
+        secret=environment["AWS_SECRET_ACCESS_KEY"],
+        token=environment.get("AWS_SESSION_TOKEN") or None,
+        region=environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or DEFAULT_REGION,
+        endpoint=endpoint,
+        is_encrypted=is_encrypted,
+    )
+
+
+def _endpoint(address: str) -> tuple[str, bool]:
+    parts = urlsplit(address)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or parts.path.strip("/"):
+        raise LakeError(
+            "AWS_ENDPOINT_URL: found no address of a server, expected http(s)://HOST or http(s)://HOST:PORT"
+        )
+    return parts.netloc, parts.scheme == "https"
+
+
+def open_store() -> "S3FileSystem":
+    """The storage by pyarrow, with the key of the environment. Raises `LakeError` where there is none."""
+    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+    access = read_access(os.environ)
+    return S3FileSystem(
+        access_key=access.key_id,
+        secret_key=access.secret,
+        session_token=access.token,
+        region=access.region,
+        endpoint_override=access.endpoint,
+        scheme="https" if access.is_encrypted else "http",
+        connect_timeout=10,
+        request_timeout=60,
+        allow_delayed_open=True,  # a small file is one request and not three
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=4),
+    )
+
+
+def allow_reading(connection: duckdb.DuckDBPyConnection, place: BucketPlace) -> None:
+    """Give a connection the key of the environment, for this bucket and as long as it is open."""
+    access = read_access(os.environ)
+    options = {"key_id": access.key_id, "secret": access.secret, "region": access.region, "session_token": access.token}
+    options |= {"endpoint": access.endpoint, "url_style": "path" if access.endpoint else "vhost"}
+    told = ", ".join(f"{name} '{quoted(text)}'" for name, text in options.items() if text)
+    scope = f"scope '{place.uri}/', use_ssl {str(access.is_encrypted).lower()}"
+    for setting in _KEPT_SETTINGS:
+        connection.execute(f"set {setting} = ''")
+    connection.execute("set enable_http_metadata_cache = true")  # a lake's files never change
+    try:
+        connection.execute(f"create temporary secret gradebook_lake_files (type s3, {told}, {scope})")
+    except duckdb.Error:
+        raise LakeError("--data s3://: DuckDB can't read the key in AWS_ACCESS_KEY_ID and its fellows") from None
+
+
+def probe_store(place: BucketPlace) -> None:
+    """Write a few bytes: a wrong key or bucket is told before anything is asked and paid for."""
+    with faults_told(place), open_store().open_output_stream(f"{place.path}/{PROBE}") as stream:
+        stream.write(b"gradebook writes here\n")
+
+
+def look_at_store(place: BucketPlace) -> None:
+    """Ask for the bucket, and write nothing. Raises `LakeError` where it is not there, or as `faults_told` does."""
+    with faults_told(place):
+        _ask_for_bucket(place)
+
+
+@contextmanager
+def faults_told(place: BucketPlace | None) -> Iterator[None]:
+    """Tell what the storage refuses in one sentence; what else is raised goes through as it is."""
+    try:
+        yield
+    except (duckdb.Error, OSError) as error:
+        fault = store_fault(place, error)
+        if fault is None:
+            raise
+        raise fault from None  # the libraries' own words may hold the key's id
+
+
+def store_fault(place: BucketPlace | None, error: Exception) -> GradebookError | None:
+    """What an error of DuckDB or pyarrow says of the storage; None where it is not about that.
+
+    `LakeError` where a person has to mend something, `StorageUnavailable` where the same command may go through later.
+    """
+    text = str(error)
+    if place is None or not _OF_STORE.search(text):
+        return None
+    if _MOVED.search(text):
+        return LakeError(f"{place.uri}: found the bucket in another region, expected it in AWS_REGION; set that one")
+    if _REFUSED.search(text):
+        return LakeError(
+            f"{place.uri}: the storage refused the key in AWS_ACCESS_KEY_ID, expected one that is valid and may read, "
+            "write and list there; a temporary one may have run out"
+        )
+    if _MISSING.search(text):
+        return _missing(place, text)
+    return StorageUnavailable(place.uri)
+
+
+def _missing(place: BucketPlace, text: str) -> GradebookError:
+    """A bucket or a file that is not there: a bucket is asked for."""
+    try:
+        _ask_for_bucket(place)
+    except OSError:
+        return StorageUnavailable(place.uri)
+    except LakeError as error:
+        return error
+    named = re.search(rf"{re.escape(place.uri)}/[\w./=-]+", text)
+    return LakeError(
+        f"{named[0] if named else place.uri}: found no such file, expected one of the lake's; bring it back from a "
+        "backup, or name the place of the lake's files with --data"
+    )
+
+
+def _ask_for_bucket(place: BucketPlace) -> None:
+    from pyarrow.fs import FileType
+
+    if open_store().get_file_info(place.bucket).type == FileType.NotFound:
+        raise LakeError(f"{place.uri}: found no bucket {place.bucket}, expected one; make it, or correct --data")

@@ -1,0 +1,230 @@
+"""The lake's tables and views: made where they are missing, widened where an earlier gradebook made them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+
+import duckdb
+import yaml
+
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.sql import quoted, read_sql
+
+CATALOG = "__ducklake_metadata_lake"  # DuckLake's name for the database of the catalog
+NARROWED = ("output_scores", "verdicts", "case_criteria", "written_feedback")
+NARROWED_VIEWS = ("verdict_lines", "output_feedback")  # that read them
+# Each after those that it reads. A view is worked out when somebody asks: a publication spends nothing on it.
+VIEWS = (
+    "criterion_ladders",
+    "verdict_lines",
+    "mean_lines",
+    "output_feedback",
+    "run_feedback",
+    "score_history",
+    "criterion_history",
+    "latest_runs",
+    "cost_history",
+    "worst_outputs",
+)
+
+Columns = dict[tuple[str, str], str]  # (table, column) -> type, in order
+
+_COLUMNS = """
+select table_name, column_name, data_type from duckdb_columns()
+where database_name = '{database}' and schema_name = 'main' and not internal order by table_name, column_index
+"""
+_VIEWS = "select view_name, sql from duckdb_views() where database_name = '{database}' and not internal"
+_WITH_STATISTICS = f"""
+select tables.table_name
+from {CATALOG}.ducklake_table as tables
+semi join {CATALOG}.ducklake_table_stats as statistics on tables.table_id = statistics.table_id
+where tables.end_snapshot is null
+"""
+_POINTERS = """
+insert into rubric_pointers by name
+select rubric_id, max_by(rubric_version, numbers) as rubric_version, max_by(created_at, numbers) as set_at
+from (
+    select *, list_transform(string_split(rubric_version, '.'), lambda part: try_cast(part as bigint)) as numbers
+    from rubrics
+)
+group by rubric_id
+"""
+_UNFILLED = """
+select body from rubrics
+where body is not null and (
+    (rubric_id, rubric_version) in (select (rubric_id, rubric_version) from criteria where position is null)
+    or (rubric_id, rubric_version) not in (select (rubric_id, rubric_version) from levels)
+)
+"""
+_FILL_CRITERIA = """
+update criteria
+set name = filled.name,
+    rationale = filled.rationale,
+    effective_weight = filled.effective_weight,
+    position = filled.position
+from filled_criteria as filled
+where criteria.position is null
+    and criteria.rubric_id = filled.rubric_id
+    and criteria.rubric_version = filled.rubric_version
+    and criteria.criterion_id = filled.criterion_id
+"""
+_FILL_LEVELS = """
+insert into levels by name from filled_levels
+where not exists (from levels where rubric_id = ? and rubric_version = ?)
+"""
+
+
+def is_up_to_date(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether every table, column and view is there, the views with their present text."""
+    columns, views = _wanted()
+    found = _columns(connection, "lake")
+    return all(column in found for column in columns) and views.items() <= _views(connection, "lake").items()
+
+
+def missing_parts(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """The tables and views that are not there, and the columns, as `table.column`, that a table lacks."""
+    columns, views = _wanted()
+    found = _columns(connection, "lake")
+    tables = {table for table, _ in found}
+    names = [
+        f"{table}.{column}" if table in tables else table
+        for table, column in columns
+        if table not in views and (table, column) not in found
+    ]
+    return list(dict.fromkeys([*names, *sorted(views.keys() - _views(connection, "lake").keys())]))
+
+
+def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make what is missing, within the transaction at hand; nothing is ever taken away.
+
+    What an earlier gradebook did not note of its rubrics is filled in from their texts.
+    """
+    earlier = {table for table, _ in _columns(connection, "lake")}
+    make_tables(connection)
+    found = _columns(connection, "lake")
+    for (table, column), kind in _wanted()[0].items():
+        if table not in VIEWS and (table, column) not in found:
+            connection.execute(f'alter table "{quoted(table)}" add column "{quoted(column)}" {kind}')
+    make_views(connection)
+    _comment(connection)
+    begin_statistics(connection)
+    if "rubrics" in earlier:
+        if "rubric_pointers" not in earlier:
+            connection.execute(_POINTERS)
+        _fill_criteria(connection)
+
+
+def make_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables that are not there yet."""
+    connection.execute(read_sql("tables.sql"))
+
+
+def begin_statistics(connection: duckdb.DuckDBPyConnection) -> None:
+    """Write a row into each table that never had one, and delete it: DuckLake keeps statistics of it from then on.
+
+    Where there are none it looks for them in each query that names the table, 30 ms long (DuckLake of DuckDB 1.5.5): a
+    run's report names tables that many lakes never fill, of ratings, opinions or noise, dozens of times.
+    """
+    for table in tables_without_statistics(connection):
+        connection.execute(f'insert into "{quoted(table)}" default values; delete from "{quoted(table)}"')
+
+
+def tables_without_statistics(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Of the tables that gradebook makes, those that are there and never had a row, sorted."""
+    made = {table for table, _ in _wanted()[0]}.difference(VIEWS)
+    begun = {table for (table,) in connection.execute(_WITH_STATISTICS).fetchall()}
+    return sorted(made.intersection(table for table, _ in _columns(connection, "lake")) - begun)
+
+
+def make_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make or replace the views over the tables, each a `select` in a file of its name."""
+    for view in VIEWS:
+        connection.execute(f"create or replace view {view} as {read_sql(f'views/{view}.sql')}")
+
+
+def _comment(connection: duckdb.DuckDBPyConnection) -> None:
+    """Put the words of sql/columns.yml beside the tables and columns, where other programs show them.
+
+    They alone make no lake out of date: reading them would cost each command more than it is worth.
+    """
+    for table, words in yaml.safe_load(read_sql("columns.yml")).items():
+        kind = "view" if table in VIEWS else "table"
+        connection.execute(f"comment on {kind} {table} is '{quoted(words['description'])}'")
+        for column, meaning in words["columns"].items() if kind == "table" else ():
+            connection.execute(f"""comment on column {table}."{column}" is '{quoted(meaning)}'""")
+
+
+def narrow_to_outputs(connection: duckdb.DuckDBPyConnection, run_id: str, output_ids: Sequence[str]) -> None:
+    """Let this connection see of a run's large tables, and of the views over them, these outputs alone.
+
+    A view puts all outputs of a run together before a join picks some of them, and a run may have millions.
+    """
+    marks = ", ".join("?" for _ in output_ids) or "null"
+    for table in NARROWED:
+        narrowed = f"select * from lake.{table} where run_id = ? and output_id in ({marks})"
+        connection.execute(f"create or replace temp table {table} as {narrowed}", [run_id, *output_ids])
+    narrowed = f"select * from lake.outputs where output_id in ({marks})"
+    connection.execute(f"create or replace temp table outputs as {narrowed}", list(output_ids))
+    for view in NARROWED_VIEWS:
+        connection.execute(f"create or replace temp view {view} as {read_sql(f'views/{view}.sql')}")
+
+
+@contextmanager
+def narrowed_to_outputs(
+    connection: duckdb.DuckDBPyConnection, run_id: str, output_ids: Sequence[str]
+) -> Iterator[None]:
+    """`narrow_to_outputs` for as long as this is open; the connection sees everything again then."""
+    try:
+        narrow_to_outputs(connection, run_id, output_ids)
+        yield
+    finally:
+        for view in reversed(NARROWED_VIEWS):
+            connection.execute(f"drop view if exists temp.{view}")
+        for table in (*NARROWED, "outputs"):
+            connection.execute(f"drop table if exists temp.{table}")
+
+
+def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:
+    """Fill in the columns of `criteria` and the rows of `levels` that only later gradebooks write."""
+    bodies = connection.execute(_UNFILLED).fetchall()
+    if not bodies:
+        return
+    # Here, for every command opens a lake and hardly one of them has something to fill in.
+    from gradebook.rubrics.files.tables import criteria_table, levels_table
+
+    for rubric in _readable(body for (body,) in bodies):
+        connection.register("filled_criteria", criteria_table("", rubric))
+        connection.execute(_FILL_CRITERIA)
+        connection.register("filled_levels", levels_table(rubric))
+        connection.execute(_FILL_LEVELS, [rubric.id, rubric.version])
+    for table in ("filled_criteria", "filled_levels"):
+        connection.unregister(table)
+
+
+def _readable(bodies: Iterable[str]) -> "Iterator[Rubric]":
+    """The rubrics of these bodies; one that this gradebook can't read stays as it was kept."""
+    from gradebook.rubrics.files.digest import rubric_from_body
+
+    for body in bodies:
+        with suppress(RubricError):
+            yield rubric_from_body(body)
+
+
+@cache
+def _wanted() -> tuple[Columns, dict[str, str]]:
+    with duckdb.connect() as scratch:
+        make_tables(scratch)
+        make_views(scratch)
+        return _columns(scratch, "memory"), _views(scratch, "memory")
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, database: str) -> Columns:
+    rows = connection.execute(_COLUMNS.format(database=database)).fetchall()
+    return {(table, column): kind for table, column, kind in rows}
+
+
+def _views(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
+    """The text of each view, without what only says where it stands."""
+    rows = connection.execute(_VIEWS.format(database=database)).fetchall()
+    return {name: " ".join(text.replace("lake.main.", "").replace("lake.", "").split()) for name, text in rows}

@@ -1,0 +1,198 @@
+"""A person's SQL over the lake: it reads, and can do nothing else."""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from gradebook.rubrics.model.errors import QueryError
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.errors import reader_fault
+from gradebook.tasks.lake.object_store import store_fault
+from gradebook.tasks.lake.sql import quoted
+
+READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
+EXPLAIN = re.compile(r"\s*explain(\s+analyze)?\s+", re.IGNORECASE)
+# Any other might reach beyond the lake: sqlite_scan reads each SQLite file on disk, postgres_query the whole server;
+# DuckDB's settings don't hold them back.
+TABLE_FUNCTIONS = {
+    "range",
+    "generate_series",
+    "unnest",
+    "json_each",
+    "json_tree",
+    "duckdb_tables",
+    "duckdb_columns",
+    "duckdb_functions",
+    "ducklake_snapshots",
+    "ducklake_current_snapshot",
+    "ducklake_table_info",
+    "ducklake_table_changes",
+    "ducklake_table_insertions",
+    "ducklake_table_deletions",
+}
+DATABASE_LISTS = {"duckdb_databases", "pragma_database_list"}  # they show the whole connection string
+SETTINGS = {"current_setting", "pg_settings"}  # paths of this machine; keys and a proxy's password where they are set
+# How DuckDB writes a view of plain names; with any other name its own text could hide where the body begins.
+VIEW_HEAD = re.compile(r"CREATE VIEW (?:\w+\.)*\w+ ?(?:\(\w+(?:, \w+)*\) ?)?AS ")
+CATALOG_PREFIX = "__ducklake_metadata"  # DuckLake's own name for the SQLite or PostgreSQL database behind the lake
+
+
+def run_query(lake: Lake, query: str) -> pa.Table:
+    """Run one reading statement over the lake, within half of the memory; what does not fit goes to TMPDIR.
+
+    Raises `QueryError` for anything that is not one `select` (or `from`, `show`, `describe`, `explain`) over the lake's
+    tables, and for whatever DuckDB finds wrong with it.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="gradebook-sql-") as folder,
+        connect(lake, read_only=True, is_unshared=True) as connection,
+    ):
+        _lock(connection, lake, folder)
+        statement = _only_statement(connection, query)
+        _refuse_other_sources(connection, statement)
+        try:
+            return _answer(connection, statement)
+        except duckdb.OutOfMemoryException:
+            raise QueryError(
+                "sql: found a query that needs more memory at once than half of what there is, expected less, as a "
+                "list or a window over fewer rows"
+            ) from None
+        except duckdb.Error as error:
+            if fault := reader_fault(lake, error) or store_fault(lake.bucket, error):
+                raise fault from None
+            raise QueryError(f"sql: {error}") from error
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> pa.Table:
+    """The rows of a statement. It runs in another thread, for it is deaf to Ctrl-C until a step of it is done."""
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(lambda: connection.execute(statement).to_arrow_table())
+        try:
+            return asked.result()
+        except KeyboardInterrupt:
+            connection.interrupt()
+            raise
+
+
+def _only_statement(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statement:
+    try:
+        statements = connection.extract_statements(query)
+    except duckdb.Error as error:
+        raise QueryError(f"sql: {error}") from error
+    if len(statements) != 1:
+        raise QueryError(f"sql: found {len(statements)} statements, expected one")
+    if statements[0].type not in READING:
+        raise QueryError(f"sql: found a statement of type {statements[0].type.name}, expected one that only reads")
+    return statements[0]
+
+
+def _refuse_other_sources(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> None:
+    """Look through the parsed select: what an `explain` holds may write, and a table function may read anything."""
+    select = statement.query
+    if statement.type == duckdb.StatementType.EXPLAIN:
+        head = EXPLAIN.match(select)  # at the start alone: taken out of a comment it could hide the next line
+        select = select[head.end() :] if head else select
+    own_functions = _column(connection, "select function_name from duckdb_functions() where database_name = 'lake'")
+    listed = (
+        "select lower(view_name), string_agg(sql, chr(0)) from duckdb_views() where database_name = 'lake' group by 1"
+    )
+    views = dict(connection.execute(listed).fetchall())
+    _refuse_functions_and_tables(connection, select, own_functions, views)
+
+
+def _refuse_functions_and_tables(
+    connection: duckdb.DuckDBPyConnection, select: str, own_functions: set[str], views: dict[str, str]
+) -> None:
+    """views: the text of those that were not looked through yet, by name; one that the select reads is taken out."""
+    for node in _nodes(_parsed(connection, select)):
+        _refuse_function(node, own_functions)
+        if node.get("type") == "BASE_TABLE":
+            _refuse_table(node)
+            name = node["table_name"].lower()
+            for view in views.pop(name, "").split("\0"):  # whoever may write the lake can put anything into it
+                if view:
+                    _refuse_functions_and_tables(connection, _body(name, view), own_functions, views)
+
+
+def _refuse_function(node: dict[str, Any], own_functions: set[str]) -> None:
+    name = str(node.get("function_name", "")).lower()
+    if node.get("type") == "TABLE_FUNCTION":
+        name = node["function"]["function_name"].lower()
+        if name not in TABLE_FUNCTIONS:
+            raise QueryError(f"sql: found the table function {name}, expected the lake's tables")
+    if name in own_functions:
+        raise QueryError(f"sql: found the function {name} of the lake itself, expected one of DuckDB's")
+    if name in SETTINGS:
+        raise QueryError(f"sql: found {name}, expected the lake's tables")
+
+
+def _refuse_table(node: dict[str, Any]) -> None:
+    table, places = node["table_name"], (node["catalog_name"], node["schema_name"])
+    if "://" in table:  # DuckDB would take s3://LAKE/../OTHER for a file of the lake
+        raise QueryError(f"sql: found the address {table}, expected the lake's tables")
+    is_listed = table.lower() in DATABASE_LISTS | SETTINGS
+    if is_listed or any(name.lower().startswith(CATALOG_PREFIX) for name in places):
+        raise QueryError(f"sql: found the catalog's own table {table}, expected the lake's tables")
+
+
+def _body(name: str, view: str) -> str:
+    head = VIEW_HEAD.match(view)
+    if head is None:
+        raise QueryError(
+            f"sql: found the view {name!r}, whose text can't be looked through, expected the lake's tables"
+        )
+    return view[head.end() :].rstrip(";\n ")
+
+
+def _parsed(connection: duckdb.DuckDBPyConnection, select: str) -> object:
+    row = connection.execute("select json_serialize_sql(?)", [select]).fetchone()
+    try:
+        tree = json.loads(row[0]) if row else {"error": True}
+    except RecursionError:
+        raise QueryError("sql: found a statement nested too deeply, expected a few hundred levels at most") from None
+    if tree["error"]:
+        raise QueryError("sql: found a statement that is no select, expected one that only reads")
+    return tree
+
+
+def _column(connection: duckdb.DuckDBPyConnection, query: str) -> set[str]:
+    return {str(value).lower() for (value,) in connection.execute(query).fetchall()}
+
+
+def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+    """Every object of a parsed statement."""
+    branches = [tree]
+    while branches:
+        branch = branches.pop()
+        if isinstance(branch, dict):
+            yield branch
+            branches.extend(branch.values())
+        elif isinstance(branch, list):
+            branches.extend(branch)
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: str) -> None:
+    """No file outside the lake's tables, no extension, no setting: what a query could otherwise reach for.
+
+    folder: for what does not fit into memory.
+    """
+    connection.execute(f"set memory_limit = '{_half_memory(connection)}'")
+    connection.execute(f"set temp_directory = '{quoted(folder)}'")
+    connection.execute(f"set allowed_directories = ['{quoted(lake.data_path)}/', '{quoted(folder)}/']")
+    connection.execute("set python_enable_replacements = false")  # `from lake` is no variable of this program
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+
+
+def _half_memory(connection: duckdb.DuckDBPyConnection) -> str:
+    """Half of what DuckDB would take, which is most of what there is: the rows are held once more to be written."""
+    ((told,),) = connection.execute("select current_setting('memory_limit')").fetchall()  # as 18.8 GiB
+    size, unit = told.split()
+    return f"{float(size) / 2} {unit}"

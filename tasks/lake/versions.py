@@ -1,0 +1,202 @@
+"""The versions of a lake: which one a text means."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.sql import quoted
+
+_NUMBER = re.compile(r"\d{1,100}", re.ASCII)
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(?P<seconds>:\d\d(?P<fraction>\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII
+)
+_RUN = "select status, version from runs where run_id = ?"
+_LAST_BEFORE = "select max(snapshot_id) from ducklake_snapshots('lake') where snapshot_time < ?"
+_FIRST = "select strftime(timezone('UTC', min(snapshot_time)), '%Y-%m-%d %H:%M:%S UTC') from ducklake_snapshots('lake')"
+
+
+def find_lake_at(uri: str, data: str | None, at: str | None) -> Lake:
+    """Read a lake's URI, as `find_lake` does, and what `--at` says: the lake as it was then.
+
+    Raises `InputError` for a text that means no version, `LakeError` where there is no such lake.
+    """
+    lake = find_lake(uri, data)
+    return lake if at is None else replace(lake, at=find_version(lake, at))
+
+
+def find_version(lake: Lake, text: str) -> int:
+    """The version that a text means: a version's number, the id of a published run, or a time.
+
+    A time means the last version made by then: in UTC where it has no zone; to the end of the day, minute or second
+    that it names. A number is not looked up: opening the lake tells whether it has that version. Raises `InputError`.
+    """
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    with connect(lake, read_only=True) as connection:
+        runs = connection.execute(_RUN, [text]).fetchall()
+        if runs:
+            return _version_of_run(text, *runs[0])
+        if _TIME.fullmatch(text):
+            return _version_by(connection, text)
+    raise InputError(
+        f"--at: found {text!r}, expected a version, the id of a published run or a time, "
+        "as 2026-11-01 or 2026-11-01T09:30; `gradebook versions` lists them"
+    )
+
+
+def _version_of_run(run_id: str, status: str, version: int | None) -> int:
+    if status != "published" or version is None:
+        raise InputError(f"--at: found run {run_id}, which is {status}, expected a published run")
+    return version
+
+
+def _version_by(connection: duckdb.DuckDBPyConnection, text: str) -> int:
+    ((version,),) = connection.execute(_LAST_BEFORE, [_end_of(text)]).fetchall()
+    if version is None:
+        ((first,),) = connection.execute(_FIRST).fetchall()
+        raise InputError(f"--at: found {text}, expected a time that is not before the first version, of {first}")
+    return int(version)
+
+
+def _end_of(text: str) -> datetime:
+    """The first moment after the day, minute, second or microsecond that a text names."""
+    written = _TIME.fullmatch(text)
+    length = timedelta(days=1)
+    if written and written[1]:
+        length = timedelta(minutes=1)
+        if written["seconds"]:
+            length = timedelta(microseconds=1) if written["fraction"] else timedelta(seconds=1)
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment.replace(tzinfo=moment.tzinfo or UTC) + length).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"--at: found {text}, expected a time that there is ({error})") from None
+
+
+MOST_VERSIONS = 1_000_000
+# A commit's message says what it was for (the callers of `commit` write it); another program may give none.
+_VERSIONS = """
+with published as (select run_id, version from runs where status = 'published'),
+
+snapshots as (
+    select
+        snapshot_id as version,
+        snapshot_time as made_at,
+        coalesce(commit_message, replace(array_to_string(map_keys(changes), ', '), '_', ' ')) as message,
+        try_cast(commit_extra_info as json) ->> 'run_id' as told_id,
+        regexp_extract(message, '^(?:run (.+) (running|failed)|judgments of (.+))$', ['tried', 'status', 'judged'])
+            as told
+    from ducklake_snapshots('lake')
+),
+
+named as (
+    select
+        snapshots.* exclude (told_id, told),
+        coalesce(published.run_id, told_id, nullif(told.tried || told.judged, '')) as run_id,
+        case
+            when published.run_id is not null then 'published'
+            when told.status <> '' then told.status
+            when told.judged <> '' then 'judgments'
+            when starts_with(message, 'import ratings of ') then 'ratings'
+            when message = 'make tables' then 'tables'
+            when starts_with(message, 'compact ') then 'upkeep'
+            when snapshots.version = 0 then 'empty'
+            else 'other'
+        end as kind
+    from snapshots left join published on snapshots.version = published.version
+),
+
+final as (select *, kind in ('running', 'judgments', 'upkeep', 'empty') as is_of_the_way from named)
+
+select * exclude (is_of_the_way), count(*) over () as listed_count
+from final
+where ? or not is_of_the_way
+order by version desc
+limit ?
+"""
+_TABLES = """
+with changes as (
+    select unnest(flatten(map_values(changes))) as changed
+    from ducklake_snapshots('lake') where snapshot_id between ? and ?
+)
+
+select table_name from ducklake_table_info('lake') where table_id::varchar in (select changed from changes)
+"""
+_ADDED = """
+select '{name}' as table_name, snapshot_id as version, count(*) as row_count
+from ducklake_table_insertions('lake', 'main', '{name}', {low:d}, {high:d}) group by snapshot_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What one transaction made of the tables.
+
+    kind: published (a run), ratings, failed (a run), tables, other; on the way to those: running, judgments, empty;
+    upkeep, which changes no row.
+    run_id: None where it is of no one run. row_counts: the rows that it added, by table, the most first.
+    """
+
+    version: int
+    made_at: datetime
+    kind: str
+    message: str
+    run_id: str | None
+    row_counts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLog:
+    """Versions of a lake, the newest first. older_count: those beyond the limit; hidden_count: those on the way."""
+
+    versions: tuple[Version, ...]
+    older_count: int
+    hidden_count: int
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object: what `--json` prints."""
+        return asdict(self)
+
+
+def list_versions(lake: Lake, limit: int, *, is_all: bool = False) -> VersionLog:
+    """The versions of a lake, the newest first; without those that a run makes on its way, unless `is_all`.
+
+    limit: 1 to `MOST_VERSIONS`, else an `InputError`. Raises `LakeError` where there is no lake.
+    """
+    if not 1 <= limit <= MOST_VERSIONS:
+        raise InputError(f"--limit: found {limit:,}, expected 1 to {MOST_VERSIONS:,}")
+    with connect(lake, read_only=True) as connection:
+        rows = read_rows(connection, _VERSIONS, is_all, limit)
+        ((all_count,),) = connection.execute("select count(*) from ducklake_snapshots('lake')").fetchall()
+        counts = _count_added(connection, [row["version"] for row in rows])
+    listed_count = rows[0]["listed_count"] if rows else 0
+    versions = tuple(_version(row, counts.get(row["version"], {})) for row in rows)
+    return VersionLog(versions, listed_count - len(rows), all_count - listed_count)
+
+
+def _version(row: Row, row_counts: dict[str, int]) -> Version:
+    made_at = row["made_at"].astimezone(UTC)  # DuckDB gives the time of where the command runs
+    return Version(row["version"], made_at, row["kind"], row["message"], row["run_id"], row_counts)
+
+
+def _count_added(connection: duckdb.DuckDBPyConnection, versions: Sequence[int]) -> dict[int, dict[str, int]]:
+    """How many rows each version added to which tables, the most first."""
+    if not versions:
+        return {}
+    low, high = versions[-1], versions[0]
+    tables = [quoted(name) for (name,) in connection.execute(_TABLES, [low, high]).fetchall()]
+    if not tables:
+        return {}
+    added = " union all ".join(_ADDED.format(name=name, low=low, high=high) for name in tables)
+    found: dict[int, dict[str, int]] = {}
+    for row in read_rows(connection, f"from ({added}) order by row_count desc, table_name"):
+        found.setdefault(row["version"], {})[row["table_name"]] = row["row_count"]
+    return found

@@ -1,0 +1,135 @@
+"""The judge of a past run, as the run recorded it: what bears on a reply, and how many opinions it gave."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from pydantic import ValidationError
+
+from gradebook.tasks.judging.settings.judge import DEFAULT_BASE_URL, JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.panels import (
+    CascadeSettings,
+    Judge,
+    PanelSettings,
+    PlainJudge,
+    When,
+    members_of,
+    online_members,
+)
+from gradebook.tasks.lake.rows import Row
+
+SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", "reply_order", "level_order")
+OPINIONS = ("replicates", "replicate_share", "swap_share")
+DEVIATIONS = 4  # so far a drawn share may lie from the one that was asked for
+_ASKING = ("base_url", "key", "prices", "service_tier", "mode")  # what bears on the price alone
+_OPINIONS = """
+select
+    count(distinct output_id),
+    max(replicate) + 1,
+    count(distinct output_id) filter (replicate > 0) / count(distinct output_id),
+    count(distinct output_id) filter (is_swapped) / count(distinct output_id),
+from opinions where run_id = ? having count(*) > 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PastJudge:
+    """What a run recorded of its judge. identity: see `JudgeSettings.identity`; None where an earlier one did not."""
+
+    name: str
+    identity: Row | None
+    opinions: Row  # of a single judge: its replicates and shares, as the run's opinions show them
+    output_count: int | None = None  # that the shares are of; None: they are exact
+
+    def is_same(self, judge: Judge) -> bool:
+        """Whether a judge would give this run's verdicts again."""
+        return not self.changes(judge)
+
+    def changes(self, judge: Judge) -> tuple[str, ...]:
+        """The settings in which a judge differs from this one; of a panel or cascade `judge` as a whole."""
+        if self.name != judge.judge:
+            return ("model",) if isinstance(judge, JudgeSettings) else ("judge",)
+        if self.identity is None:
+            return ()
+        if not isinstance(judge, JudgeSettings):
+            return () if self.identity == judge.identity else ("judge",)
+        found = [name for name, value in judge.identity.items() if self.identity.get(name) != value]
+        found += [name for name in OPINIONS if self._differs(name, judge)]
+        return tuple("prompt" if name.startswith("prompt_") else name for name in found)
+
+    def _differs(self, name: str, judge: JudgeSettings) -> bool:
+        """Whether a judge gives other opinions: a share is another where the draw of the outputs can't explain it."""
+        given = 1.0 if name == "replicate_share" and judge.replicates == 1 else getattr(judge, name)
+        if name == "replicates" or self.output_count is None:
+            return bool(given != self.opinions[name])
+        deviation = math.sqrt(given * (1 - given) / self.output_count)  # of a share among so many outputs
+        return bool(abs(given - self.opinions[name]) > DEVIATIONS * deviation)
+
+    def restore(self, like: Judge | None, base_url: str | None) -> Judge | None:
+        """The judge to price; None where it can't be made again. like: whose prices count where models are the same."""
+        if like is not None and self.is_same(like):
+            return like
+        try:
+            restored = _restore(self.identity or {"kind": "openai_chat", "model": self.name}, base_url)
+        except (KeyError, TypeError, ValidationError):  # of another gradebook
+            return None
+        if isinstance(restored, JudgeSettings):
+            restored = restored.model_copy(update=self.opinions)
+        return _priced_like(restored, like)
+
+
+def read_past_judge(connection: duckdb.DuckDBPyConnection, run: Row) -> PastJudge | None:
+    """The judge of a run; None where it had none. run: a row of `runs`."""
+    if run["judge"] is None:
+        return None
+    settings = run["settings"]
+    recorded = (json.loads(settings) if isinstance(settings, str) else settings or {}).get("judge")
+    opinions = connection.execute(_OPINIONS, [run["run_id"]]).fetchone() or (None, 1, 1.0, 0.0)
+    output_count, replicates, replicate_share, swap_share = opinions
+    shares = {"replicate_share": replicate_share if replicates > 1 else 1.0, "swap_share": swap_share}
+    return PastJudge(str(run["judge"]), recorded, {"replicates": replicates} | shares, output_count)
+
+
+def _restore(identity: Row, base_url: str | None) -> Judge:
+    if identity["kind"] == "panel":
+        return PanelSettings(tuple(_member(one, base_url) for one in identity["members"]), identity["aggregate"])
+    if identity["kind"] == "cascade":
+        first, then = (_member(one, base_url) for one in identity["members"])
+        return CascadeSettings(first, then, When.model_validate(identity["when"]))
+    return _member(identity, base_url)
+
+
+def _member(identity: Row, base_url: str | None) -> PlainJudge:
+    if identity["kind"] == "replay":
+        return ReplaySettings(Path("recorded"), identity["digest"])
+    recorded: dict[str, Any] = {name: identity[name] for name in SETTINGS if name in identity}
+    mode = "logprobs" if identity.get("reply") == "logprobs" else "reply"
+    address = base_url or DEFAULT_BASE_URL
+    opinions = identity.get("opinions", {})
+    member = JudgeSettings.model_validate(recorded | opinions | {"mode": mode, "base_url": address})
+    # Checked, and then as it was recorded: 0 and 0.0 are one number and two digests.
+    return member.model_copy(update=opinions | {"temperature": identity.get("temperature", member.temperature)})
+
+
+def _priced_like(judge: Judge, like: Judge | None) -> Judge:
+    """The judge with the prices, and where and how it is asked, of those of the same model."""
+    known = {member.model: member for member in online_members(like)}
+    members = tuple(_member_like(member, known) for member in members_of(judge))
+    if isinstance(judge, PanelSettings):
+        return replace(judge, members=members)
+    if isinstance(judge, CascadeSettings):
+        return replace(judge, first=members[0], then=members[1])
+    return members[0]
+
+
+def _member_like(member: PlainJudge, known: dict[str, JudgeSettings]) -> PlainJudge:
+    if not isinstance(member, JudgeSettings) or member.model not in known:
+        return member
+    like = known[member.model]
+    asking = {name: getattr(like, name) for name in _ASKING}
+    if "logprobs" in (like.mode, member.mode):  # what is asked for, not how
+        asking["mode"] = member.mode
+    return member.model_copy(update=asking)

@@ -1,0 +1,193 @@
+"""What judging has cost, as the ledger has it: billed and saved, in all and by criterion, judge, day and stage."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+
+from gradebook.tasks.judging.money.budget import read_budget
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.rows import Row, read_run
+from gradebook.tasks.system.number_format import counted, usd_words
+from gradebook.tasks.workspace.folder import RunFolder
+
+Part = Literal["criterion", "judge", "day", "stage"]
+_ROUNDING_USD = 1e-9
+PARTS: tuple[Part, ...] = ("criterion", "judge", "day", "stage")
+
+# A line a judgment that was paid for, and a line a stage of a run that took some from the ledger. Recorded replies are
+# neither: nobody was asked (attempts = 0), and nothing was saved.
+_LINES = """
+create or replace temp table cost_lines as
+with own as (select distinct run_id, criterion_id from case_criteria),
+
+billed as (
+    select
+        if(judgments.criterion_id = '(feedback)', 'feedback', 'score') as stage,
+        if(own.criterion_id is null, judgments.criterion_id, '(own)') as criterion,
+        judgments.judge,
+        make_timestamp(epoch_us(judgments.asked_at))::date::varchar as day,
+        1 as judgment_count,
+        judgments.attempts as request_count,
+        judgments.prompt_tokens, judgments.cached_tokens, judgments.completion_tokens,
+        judgments.cost_usd as billed_usd,
+        -- An earlier gradebook wrote 0 where the endpoint did not say.
+        (coalesce(judgments.prompt_tokens + judgments.completion_tokens, 0) = 0 and judgments.cost_usd is null)
+            as is_uncounted,
+    from judgments
+    left join own on judgments.run_id = own.run_id and judgments.criterion_id = own.criterion_id
+    where (judgments.attempts > 0 or judgments.prompt_bytes is not null)  -- what was recorded was never sent
+        and ($run is null or judgments.run_id = $run)
+        and ($since is null or judgments.asked_at >= $since)
+),
+
+replayed as (
+    select
+        if(stage_costs.criterion_id = '(feedback)', 'feedback', stage_costs.stage) as stage,
+        stage_costs.criterion_id as criterion,
+        runs.judge,
+        make_timestamp(epoch_us(runs.finished_at))::date::varchar as day,
+        stage_costs.replayed_count,
+        stage_costs.saved_usd,
+    from stage_costs
+    inner join runs on stage_costs.run_id = runs.run_id
+    where stage_costs.replayed_count > 0
+        and not starts_with(runs.judge, 'replay:')
+        and ($run is null or runs.run_id = $run)
+        and ($since is null or runs.finished_at >= $since)
+)
+
+from billed union all by name from replayed
+"""
+_SUMS = """
+select
+    case $part when 'criterion' then criterion when 'judge' then judge when 'day' then day when 'stage' then stage end
+        as part,
+    count(judgment_count)::bigint as judgment_count,
+    coalesce(sum(request_count), 0)::bigint as request_count,
+    coalesce(sum(prompt_tokens), 0)::bigint as prompt_tokens,
+    coalesce(sum(cached_tokens), 0)::bigint as cached_tokens,
+    coalesce(sum(completion_tokens), 0)::bigint as completion_tokens,
+    if(count(judgment_count) = 0, 0.0, sum(billed_usd)) as billed_usd,
+    count(*) filter (judgment_count = 1 and billed_usd is null and not is_uncounted) as unpriced_count,
+    count(*) filter (is_uncounted) as uncounted_count,
+    coalesce(sum(replayed_count), 0)::bigint as replayed_count,
+    if(count(replayed_count) = 0, 0.0, sum(saved_usd)) as saved_usd,
+    coalesce(sum(replayed_count) filter (saved_usd is null), 0)::bigint as unpriced_replayed_count,
+from cost_lines
+group by part
+order by if($part = 'day', part, null), billed_usd desc nulls last, part
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CostSum:
+    """What some judgments cost. The dollars are those that are known, None where none is; the counts say what is not.
+
+    unpriced: their price is unknown, and their tokens are counted. uncounted: the endpoint did not say their tokens.
+    """
+
+    part: str | None  # the criterion, judge, day or stage; None: all
+    judgment_count: int = 0
+    request_count: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    billed_usd: float | None = 0.0
+    unpriced_count: int = 0
+    uncounted_count: int = 0
+    replayed_count: int = 0
+    saved_usd: float | None = 0.0
+    unpriced_replayed_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """The costs of a run, or of a lake since a moment.
+
+    possible_usd: what requests without a counted reply may have cost beside it, at most; None where it is not known.
+    """
+
+    run_id: str | None
+    since: datetime | None
+    total: CostSum
+    parts: Mapping[Part, tuple[CostSum, ...]]
+    possible_usd: float | None = None
+    journal_count: int = 0  # files of replies that are not in the ledger yet
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What the sums leave out, in sentences."""
+        total = self.total
+        if total.unpriced_count:
+            yield f"price unknown for {counted(total.unpriced_count, 'judgment')}: tokens are counted"
+        if total.uncounted_count:
+            yield f"cost unknown of {counted(total.uncounted_count, 'judgment')}: the endpoint did not say the tokens"
+        if total.unpriced_replayed_count:
+            replayed = counted(total.unpriced_replayed_count, "replayed judgment")
+            yield f"price unknown for {replayed}: not in what is saved"
+        if self.possible_usd:
+            yield f"requests without a counted reply may have cost {usd_words(self.possible_usd)} more, at most"
+        if self.journal_count:
+            yield f"{counted(self.journal_count, 'journal')} of replies not counted yet: the next run takes them in"
+
+    def as_json(self) -> Row:
+        """One JSON object: what `--json` prints."""
+        return {
+            "run_id": self.run_id,
+            "since": self.since,
+            "total": _cells(self.total, "all"),
+            "by": {part: [_cells(each, part) for each in sums] for part, sums in self.parts.items()},
+            "possible_usd": self.possible_usd,
+            "notes": list(self.notes),
+        }
+
+
+def read_spending(
+    lake: Lake, run_id: str | None = None, since: datetime | None = None, parts: tuple[Part, ...] = PARTS
+) -> Spending:
+    """Sum up what a run cost, or all that was asked since a moment. Raises `InputError` for an unknown run."""
+    with connect_up_to_date(lake) as connection:
+        if run_id is not None:
+            read_run(connection, lake, run_id)
+        return sum_spending(connection, lake, run_id, since, parts)
+
+
+def sum_spending(
+    connection: duckdb.DuckDBPyConnection,
+    lake: Lake,
+    run_id: str | None = None,
+    since: datetime | None = None,
+    parts: tuple[Part, ...] = PARTS,
+) -> Spending:
+    """Sum up by a connection to the lake, and leave its table `cost_lines` behind; otherwise as `read_spending`."""
+    connection.execute(_LINES, {"run": run_id, "since": since})
+    sums = {part: _sums(connection, part) for part in parts}
+    total = next(iter(_sums(connection, None)), CostSum(None))
+    journal_count = sum(1 for _ in lake.journal_folder.glob("*.jsonl"))
+    possible_usd = None if run_id is None or journal_count else _possible_usd(lake, run_id, total)
+    return Spending(run_id, since, total, sums, possible_usd, journal_count)
+
+
+def _sums(connection: duckdb.DuckDBPyConnection, part: Part | None) -> tuple[CostSum, ...]:
+    return tuple(CostSum(*row) for row in connection.execute(_SUMS, {"part": part}).fetchall())
+
+
+def _possible_usd(lake: Lake, run_id: str, total: CostSum) -> float | None:
+    """What the run's budget counted beyond the ledger: a request that got no reply, or one without its tokens."""
+    record: Path = RunFolder(lake.root / "runs" / run_id).path / "budget.jsonl"
+    if not record.exists():
+        return None
+    possible_usd = math.fsum((*read_budget(record).values(), -(total.billed_usd or 0.0)))
+    return possible_usd if possible_usd > _ROUNDING_USD else 0.0
+
+
+def _cells(costs: CostSum, part: str) -> dict[str, Any]:
+    cells = asdict(costs)
+    name = cells.pop("part")
+    return cells if part == "all" else {part: name} | cells

@@ -1,0 +1,194 @@
+"""What was held against what in the ledger, what does not agree, and what could not be checked."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import duckdb
+
+from gradebook.rubrics.files.case_criteria import read_case_criterion
+from gradebook.rubrics.files.digest import rubric_from_body
+from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, output_id
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
+from gradebook.rubrics.prompts.media import has_media
+from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
+from gradebook.tasks.ledger.rereading import ENDINGS, AskedJudge, misread
+
+MOST_FINDINGS_KEPT = 1_000
+# Why a judgment could not be checked, or not all of it.
+FEEDBACK = "feedback texts"
+JUDGE_UNKNOWN = "judgments of runs that did not record their judge"
+UNPUBLISHED = "judgments of runs that were never published"
+PACKED = "judgments of several criteria a request"
+WITH_MEDIA = "judgments of cases with images or sounds"
+LOGPROBS = "replies whose log-probabilities were not kept"
+NOT_REREAD = "replies that can't be read again"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that does not agree. judgment_id: None where a verdict has no judgment."""
+
+    judgment_id: str | None
+    run_id: str
+    subject: str  # request_key, output, output_id, criterion, status, level_id, distribution, prompt_digest, verdict
+    found: str | None
+    expected: str | None
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was held against what, and what does not agree. findings: the first thousand.
+
+    not_checked_count: judgments whose key was not worked out anew, or whose reply was not read again; not_recomputed
+    says for which reason, and how many.
+    """
+
+    judgment_count: int = 0
+    recomputed_count: int = 0  # judgments whose key was worked out anew
+    reread_count: int = 0  # replies that were read again
+    verdict_count: int = 0
+    not_checked_count: int = 0
+    not_recomputed: dict[str, int] = field(default_factory=dict)  # why -> how many
+    finding_count: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object: what `--json` prints."""
+        return asdict(self)
+
+    def skip(self, why: str) -> None:
+        """Count a judgment that can't be held against all that it came from."""
+        self.not_checked_count += 1
+        self.not_recomputed[why] = self.not_recomputed.get(why, 0) + 1
+
+    def find(self, finding: Finding) -> None:
+        """Count a finding, and keep it while there are few."""
+        self.finding_count += 1
+        if len(self.findings) < MOST_FINDINGS_KEPT:
+            self.findings.append(finding)
+
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PayingRun:
+    """What a run says of how its judgments came about. judges: whom it asked, none where that was not recorded."""
+
+    is_published: bool
+    rubric: tuple[str, str]
+    judges: tuple[AskedJudge, ...]
+
+
+class KeptRubrics:
+    """The rubrics of the lake, each read once."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._kept: dict[tuple[str, str], Rubric | None] = {}
+
+    def criterion(self, version: tuple[str, str], criterion_id: str) -> Criterion | None:
+        """A criterion of a rubric version; None where the lake has none, or none that can be read."""
+        if version not in self._kept:
+            self._kept[version] = self._read(version)
+        rubric = self._kept[version]
+        return next((each for each in rubric.criteria if each.id == criterion_id), None) if rubric else None
+
+    def _read(self, version: tuple[str, str]) -> Rubric | None:
+        row = self._connection.execute(
+            "select body from lake.rubrics where rubric_id = ? and rubric_version = ?", version
+        ).fetchone()
+        try:
+            return rubric_from_body(row[0]) if row else None
+        except RubricError:
+            return None
+
+
+@dataclass(slots=True)
+class Verifier:
+    """Holds judgments against what they came from, one row of the ledger at a time."""
+
+    verification: Verification
+    runs: dict[str, PayingRun]
+    rubrics: KeptRubrics
+    _own: Callable[[str], Criterion] = field(default_factory=lambda: lru_cache(maxsize=10_000)(read_case_criterion))
+    _last: tuple[str, str, str] = ("", "", "")  # output_id, the id of its content, the digest of its case
+
+    def verify(self, row: Row) -> None:
+        """Hold one judgment against everything that is known of it."""
+        self.verification.judgment_count += 1
+        if row["criterion_id"] == FEEDBACK_CRITERION_ID:
+            return self.verification.skip(FEEDBACK)
+        run = self.runs.get(row["run_id"])
+        if run is None or not run.judges:
+            return self.verification.skip(JUDGE_UNKNOWN)
+        criterion = self._criterion(run, row)
+        if row["output"] is None or criterion is None:
+            return self._miss(row, run, criterion)
+        found_id, case = self._digests(row)
+        if found_id != row["output_id"]:
+            self._find(row, "output_id", row["output_id"], found_id)
+        if has_media(row["prompt"], row["output"]):  # the files are not in the lake
+            return self.verification.skip(WITH_MEDIA)
+        return self._verify_key(row, run, criterion, case)
+
+    def _verify_key(self, row: Row, run: PayingRun, criterion: Criterion, case: str) -> None:
+        """Hold the key against what it was made of, and then the reply. case: digest of the case."""
+        digest = criterion_digest(criterion)
+        keys = {request_key(each.digest, digest, case, row["replicate"]): each for each in run.judges}
+        is_known = row["request_key"] in keys
+        if not is_known and any(each.identity.get("packing", 1) != 1 for each in run.judges):
+            return self.verification.skip(PACKED)
+        if not is_known and not run.is_published:  # what was published since under that version may be another text
+            return self.verification.skip(UNPUBLISHED)
+        key = row["request_key"] if is_known else next(iter(keys))
+        self.verification.recomputed_count += 1
+        if key != row["request_key"]:
+            self._find(row, "request_key", row["request_key"], key)
+        self._reread(row, keys[key], criterion)
+        return None
+
+    def _criterion(self, run: PayingRun, row: Row) -> Criterion | None:
+        if row["own_body"] is not None:
+            return self._own(row["own_body"])
+        return self.rubrics.criterion(run.rubric, row["criterion_id"])
+
+    def _miss(self, row: Row, run: PayingRun, criterion: Criterion | None) -> None:
+        """Something that it came from is not there: a fault of a published run, and of no other."""
+        if not run.is_published:
+            return self.verification.skip(UNPUBLISHED)
+        if row["output"] is None:
+            self._find(row, "output", None, row["output_id"])
+        if criterion is None:
+            self._find(row, "criterion", None, row["criterion_id"])
+        return None
+
+    def _digests(self, row: Row) -> tuple[str, str]:
+        """The id of the output's content, and the digest of its case; judgments of one output mostly stand together."""
+        if self._last[0] != row["output_id"]:
+            content = output_id(Output(*(row[name] for name in OUTPUT_COLUMNS)))
+            self._last = (row["output_id"], content, case_digest(_case(row)))
+        return self._last[1], self._last[2]
+
+    def _reread(self, row: Row, judge: AskedJudge, criterion: Criterion) -> None:
+        differences = misread(row, criterion, _case(row), judge.identity, judge.style)
+        if differences is None:
+            return self.verification.skip(NOT_REREAD)
+        if judge.is_partly_kept and row["status"] not in ENDINGS:
+            self.verification.skip(LOGPROBS)  # its level is held against its distribution, and that against nothing
+        else:
+            self.verification.reread_count += 1
+        for name, (found, expected) in differences.items():
+            self._find(row, name, found, expected)
+        return None
+
+    def _find(self, row: Row, subject: str, found: str | None, expected: str | None) -> None:
+        self.verification.find(Finding(row["judgment_id"], row["run_id"], subject, found, expected))
+
+
+def _case(row: Row) -> Case:
+    return Case(row["prompt"], row["output"], row["reference"], tuple(row["context"] or ()))

@@ -1,0 +1,232 @@
+"""Turn a run's verdicts into its marts: run the models of the `sql` package, each after those that it reads.
+
+A model is a file: its name is the relation, its folder says what becomes of it, its SQL says what it reads.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import duckdb
+
+from gradebook.rubrics.model.errors import GradebookError
+from gradebook.tasks.lake.sql import NO_PROGRESS_BAR
+from gradebook.tasks.marts.points_intervals import add_points_intervals
+
+LAYERS = ("staging", "intermediate", "marts")
+SOURCES = frozenset(
+    {
+        *("source_outputs", "source_verdicts", "source_judgments", "source_run", "source_timings"),
+        *("source_criteria", "source_category_weights", "source_categories", "source_steps", "source_case_criteria"),
+        *("source_opinions", "source_agreement", "source_points_intervals", "source_run_comparisons"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How the source of a staging model is made in Python over other models, where SQL alone can't."""
+
+    models: tuple[str, ...]
+    add: Callable[[duckdb.DuckDBPyConnection], None]
+
+
+# By the staging model that reads the source.
+MEASURED: Mapping[str, Measured] = MappingProxyType(
+    {"stg_points_intervals": Measured(("output_scores", "int_category_scores"), add_points_intervals)}
+)
+# Read by several models or costly to hold beside another: a table each bounds the memory that one statement needs. Of a
+# few rows or a million: DuckDB takes longer to look through views of views than to write what they hold.
+KEPT = frozenset(
+    {
+        *("int_criteria", "int_rubric", "int_roots", "int_categories", "int_category_criteria", "int_groups"),
+        *("int_outputs", "int_verdicts", "int_output_points", "int_category_points"),
+        *("int_uneven_outputs", "int_uneven_totals"),
+        *("int_own_criteria", "int_own_verdicts", "int_gap_outputs", "int_skip_points"),
+        *("int_opinions", "int_criterion_means", "int_own_means", "int_means", "int_quantiles", "int_intervals"),
+        *("int_slice_outputs", "int_slice_means", "int_weak_spots", "int_category_scores"),
+        *("int_clustered_outputs", "int_cluster_spreads"),
+    }
+)
+# Kept in the file, where it takes a third of the room: ten million rows leave memory to what is made of them.
+PACKED = frozenset({"int_verdicts"})
+
+
+class UnknownRelation(GradebookError):
+    """A file of the `sql` package reads a relation that is neither a source nor a model."""
+
+    def __init__(self, path: str, relation: str) -> None:
+        super().__init__(path, relation)  # args == parameters, so it pickles
+
+    def __str__(self) -> str:
+        path, relation = self.args
+        return f"{path}: reads {relation}, expected a source or a model of sql/"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One SQL file: the relation it makes is the file's name."""
+
+    layer: str
+    name: str
+    sql: str
+
+    @property
+    def path(self) -> str:
+        """Where the file is, from the root of the wheel."""
+        return f"sql/{self.layer}/{self.name}.sql"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """What one check of sql/checks found; the check is met where broken_count is 0."""
+
+    name: str
+    rule: str
+    severity: str  # error | warning
+    broken_count: int
+    example: str | None  # one breaking row as text
+
+
+def connect_marts(path: Path, memory_limit: str = "4GB") -> duckdb.DuckDBPyConnection:
+    """Open the run's own DuckDB file, which spills into `PATH.tmp` when memory_limit is reached.
+
+    memory_limit: as DuckDB writes it, `900MB`; the process takes about 250 MB more at its peak.
+    """
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": memory_limit,
+        "temp_directory": f"{path}.tmp",
+        "preserve_insertion_order": "false",  # rows of a mart have no order; keeping one costs memory
+    }
+    connection = duckdb.connect(path, config=settings)
+    connection.execute(NO_PROGRESS_BAR)
+    return connection
+
+
+def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) -> tuple[str, ...]:
+    """Build every model over the sources, which exist as views or tables; returns the marts' names in the order built.
+
+    Staging and intermediate models become views (tables, where costly), marts tables; an earlier build is replaced.
+    They are there as long as the connection. only: build this mart, and what it reads.
+    """
+    for macro in _read_layer("macros"):
+        connection.execute(macro.sql)
+    models = _ordered_models() if only is None else _models_behind(connection, only)
+    for model in models:
+        if model.name in MEASURED:
+            MEASURED[model.name].add(connection)
+        connection.execute(f"create or replace {_relation(model)} {model.name} as {model.sql}")
+    return tuple(model.name for model in models if model.layer == "marts")
+
+
+def _relation(model: Model) -> str:
+    """What becomes of a model: one that is temporary is neither packed nor written to the file, which takes longer."""
+    if model.name in PACKED:
+        return "table"
+    return "temp table" if model.layer == "marts" or model.name in KEPT else "temp view"
+
+
+def _models_behind(parser: duckdb.DuckDBPyConnection, name: str) -> tuple[Model, ...]:
+    """The model of that name and all that it reads, in order."""
+    models, wanted = _ordered_models(), {name}
+    known = SOURCES.union(model.name for model in models)
+    for model in reversed(models):
+        if model.name in wanted:
+            wanted.update(_needs(parser, model, known))
+    return tuple(model for model in models if model.name in wanted)
+
+
+def run_sql_checks(connection: duckdb.DuckDBPyConnection) -> list[CheckFinding]:
+    """Run every check over the built marts; one finding a check, by name, met or not."""
+    return [_run_check(connection, check) for check in _checks()]
+
+
+def mart_names() -> tuple[str, ...]:
+    """Names of the marts, in the order they are built. Raises `UnknownRelation`."""
+    return tuple(model.name for model in _ordered_models() if model.layer == "marts")
+
+
+def model_order() -> tuple[str, ...]:
+    """Names of all models, each after those it reads. Raises `UnknownRelation`."""
+    return tuple(model.name for model in _ordered_models())
+
+
+@cache
+def _ordered_models() -> tuple[Model, ...]:
+    return order_models(tuple(model for layer in LAYERS for model in _read_layer(layer)))
+
+
+@cache
+def _checks() -> tuple[Model, ...]:
+    checks = _read_layer("checks")
+    known = SOURCES.union(model_order())
+    with duckdb.connect() as parser:
+        for check in checks:
+            _relations_read(parser, check, known)
+    return checks
+
+
+def order_models(models: tuple[Model, ...]) -> tuple[Model, ...]:
+    """Sort models so that each comes after those it reads. Raises `UnknownRelation`, `graphlib.CycleError`."""
+    by_name = {model.name: model for model in models}
+    known = SOURCES.union(by_name)
+    with duckdb.connect() as parser:
+        graph = {model.name: _needs(parser, model, known) for model in models}
+    return tuple(by_name[name] for name in TopologicalSorter(graph).static_order() if name in by_name)
+
+
+def _needs(parser: duckdb.DuckDBPyConnection, model: Model, known: frozenset[str]) -> tuple[str, ...]:
+    """What has to be there before a model is built. Raises `UnknownRelation`."""
+    measured = MEASURED[model.name].models if model.name in MEASURED else ()
+    return (*_relations_read(parser, model, known), *measured)
+
+
+def _relations_read(parser: duckdb.DuckDBPyConnection, model: Model, known: frozenset[str]) -> tuple[str, ...]:
+    """Names of the relations that a model reads, sorted. Raises `UnknownRelation` for one that is not known."""
+    serialized = parser.execute("select json_serialize_sql(?)", [model.sql]).fetchone()
+    nodes = list(_walk(json.loads(serialized[0]))) if serialized else []
+    expressions = {entry["key"] for node in nodes for entry in node.get("cte_map", {}).get("map", [])}
+    relations = {node["table_name"] for node in nodes if node.get("type") == "BASE_TABLE"} - expressions
+    if unknown := sorted(relations - known):
+        raise UnknownRelation(model.path, unknown[0])
+    return tuple(sorted(relations))
+
+
+def _walk(node: Any) -> Iterator[dict[str, Any]]:
+    """Every JSON object below a node, the node among them."""
+    if isinstance(node, dict):
+        yield node
+        for child in node.values():
+            yield from _walk(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from _walk(child)
+
+
+def _read_layer(layer: str) -> tuple[Model, ...]:
+    entries = sorted(files("gradebook.sql").joinpath(layer).iterdir(), key=lambda entry: entry.name)
+    return tuple(
+        Model(layer, entry.name.removesuffix(".sql"), entry.read_text(encoding="utf-8"))
+        for entry in entries
+        if entry.name.endswith(".sql")
+    )
+
+
+def _run_check(connection: duckdb.DuckDBPyConnection, check: Model) -> CheckFinding:
+    rule, severity = _header(check)
+    query = f"select count(*), min(broken::varchar) from ({check.sql}) as broken"
+    found = connection.execute(query).fetchone()
+    broken_count, example = found or (0, None)
+    return CheckFinding(check.name, rule, severity, broken_count, example)
+
+
+def _header(check: Model) -> tuple[str, str]:
+    """The rule and the severity: a check begins with a comment that says the one, then `-- severity: error|warning`."""
+    rule, _, below = check.sql.partition("\n-- severity: ")
+    return rule.removeprefix("-- ").replace("\n-- ", " "), below.partition("\n")[0]

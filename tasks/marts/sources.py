@@ -1,0 +1,121 @@
+"""The criteria of a run as rows: its rubric's, the tree that weighs them, and those that its outputs bring along."""
+
+import duckdb
+import pyarrow as pa
+
+from gradebook.rubrics.files.case_criteria import CASE_CRITERIA_SCHEMA
+from gradebook.rubrics.files.tables import criteria_table
+from gradebook.rubrics.model.opinions import OPINION_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric, category_weights, tree_steps
+from gradebook.tasks.datasets.case_criteria import case_criteria_files
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.sql import file_list
+from gradebook.tasks.marts.models import build_marts
+from gradebook.tasks.runs.run import Run
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import read_timings
+
+CATEGORIES_SCHEMA = pa.schema([pa.field("category", pa.string()), pa.field("parent", pa.string())])
+CATEGORY_WEIGHTS_SCHEMA = pa.schema(
+    [pa.field("category", pa.string()), pa.field("criterion_id", pa.string()), pa.field("weight", pa.float64())]
+)
+STEPS_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("root", "criterion_id", "parent", "node")),
+        pa.field("weight", pa.float64()),
+    ]
+)
+
+
+def add_criteria_sources(connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric) -> None:
+    """Make the sources that say what the run asks for: its rubric's, and the criteria that its rows bring along."""
+    add_rubric_sources(connection, folder.run_id, rubric)
+    files = [str(file) for file in case_criteria_files(folder)]
+    if files:
+        connection.execute(f"create view source_case_criteria as from read_parquet({file_list(files)})")
+    else:
+        connection.register("source_case_criteria", CASE_CRITERIA_SCHEMA.empty_table())
+
+
+def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubric: Rubric) -> None:
+    """Make the sources that the rubric gives: the run's own row, its criteria, and by what weights."""
+    connection.execute(
+        "create or replace table source_run as "
+        "select ?::varchar as run_id, ?::varchar as rubric_id, ?::varchar as rubric_version, "
+        "?::double as pass_threshold, ?::boolean as require_thresholds, ?::varchar as missing",
+        [run_id, rubric.id, rubric.version, rubric.pass_threshold, rubric.require_thresholds, rubric.missing],
+    )
+    weights = category_weights(rubric)
+    parents = {category.id: category.parent for category in rubric.categories}
+    sources = {
+        "source_criteria": criteria_table(run_id, rubric),
+        "source_categories": pa.Table.from_pylist(
+            [{"category": name, "parent": parents.get(name)} for name in weights], schema=CATEGORIES_SCHEMA
+        ),
+        "source_category_weights": pa.Table.from_pylist(
+            [
+                {"category": category, "criterion_id": criterion_id, "weight": weight}
+                for category, held in weights.items()
+                for criterion_id, weight in held.items()
+            ],
+            schema=CATEGORY_WEIGHTS_SCHEMA,
+        ),
+        "source_steps": pa.Table.from_pylist(
+            [
+                {"root": root, "criterion_id": criterion_id, "parent": s.parent, "node": s.node, "weight": s.weight}
+                for root, criterion_id, s in tree_steps(rubric)
+            ],
+            schema=STEPS_SCHEMA,
+        ),
+    }
+    for name, table in sources.items():
+        connection.register(name, table)
+
+
+def add_cost_sources(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
+    """Make the sources of the mart `stage_costs`: the run's timings and the judgments it paid for."""
+    connection.register("source_timings", read_timings(run.folder))
+    connection.register("source_judgments", paid_judgments(run.lake, run.run_id))
+
+
+def paid_judgments(lake: Lake, run_id: str) -> pa.Table:
+    """What the marts read of the judgments that a run paid for: no texts."""
+    query = (
+        "select output_id, criterion_id, prompt_tokens, cached_tokens, completion_tokens, cost_usd, attempts "
+        "from judgments where run_id = ?"
+    )
+    with connect(lake, read_only=True) as connection:
+        return connection.execute(query, [run_id]).to_arrow_table()
+
+
+def run_costs(run: Run) -> pa.Table:
+    """The rows of `stage_costs` as they stand now: once the marts are built, they took time too."""
+    with duckdb.connect() as connection:
+        add_criteria_sources(connection, run.folder, run.rubric)
+        add_cost_sources(connection, run)
+        build_marts(connection, only="stage_costs")
+        return connection.execute("from stage_costs").to_arrow_table()
+
+
+def add_score_sources(
+    connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric, shards: tuple[str, ...]
+) -> None:
+    """Make the sources of everything but costs: outputs, their verdicts, and what they are held to."""
+    collected = [str(folder.collected_file(index)) for index in range(len(shards))]
+    _view(connection, "source_outputs", shards)
+    _view(connection, "source_verdicts", collected)
+    add_criteria_sources(connection, folder, rubric)
+
+
+def add_opinions(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:
+    """Make the source of what verdicts rest on; empty where the run has one opinion of each."""
+    files = [str(file) for file in folder.opinion_files()]
+    if files:
+        _view(connection, "source_opinions", files)
+    else:
+        connection.register("source_opinions", OPINION_SCHEMA.empty_table())
+
+
+def _view(connection: duckdb.DuckDBPyConnection, name: str, files: tuple[str, ...] | list[str]) -> None:
+    connection.execute(f"create view {name} as from read_parquet({file_list(files)})")

@@ -1,0 +1,122 @@
+"""The table `checkpoints`: what was decided about a model's checkpoints, each decision made once."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from gradebook.rubrics.model.errors import Fault, OutputsError
+from gradebook.tasks.datasets.discovery import read_rows as read_output_rows
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit, connect_up_to_date
+from gradebook.tasks.lake.errors import NoLakeThere
+from gradebook.tasks.lake.rows import Row, read_rows
+
+APPROVED, NEEDS_REVISION = "approved", "needs_revision"
+
+_DECIDED = """
+select * from checkpoints
+where model = ? and checkpoint = ? and rubric_id = ? and rubric_version = ? and dataset_digest = ?
+"""
+# A mean is of one rubric version: those of two are not comparable.
+_BEST = """
+select * from checkpoints
+where model = ? and checkpoint <> ? and rubric_id = ? and rubric_version = ?
+    and status = 'approved' and mean is not null
+order by mean desc, decided_at limit 1
+"""
+_ALL = "select * from checkpoints where ? is null or model = ? order by decided_at desc, model, checkpoint, rubric_id"
+_KEYS = "select model, checkpoint, dataset_digest from checkpoints where rubric_id = ? and rubric_version = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointKey:
+    """What one decision is about. dataset_digest: of the content of its outputs' files."""
+
+    model: str
+    checkpoint: str
+    rubric_id: str
+    rubric_version: str
+    dataset_digest: str
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """All of it, in order."""
+        return self.model, self.checkpoint, self.rubric_id, self.rubric_version, self.dataset_digest
+
+
+def decide(lake: Lake, row: Row) -> Row:
+    """Keep a decision in one commit; returns the one that holds, which is an earlier one where there is one.
+
+    row: its columns by name, all of them.
+    """
+    kept: list[Row] = []
+
+    def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        earlier = read_rows(connection, _DECIDED, *key_of(row).values)
+        if not earlier:
+            names, marks = ", ".join(row), ", ".join("?" for _ in row)
+            connection.execute(f"insert into checkpoints ({names}) values ({marks})", list(row.values()))
+        kept[:] = earlier or [row]
+
+    commit(lake, f"checkpoint {row['model']} @ {row['checkpoint']} {row['status']} by {row['run_id']}", body)
+    return kept[0]
+
+
+def key_of(row: Row) -> CheckpointKey:
+    """What a row of the table is about."""
+    return CheckpointKey(*(row[name] for name in CheckpointKey.__dataclass_fields__))
+
+
+def find_decided(lake: Lake, key: CheckpointKey) -> Row | None:
+    """What was decided about it; None where nothing was."""
+    return _first(lake, _DECIDED, *key.values)
+
+
+def best_checkpoint(lake: Lake, key: CheckpointKey) -> Row | None:
+    """The approved checkpoint of the model, other than this one, with the highest mean by the same rubric version."""
+    return _first(lake, _BEST, key.model, key.checkpoint, key.rubric_id, key.rubric_version)
+
+
+def list_checkpoints(lake: Lake, model: str | None = None) -> tuple[Row, ...]:
+    """All decisions, or those about one model, the newest first. Raises `LakeError` where there is no lake."""
+    with connect_up_to_date(lake) as connection:
+        return read_rows(connection, _ALL, model, model)
+
+
+def decided_keys(lake: Lake, rubric_id: str, rubric_version: str) -> frozenset[tuple[str, str, str]]:
+    """The model, checkpoint and digest of the outputs of all that was decided by a rubric version."""
+    with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
+        rows = read_rows(connection, _KEYS, rubric_id, rubric_version)
+        return frozenset((row["model"], row["checkpoint"], row["dataset_digest"]) for row in rows)
+    return frozenset()
+
+
+def name_checkpoint(
+    files: Sequence[Path], column_map: Mapping[str, str], checkpoint: str | None = None, step: int | None = None
+) -> str:
+    """What a checkpoint is called: as it is named, else as its outputs say, else by its step.
+
+    Raises `OutputsError` where nothing says it.
+    """
+    if checkpoint:
+        return checkpoint
+    source = column_map.get("checkpoint", "checkpoint")
+    with closing(read_output_rows(files, column_map)) as rows:  # type: ignore[type-var]  # a generator
+        named = next((row.content.get(source) for row in rows if isinstance(row.content, dict)), None)
+    if named not in (None, ""):
+        return str(named)
+    if step is not None:
+        return str(step)
+    name = str(files[0]) if files else "outputs"
+    message = "found no column `checkpoint`, and neither a checkpoint nor a step that was named, expected one of them"
+    raise OutputsError((Fault(name, None, message),))
+
+
+def _first(lake: Lake, query: str, *parameters: object) -> Row | None:
+    rows: Iterable[Row] = ()
+    with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
+        rows = read_rows(connection, query, *parameters)
+    return next(iter(rows), None)

@@ -1,0 +1,251 @@
+"""A suites file: which outputs a night evaluates, by what, beside which run and for how much."""
+
+import glob
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from gradebook.rubrics.model.errors import Fault, InputError, SuitesError
+from gradebook.rubrics.model.levels import Frozen, Share
+from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text
+from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
+from gradebook.tasks.comparing.baseline import LATEST
+from gradebook.tasks.judging.settings.deadline import read_deadline
+from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
+from gradebook.tasks.lake.address import DEFAULT_LAKE
+from gradebook.tasks.runs.request import EvaluationRequest
+
+DATE = "{date}"
+# A flow run puts its start behind the id, and keeps 48 characters of it: longer ones could fall together.
+SUITE_ID_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9_-]{0,46}[A-Za-z0-9])?$"
+_ID_WORDS = "1 to 48 letters, digits, - and _, a letter or digit at both ends"
+_SUFFIXES = (".yaml", ".yml")
+_BRACES = re.compile(r"\{[^{}]*\}")
+
+Usd = Annotated[float, Field(ge=0, strict=True)]
+Truth = Annotated[bool, Field(strict=True)]
+
+
+class SuiteSettings(Frozen):
+    """What `defaults` may say for all suites, and each suite for itself."""
+
+    outputs: Annotated[str, Field(min_length=1)] | None = None
+    """a file, a folder or a glob; `{date}` stands for the night's date, as 2026-11-22"""
+    rubric: Annotated[str, Field(min_length=1)] | None = None
+    """a rubric file, a shipped rubric's name, ID@VERSION of the lake, or none"""
+    judge: Annotated[str, Field(min_length=1)] | None = None
+    """a model's name, a judge file, or replay:FILE"""
+    ratings: Annotated[str, Field(min_length=1)] | None = None
+    """a file of people's ratings; `{date}` as above"""
+    baseline: Annotated[str, Field(min_length=1)] | None = LATEST
+    """the run to compare with; latest: the suite's of an earlier night; null: none"""
+    fail_if: Annotated[str, Field(min_length=1)] | None = None
+    """a rule over that comparison, which is not to hold"""
+    budget_usd: Usd | None = None
+    """dollars that this suite never passes"""
+    max_bad_rate: Annotated[Share, Field(strict=True)] = 0.01
+    """share of rows that may not fit"""
+    column_map: dict[str, str] = Field(default_factory=dict)
+    """gradebook's column: the file's"""
+    allow_unscored: Truth = False
+    """go on where nothing scores a criterion's method"""
+    feedback: Literal["llm"] | None = None
+    """llm: the judge writes a text for each output and model"""
+    allow_functions: tuple[str, ...] = ()
+    """packages whose functions may run"""
+    deadline: Annotated[str, Field(min_length=1)] | None = None
+    """when batches are given up: a time, or a duration from the suite's start, such as 6h"""
+
+
+class Suite(SuiteSettings):
+    """One evaluation of a night."""
+
+    id: Annotated[str, Field(pattern=SUITE_ID_PATTERN)]
+    """the suite's name, each once: 1 to 48 letters, digits, - and _"""
+
+
+class SuitesFile(Frozen):
+    """What a suites file holds."""
+
+    lake: Annotated[str, Field(min_length=1)] | None = None
+    """sqlite:FILE or postgres:CONNECTION; default: sqlite:lake/catalog.sqlite of the working folder"""
+    data: Annotated[str, Field(min_length=1)] | None = None
+    """folder of the Parquet files, for a PostgreSQL lake"""
+    budget_usd: Usd | None = None
+    """dollars that the whole night never passes: each suite may spend what is left"""
+    defaults: SuiteSettings = SuiteSettings()
+    """what holds for every suite that does not say otherwise; any key of a suite but id"""
+    suites: tuple[Suite, ...]
+    """the suites, in the order in which they are evaluated"""
+
+    def __getitem__(self, suite_id: str) -> Suite:
+        """The suite of that id."""
+        return next(suite for suite in self.suites if suite.id == suite_id)
+
+
+def read_suites(path: Path) -> SuitesFile:
+    """Read a suites file; the defaults are in its suites then, and paths count from its folder.
+
+    Raises `SuitesError` with every fault of the file.
+    """
+    try:
+        text = read_yaml(path.read_bytes(), str(path))
+    except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SuitesError((Fault(str(path), None, f"can't be read ({reason}), expected a suites file"),)) from None
+    if text.values is None:
+        raise SuitesError(text.faults)
+    try:
+        file, found = SuitesFile.model_validate(text.values), list(_own_faults(text.values))
+    except ValidationError as error:
+        found = [*_model_faults(error), *_own_faults(text.values)]
+    faults = [*text.faults, *(Fault(text.path, text.line_of(place), message) for place, message in found)]
+    if faults:
+        raise SuitesError(tuple(sorted(faults, key=lambda fault: fault.line or 0)))
+    return _with_places(file, text)
+
+
+def chosen_suites(file: SuitesFile, only: Sequence[str] | None) -> tuple[Suite, ...]:
+    """The suites of these ids in the file's order; all where none are named. Raises `InputError` for an unknown one."""
+    known = [suite.id for suite in file.suites]
+    if unknown := [name for name in only or () if name not in known]:
+        raise InputError(f"--only: found {unknown[0]!r}, expected ids of the suites file: {', '.join(known)}")
+    return tuple(suite for suite in file.suites if not only or suite.id in only)
+
+
+def suite_request(
+    suite: Suite, night: date, now: datetime, *, lake: str | None, data: str | None, budget_usd: float | None
+) -> EvaluationRequest:
+    """What one suite asks for. night: what `{date}` stands for; budget_usd: what is left of the night's, None: any."""
+    budgets = [budget for budget in (suite.budget_usd, budget_usd) if budget is not None]
+    return EvaluationRequest(
+        outputs=_dated(suite.outputs or "", night),
+        rubric=suite.rubric or "",
+        judge=suite.judge,
+        ratings=_dated(suite.ratings, night) if suite.ratings else None,
+        lake=lake or DEFAULT_LAKE,
+        data=data,
+        budget_usd=min(budgets, default=None),
+        max_bad_rate=suite.max_bad_rate,
+        column_map=suite.column_map,
+        allow_unscored=suite.allow_unscored,
+        feedback=suite.feedback,
+        trigger="nightly",
+        allow_functions=suite.allow_functions,
+        deadline=read_deadline(suite.deadline, now) if suite.deadline else None,
+        baseline=suite.baseline,
+        fail_if=suite.fail_if,
+        suite=suite.id,
+        night=night,
+    )
+
+
+def _dated(text: str, night: date) -> str:
+    return text.replace(DATE, night.isoformat())
+
+
+def _model_faults(error: ValidationError) -> Iterator[tuple[Place, str]]:
+    for fault in error.errors(include_url=False):
+        place: Place = fault["loc"]
+        if fault["type"] == "string_pattern_mismatch":
+            yield place, f"{place_text(place)}: found {fault['input']!r:.60}, expected {_ID_WORDS}"
+        else:
+            yield describe(fault, place, keys_of(_model_around(place)))
+
+
+def _model_around(place: Place) -> type[BaseModel]:
+    """The model of the mapping that holds this place."""
+    if place[:1] == ("suites",) and len(place) > 2:
+        return Suite
+    return SuiteSettings if place[:1] == ("defaults",) and len(place) > 1 else SuitesFile
+
+
+def _own_faults(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
+    """What the model does not see: ids twice, what neither a suite nor the defaults say, rules, braces, deadlines."""
+    defaults = values.get("defaults")
+    defaults = defaults if isinstance(defaults, dict) else {}
+    yield from _setting_faults(defaults, ("defaults",))
+    seen: set[str] = set()
+    entries = values.get("suites")
+    if entries == []:  # the model would also say so where entries are wrong
+        yield ("suites",), "suites: found an empty list, expected at least 1 entry"
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if not isinstance(entry, dict):
+            continue
+        place: Place = ("suites", index)
+        if isinstance(name := entry.get("id"), str):
+            if name in seen:
+                yield (*place, "id"), f"{place_text((*place, 'id'))}: found {name!r} again, expected each id once"
+            seen.add(name)
+        for key in ("outputs", "rubric"):
+            if (defaults | entry).get(key) is None:
+                yield place, f"{place_text(place)}: found no {key!r}, expected one here or under defaults"
+        if (defaults | entry).get("fail_if") and (defaults | entry).get("baseline", LATEST) is None:
+            yield place, f"{place_text(place)}: found fail_if with no baseline, expected a run to hold it against"
+        yield from _setting_faults(entry, place)
+
+
+def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Place, str]]:
+    for key in ("outputs", "ratings"):
+        value = settings.get(key)
+        for braces in _BRACES.findall(value) if isinstance(value, str) else ():
+            if braces != DATE:
+                yield (*place, key), f"{place_text((*place, key))}: found {braces}, expected {DATE}"
+    for key in ("fail_if", "deadline"):
+        if isinstance(value := settings.get(key), str) and (fault := _text_fault(key, value)):
+            yield (*place, key), f"{place_text((*place, key))}: {fault}"
+
+
+def _text_fault(key: str, value: str) -> str | None:
+    """Why a rule or a deadline can't be read."""
+    from gradebook.rubrics.statistics.rule_parser import parse_rule
+    from gradebook.tasks.comparing.gate import FIGURES
+
+    try:
+        if key == "fail_if":
+            parse_rule(value, FIGURES)
+        else:
+            read_deadline(value, datetime.fromtimestamp(0).astimezone())
+    except InputError as error:
+        return str(error).removeprefix(f"--{key.replace('_', '-')}: ")
+    return None
+
+
+def _with_places(file: SuitesFile, text: YamlText) -> SuitesFile:
+    """The file with its defaults in its suites, and its paths as seen from the working folder."""
+    folder = Path(text.path).parent
+    defaults = file.defaults.model_dump(exclude_unset=True)
+    suites = []
+    for suite in file.suites:
+        values = defaults | suite.model_dump(exclude_unset=True)
+        for key, placed in (("outputs", _beside), ("ratings", _beside), ("rubric", _named), ("judge", _judge)):
+            if values.get(key):
+                values[key] = placed(folder, values[key])
+        suites.append(Suite.model_validate(values))
+    places = {"data": _beside(folder, file.data) if file.data and "://" not in file.data else file.data}
+    catalog, _, address = (file.lake or "").partition(":")
+    if catalog == "sqlite" and address:
+        places["lake"] = f"sqlite:{folder / address}"
+    return file.model_copy(update={"suites": tuple(suites)} | places)
+
+
+def _beside(folder: Path, name: str) -> str:
+    """A file or glob beside the suites file; the folder's own brackets and stars are no glob."""
+    if Path(name).is_absolute() or not glob.has_magic(name):
+        return str(folder / name)
+    return str(Path(glob.escape(str(folder))) / name)
+
+
+def _named(folder: Path, name: str) -> str:
+    """A file where the name says so; anything else is no path."""
+    return str(folder / name) if name.endswith(_SUFFIXES) else name
+
+
+def _judge(folder: Path, name: str) -> str:
+    if name.startswith(REPLAY_PREFIX):
+        return f"{REPLAY_PREFIX}{folder / name.removeprefix(REPLAY_PREFIX)}"
+    return _named(folder, name)

@@ -1,0 +1,89 @@
+"""The cases of a shard, as they are stored and as a judge is shown them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gradebook.rubrics.prompts.media import media_digest
+from gradebook.rubrics.prompts.prompt import Case
+from gradebook.tasks.datasets.media import MediaFiles
+from gradebook.tasks.judging.money.prices import MEDIA_BYTES_PER_TOKEN
+from gradebook.tasks.system.files import write_parquet
+from gradebook.tasks.workspace.folder import RunFolder
+
+CASE_COLUMNS = ["output_id", "prompt", "output", "reference", "context"]
+CHANGED = "unreadable_media: found other images or sounds than when the run was planned"
+_PLANNED_SCHEMA = pa.schema([pa.field("output_id", pa.string()), pa.field("media_digest", pa.string())])
+
+
+def read_stored_cases(shard: str) -> Iterator[tuple[str, Case]]:
+    """The output id and the case of each row of a shard, as stored; a batch in memory at a time."""
+    with pq.ParquetFile(shard) as file:
+        for batch in file.iter_batches(batch_size=2_000, columns=CASE_COLUMNS):
+            for output_id, prompt, output, reference, context in zip(
+                *(batch.column(name).to_pylist() for name in CASE_COLUMNS), strict=True
+            ):
+                yield output_id, Case(prompt=prompt, output=output, reference=reference, context=tuple(context or ()))
+
+
+def read_cases(shard: str) -> Iterator[tuple[str, Case]]:
+    """As `read_stored_cases`, with placeholders for pictures and sounds, which nobody is shown."""
+    unseen = MediaFiles(())
+    for output_id, case in read_stored_cases(shard):
+        yield output_id, replace(unseen.show(case), media=(), media_fault=None)
+
+
+def plan_cases(
+    shard: str, shard_index: int, folder: RunFolder, folders: tuple[Path, ...] | None
+) -> Iterator[tuple[str, Case]]:
+    """As `read_stored_cases`, but as a judge is shown them; the run's folder then has what pictures there were.
+
+    folders: those of the dataset's files; None: the texts as they are stored.
+    """
+    if folders is None:
+        yield from read_stored_cases(shard)
+        return
+    media = MediaFiles(folders)
+    planned: list[dict[str, str]] = []
+    for output_id, case in read_stored_cases(shard):
+        shown = media.show(case)
+        if digest := media_digest(shown.media, shown.media_fault):
+            planned.append({"output_id": output_id, "media_digest": digest})
+        yield output_id, shown
+    file = _media_file(folder, shard_index)
+    if planned:
+        write_parquet(file, pa.Table.from_pylist(planned, _PLANNED_SCHEMA))
+    else:
+        file.unlink(missing_ok=True)
+
+
+class PlannedMedia:
+    """Shows cases of a planned shard, and holds their pictures and sounds to what they were."""
+
+    def __init__(self, shard_index: int, folder: RunFolder, folders: tuple[Path, ...] | None) -> None:
+        file = _media_file(folder, shard_index)
+        self._media = None if folders is None else MediaFiles(folders)
+        planned = pq.read_table(file).to_pylist() if self._media and file.exists() else []
+        self._digests = {row["output_id"]: row["media_digest"] for row in planned}
+
+    def show(self, output_id: str, case: Case) -> Case:
+        """The case as a judge is shown it; with a fault where it is another than the plan's."""
+        planned = self._digests.get(output_id)
+        if self._media is None or planned is None:  # the plan found nothing in its texts, which stay what they are
+            return case
+        shown = self._media.show(case)
+        if shown.media_fault is None and media_digest(shown.media, None) != planned:
+            return replace(shown, media=(), media_fault=CHANGED)  # with the places in the text, on which labels hang
+        return shown
+
+
+def _media_file(folder: RunFolder, shard_index: int) -> Path:
+    return folder.path / "media" / f"shard-{shard_index:05d}.parquet"
+
+
+def media_bytes(case: Case) -> int:
+    """What the pictures and sounds of a case count as where prompts are measured in bytes."""
+    return sum(medium.usual_tokens for medium in case.media) * MEDIA_BYTES_PER_TOKEN

@@ -1,0 +1,233 @@
+"""What asking will take, as past replies of the judge have it: tokens, dollars, and how far they may be off."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import duckdb
+
+from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
+from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
+from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Price, Usage, cost_usd, find_price
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+
+BYTES_PER_TOKEN_RANGE = (3.0, 5.0)  # where no reply tells: the languages and the code that people evaluate
+# Where the ledger knows nothing of the judge: evidence, a short rationale and a label.
+USUAL_COMPLETION_TOKENS = 120.0
+USUAL_COMPLETION_RANGE = (60.0, 240.0)
+MOST_REPLIES_READ = 20_000
+FEWEST_QUESTIONS = 20  # below it the past of a criterion says too little
+# Student's t at 90% with 19 degrees of freedom: right for the fewest questions, a little wide for more.
+QUANTILE = 1.328
+
+_RECENT = """
+create or replace temp table recent_questions as
+with judged as (from judgments union all by name from no_judgments),
+
+replies as (
+    select run_id, output_id, criterion_id, request_key, service_tier, asked_at, prompt_bytes,
+        prompt_tokens, cached_tokens, completion_tokens
+    from judged
+    where judge = $judge and (attempts > 0 or prompt_bytes is not null) and prompt_tokens > 0
+    order by asked_at desc
+    limit $most
+)
+
+-- A question with what all of its replies took: who asks again after a useless one pays again.
+select
+    criterion_id,
+    any_value(service_tier) as service_tier,
+    min(prompt_bytes) as prompt_bytes,
+    sum(prompt_tokens)::double as prompt_tokens,
+    sum(cached_tokens)::double as cached_tokens,
+    sum(completion_tokens)::double as completion_tokens,
+    row_number() over (partition by run_id, output_id order by min(asked_at), request_key) = 1 as is_first,
+from replies
+group by run_id, output_id, criterion_id, request_key
+"""
+_COMPLETIONS = """
+select
+    criterion_id, count(*), avg(completion_tokens), coalesce(stddev_samp(completion_tokens), 0.0),
+    quantile_cont(completion_tokens, 0.1), quantile_cont(completion_tokens, 0.9),
+from recent_questions
+group by criterion_id
+union all
+select
+    null, count(*), avg(completion_tokens), coalesce(stddev_samp(completion_tokens), 0.0),
+    quantile_cont(completion_tokens, 0.1), quantile_cont(completion_tokens, 0.9),
+from recent_questions
+where criterion_id <> $feedback
+having count(*) > 0
+"""
+_PROMPTS = """
+with known as (from recent_questions where prompt_bytes > 0),
+
+ratio as (select sum(prompt_tokens) / sum(prompt_bytes) as tokens_per_byte, avg(prompt_bytes) as mean_bytes from known)
+
+select
+    count(*), any_value(tokens_per_byte), any_value(mean_bytes),
+    coalesce(stddev_samp(prompt_tokens - tokens_per_byte * prompt_bytes), 0.0),
+from known cross join ratio
+having count(*) > 0
+"""
+_RATES = """
+select
+    coalesce(sum(cached_tokens) filter (is_first) / sum(prompt_tokens) filter (is_first), 0.0),
+    coalesce(sum(cached_tokens) filter (not is_first) / sum(prompt_tokens) filter (not is_first), 0.0),
+    mode(service_tier) filter (service_tier not in ('batch', 'flex')),
+from recent_questions
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Completions:
+    """Completion tokens a question. low, high: the 10% and the 90% quantile of one."""
+
+    question_count: int
+    mean: float
+    sd: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """Prompt tokens of past questions against their bytes. sd: of what a question is off by, in tokens."""
+
+    question_count: int
+    tokens_per_byte: float
+    mean_bytes: float
+    sd: float
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the past replies of one judge show. The rates are shares of prompt tokens that came from the prefix cache:
+    of the first question about an output in a run, and of the later ones.
+    """
+
+    completions: Mapping[str, Completions] = field(default_factory=dict)  # by criterion
+    all_completions: Completions | None = None
+    prompts: Prompts | None = None
+    first_cached_rate: float = 0.0
+    later_cached_rate: float = 0.0
+    service_tier: str | None = None  # that most replies named
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What some questions will take. The dollars are None where the price is unknown; 80% of sums lie in the range."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+    cost_low_usd: float | None = 0.0
+    cost_high_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """An expected sum, and the range that 80% of such sums lie in."""
+
+    expected: float
+    low: float
+    high: float
+
+
+def read_history(ledger: duckdb.DuckDBPyConnection, judge: str) -> History:
+    """Sum up the latest replies of a judge, by its name in the ledger."""
+    ledger.register("no_judgments", JUDGMENT_SCHEMA.empty_table())  # the columns that an earlier gradebook's lake lacks
+    ledger.execute(_RECENT, {"judge": judge, "most": MOST_REPLIES_READ})
+    ledger.unregister("no_judgments")
+    rows = ledger.execute(_COMPLETIONS, {"feedback": FEEDBACK_CRITERION_ID}).fetchall()
+    completions = {criterion_id: Completions(*row) for criterion_id, *row in rows}
+    prompts = ledger.execute(_PROMPTS).fetchone()
+    first_rate, later_rate, tier = ledger.execute(_RATES).fetchone() or (0.0, 0.0, None)
+    of_all = completions.pop(None, None)
+    return History(completions, of_all, Prompts(*prompts) if prompts else None, first_rate, later_rate, tier)
+
+
+def estimate_questions(
+    history: History,
+    judge: JudgeSettings,
+    criterion_id: str,
+    question_count: int,
+    prompt_bytes: int,
+    *,
+    is_first: bool = False,
+) -> Estimate:
+    """What a criterion's questions will take. is_first: nothing about their outputs is in the prefix cache yet.
+
+    The range is that of the sum of all n questions, not of one. Where the new ones are like the m past ones the sum
+    lies in it in 80% of the cases: 10% below, 10% above. It has the chance of the new ones and that of the mean of the
+    past ones, so its width is sqrt(n + n^2 / m) spreads of one. A criterion without a past of its own gets the range of
+    a single reply of this judge, n times: nobody knows where its mean lies. Without any past the range is a guess.
+    """
+    if not question_count:
+        return Estimate()
+    prompts = _prompt_spread(history.prompts, question_count, prompt_bytes)
+    completions = _completion_spread(history, criterion_id, question_count)
+    cached_rate = history.first_cached_rate if is_first else history.later_cached_rate
+    price, tier = find_price(judge), expected_tier(judge, history)
+
+    def dollars(prompt_tokens: float, completion_tokens: float) -> float | None:
+        return _dollars(price, tier, question_count, prompt_tokens, cached_rate, completion_tokens)
+
+    expected = dollars(prompts.expected, completions.expected)
+    return Estimate(
+        round(prompts.expected),
+        round(prompts.expected * cached_rate),
+        round(completions.expected),
+        expected,
+        _off(expected, dollars(prompts.low, completions.expected), dollars(prompts.expected, completions.low), -1),
+        _off(expected, dollars(prompts.high, completions.expected), dollars(prompts.expected, completions.high), 1),
+    )
+
+
+def expected_tier(judge: JudgeSettings, history: History) -> str | None:
+    """The service tier that replies will most likely name."""
+    if judge.mode == "batch":
+        return "batch"
+    return history.service_tier if judge.service_tier in (None, "auto") else judge.service_tier
+
+
+def _dollars(
+    price: Price | None, tier: str | None, count: int, prompt_tokens: float, cached_rate: float, completions: float
+) -> float | None:
+    usage = Usage(round(prompt_tokens), round(prompt_tokens * cached_rate), round(completions))
+    return cost_usd(price, usage, count, tier=tier)
+
+
+def _off(expected: float | None, by_prompts: float | None, by_completions: float | None, sign: int) -> float | None:
+    """One end of the range: prompts and completions miss independently, so their misses add up as squares."""
+    if expected is None or by_prompts is None or by_completions is None:
+        return None
+    return max(0.0, expected + sign * math.hypot(by_prompts - expected, by_completions - expected))
+
+
+def _prompt_spread(past: Prompts | None, question_count: int, prompt_bytes: int) -> Spread:
+    if past is None or past.question_count < FEWEST_QUESTIONS:
+        few, many = (prompt_bytes / rate for rate in reversed(BYTES_PER_TOKEN_RANGE))
+        known = prompt_bytes / BYTES_PER_TOKEN if past is None else prompt_bytes * past.tokens_per_byte
+        return Spread(known, min(few, known), max(many, known))
+    scale = prompt_bytes / question_count / past.mean_bytes  # longer prompts miss by more
+    return sum_spread(prompt_bytes * past.tokens_per_byte, past.sd * scale, question_count, past.question_count)
+
+
+def _completion_spread(history: History, criterion_id: str, question_count: int) -> Spread:
+    own, any_past = history.completions.get(criterion_id), history.all_completions
+    if own is not None and own.question_count >= FEWEST_QUESTIONS:
+        return sum_spread(question_count * own.mean, own.sd, question_count, own.question_count)
+    known = own or any_past
+    mean = known.mean if known else USUAL_COMPLETION_TOKENS
+    low, high = USUAL_COMPLETION_RANGE
+    if any_past is not None and any_past.question_count >= FEWEST_QUESTIONS:
+        low, high = any_past.low, any_past.high
+    return Spread(question_count * mean, question_count * min(low, mean), question_count * max(high, mean))
+
+
+def sum_spread(expected: float, sd: float, new_count: int, past_count: int) -> Spread:
+    """A sum of new values, each with this spread, whose mean is known from past ones."""
+    off = QUANTILE * sd * math.sqrt(new_count + new_count**2 / past_count)
+    return Spread(expected, max(0.0, expected - off), expected + off)

@@ -1,0 +1,105 @@
+"""What opinions will take: each judge by its own past, the second of a cascade by how often it was asked."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import duckdb
+
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.panels import (
+    FIRST,
+    THEN,
+    CascadeSettings,
+    Judge,
+    Opinion,
+    member_names,
+    members_of,
+)
+from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions, read_history
+from gradebook.tasks.planning.request_counts import Tallies, Tally
+
+FEWEST_FIRST_OPINIONS = 20  # below it the past says too little of how often the second judge is asked
+_ESCALATED = """
+with asked as (
+    select opinions.run_id, opinions.output_id, opinions.criterion_id, bool_or(opinions.judge = $then) as is_escalated
+    from opinions
+    inner join runs on opinions.run_id = runs.run_id
+    where runs.judge = $judge and json_extract(runs.settings, '$.judge') = json($identity) and not opinions.is_swapped
+    group by opinions.run_id, opinions.output_id, opinions.criterion_id
+    having bool_or(opinions.judge = $first)
+)
+
+select count(*), avg(is_escalated::integer) from asked
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the ledger says of each member. escalated_rate: how often a cascade asked its second judge, 1 if unknown."""
+
+    histories: tuple[History, ...]
+    escalated_rate: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpinionEstimate:
+    """What one opinion on a criterion takes. at_most_count: of its requests, those that depend on another opinion."""
+
+    replayed_count: int
+    open_count: int
+    request_count: int
+    at_most_count: int
+    estimate: Estimate
+
+
+def read_past(ledger: duckdb.DuckDBPyConnection, judge: Judge) -> Past:
+    """Sum up the past of a judge, or of each member."""
+    histories = tuple(
+        read_history(ledger, member.judge) if isinstance(member, JudgeSettings) else History()
+        for member in members_of(judge)
+    )
+    return Past(histories, _escalated_rate(ledger, judge) if isinstance(judge, CascadeSettings) else 1.0)
+
+
+def estimate_opinion(
+    judge: Judge, opinion: Opinion, criterion_id: str, tally: Tally, past: Past, begun: set[int]
+) -> OpinionEstimate:
+    """What one opinion on a criterion takes. begun: the judges with questions about the outputs already; kept up."""
+    index = opinion.judge_index
+    member = members_of(judge)[index]
+    if not isinstance(member, JudgeSettings):
+        return OpinionEstimate(tally.row_count, 0, 0, 0, Estimate())
+    unsent_rate = 1 - past.escalated_rate  # of what is asked at most
+    count = tally.question_count - math.floor(tally.at_most_count * unsent_rate)
+    byte_count = tally.prompt_bytes - math.floor(tally.at_most_bytes * unsent_rate)
+    is_first = index not in begun
+    if tally.question_count:
+        begun.add(index)
+    estimate = estimate_questions(past.histories[index], member, criterion_id, count, byte_count, is_first=is_first)
+    return OpinionEstimate(
+        tally.replayed_count, tally.open_count, tally.request_count, tally.at_most_requests, estimate
+    )
+
+
+def asked_judges(tallies: Mapping[str, Tallies]) -> tuple[int, ...]:
+    """The members that something is left to ask of, by their place."""
+    asked = {opinion.judge_index for each in tallies.values() for opinion, tally in each.items() if tally.request_count}
+    return tuple(sorted(asked))
+
+
+def _escalated_rate(ledger: duckdb.DuckDBPyConnection, judge: CascadeSettings) -> float:
+    names = member_names(judge)
+    given = {
+        "judge": judge.judge,
+        "identity": json.dumps(judge.identity),
+        "first": names[FIRST],
+        "then": names[THEN],
+    }
+    try:
+        found = ledger.execute(_ESCALATED, given).fetchone()
+    except duckdb.CatalogException:  # no lake yet, or one of an earlier gradebook
+        return 1.0
+    count, rate = found or (0, None)
+    return float(rate) if rate is not None and count >= FEWEST_FIRST_OPINIONS else 1.0

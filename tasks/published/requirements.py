@@ -1,0 +1,113 @@
+"""Whether the outputs of a run do what its rubric requires: what is not known is not met."""
+
+from collections.abc import Iterator
+
+import duckdb
+
+from gradebook.tasks.lake.rows import Row, model_name, read_rows
+
+TOLERANCE = 1e-9  # of a mean of floats at its threshold
+_RUBRIC = """
+select
+    (rubrics.body::json ->> 'pass_threshold')::double as pass_threshold,
+    coalesce((rubrics.body::json ->> 'require_thresholds')::boolean, false) as require_thresholds,
+    coalesce(rubrics.body::json ->> 'missing', 'null') as missing
+from runs inner join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
+where runs.run_id = ?
+"""
+_MODELS = """
+with own_gate_gaps as (
+    select verdicts.output_id
+    from verdicts
+    inner join case_criteria as own
+        on verdicts.run_id = own.run_id
+        and verdicts.output_id = own.output_id
+        and verdicts.criterion_id = own.criterion_id
+    where verdicts.run_id = $1 and own.run_id = $1 and own.is_gate and verdicts.score is null
+),
+
+bounds as (
+    select
+        model,
+        checkpoint,
+        count(*) filter (len(failed_gates) > 0) as gate_failure_count,
+        count(*) filter (output_id in (select output_id from own_gate_gaps)) as own_gap_count,
+        avg(coalesce(score_low, 0)) as mean_low,
+    from output_scores
+    where run_id = $1
+    group by model, checkpoint
+)
+
+select scores.model, scores.checkpoint, scores.n, scores.output_count, scores.mean,
+    bounds.gate_failure_count, bounds.own_gap_count, bounds.mean_low
+from run_scores as scores
+inner join bounds on scores.model = bounds.model and scores.checkpoint is not distinct from bounds.checkpoint
+where scores.run_id = $1
+order by scores.model, scores.checkpoint
+"""
+_CRITERIA = """
+select scores.model, scores.checkpoint, scores.criterion_id, scores.n, scores.output_count, scores.mean,
+    criteria.is_gate, criteria.threshold
+from criterion_scores as scores
+inner join runs on scores.run_id = runs.run_id
+inner join criteria
+    on runs.rubric_id = criteria.rubric_id
+    and runs.rubric_version = criteria.rubric_version
+    and scores.criterion_id = criteria.criterion_id
+where scores.run_id = ?
+order by scores.model, scores.checkpoint, scores.criterion_id
+"""
+
+
+def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tuple[bool, tuple[str, ...]]:
+    """Whether the rubric requires anything, and each gate and threshold that does not hold, in words.
+
+    A mean counts only where its gaps, taken at their worst, would leave it at its threshold.
+    """
+    (rubric,) = read_rows(connection, _RUBRIC, run_id)
+    criteria = read_rows(connection, _CRITERIA, run_id)
+    models = read_rows(connection, _MODELS, run_id)
+    sentences = [sentence for row in models for sentence in _of_model(row, rubric)]
+    sentences += [] if models else ["found no scores of the run in run_scores, expected some"]
+    sentences += [sentence for row in criteria for sentence in _of_criterion(row, rubric)]
+    own_gates = read_rows(connection, "select 1 from case_criteria where run_id = ? and is_gate limit 1", run_id)
+    has_gate = bool(own_gates) or any(row["is_gate"] for row in criteria)
+    has_requirement = rubric["pass_threshold"] is not None or rubric["require_thresholds"] or has_gate
+    return has_requirement, tuple(sorted(sentences))
+
+
+def _of_model(row: Row, rubric: Row) -> Iterator[str]:
+    if row["gate_failure_count"]:
+        yield f"{model_name(row)}: {row['gate_failure_count']:,} of {row['output_count']:,} outputs fail a gate"
+    if row["own_gap_count"]:
+        yield (
+            f"{model_name(row)}: gates that rows brought along are not scored for {row['own_gap_count']:,} of "
+            f"{row['output_count']:,} outputs"
+        )
+    if rubric["pass_threshold"] is not None:
+        yield from _below(row, "mean", rubric["pass_threshold"], row["mean_low"])
+
+
+def _of_criterion(row: Row, rubric: Row) -> Iterator[str]:
+    gap_count = row["output_count"] - row["n"]
+    if row["is_gate"] and gap_count:
+        yield (
+            f"{model_name(row)}: the gate {row['criterion_id']} is not scored for {gap_count:,} of "
+            f"{row['output_count']:,} outputs"
+        )
+    elif not row["is_gate"] and rubric["require_thresholds"] and row["threshold"] is not None:
+        is_skipped = rubric["missing"] == "skip"
+        mean_low = row["mean"] if is_skipped else (row["mean"] or 0.0) * row["n"] / row["output_count"]
+        yield from _below(row, f"mean of {row['criterion_id']}", row["threshold"], mean_low)
+
+
+def _below(row: Row, name: str, threshold: float, mean_low: float | None) -> Iterator[str]:
+    if row["mean"] is None:
+        yield f"{model_name(row)}: no output has a score, expected a {name} of at least {threshold:g}"
+    elif row["mean"] < threshold - TOLERANCE:
+        yield f"{model_name(row)}: {name} {row['mean']:.3f}, expected at least {threshold:g}"
+    elif mean_low is not None and mean_low < threshold - TOLERANCE:
+        yield (
+            f"{model_name(row)}: {name} {row['mean']:.3f} over {row['n']:,} of {row['output_count']:,} outputs, "
+            f"expected at least {threshold:g} whatever the others are"
+        )

@@ -1,0 +1,263 @@
+"""Runs that are not published: what their folders tell of how far they are, and whether a process is at them."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.schema import CATALOG
+from gradebook.tasks.published.requirements import unmet_requirements
+from gradebook.tasks.runs.resume_command import going_on, read_kept
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.lock import is_at_work
+
+
+@dataclass(frozen=True, slots=True)
+class UnpublishedRun:
+    """How far a run is. is_at_work: a process holds its folder; else `go_on` says what goes on with it.
+
+    done_rate: of the verdicts, in 0..1; None before there is a plan. judged_count: requests that came back. cost_usd:
+    what they cost, None where the judge has no price. Ages in seconds; quiet_s: since the folder last changed.
+    """
+
+    run_id: str
+    is_at_work: bool
+    stage: str
+    done_rate: float | None
+    judged_count: int | None
+    planned_count: int | None
+    cost_usd: float | None
+    planned_usd: float | None
+    begun_at: datetime
+    age_s: float
+    quiet_s: float
+    trigger: str | None
+    go_on: str
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return asdict(self)
+
+
+def unpublished_runs(root: Path, now: datetime, lake_words: tuple[str, ...]) -> list[UnpublishedRun]:
+    """The unpublished runs of a lake's folder, the newest first. lake_words: as for `going_on`."""
+    folders = [RunFolder(path) for path in (root / "runs").glob("*") if path.is_dir()]
+    begun = [(folder, _begun_at(folder)) for folder in folders if not folder.published_file.exists()]
+    runs = [_read(folder, begun_at, now, lake_words) for folder, begun_at in begun if begun_at is not None]
+    return sorted(runs, key=lambda run: run.begun_at, reverse=True)
+
+
+def _begun_at(folder: RunFolder) -> datetime | None:
+    """When a run was begun; None where the folder is none of a run."""
+    told = read_kept(folder.identity_file).get("created_at")
+    try:
+        begun_at = datetime.fromisoformat(str(told))
+    except ValueError:
+        return None
+    return begun_at if begun_at.tzinfo else begun_at.replace(tzinfo=UTC)
+
+
+def _read(folder: RunFolder, begun_at: datetime, now: datetime, lake_words: tuple[str, ...]) -> UnpublishedRun:
+    planned, (judged_count, cost_usd) = read_kept(folder.plan_summary_file), _spent(folder)
+    timings = list(_timings(folder))
+    return UnpublishedRun(
+        run_id=folder.run_id,
+        is_at_work=is_at_work(folder),
+        stage=_stage(folder, {timing["stage"] for timing in timings}),
+        done_rate=_done_rate(timings, planned.get("verdict_count")),
+        judged_count=judged_count,
+        planned_count=planned.get("request_count"),
+        cost_usd=cost_usd,
+        planned_usd=planned.get("cost_usd"),
+        begun_at=begun_at,
+        age_s=max(0.0, (now - begun_at).total_seconds()),
+        quiet_s=max(0.0, now.timestamp() - _last_change(folder)),
+        trigger=read_kept(folder.request_file).get("trigger"),
+        go_on=going_on(folder, lake_words),
+    )
+
+
+def _timings(folder: RunFolder) -> Iterator[dict[str, Any]]:
+    """The pieces of work that are done; a line that is being written is left out."""
+    try:
+        text = folder.timings_file.read_text(encoding="utf-8")
+    except OSError:
+        return
+    for line in text.splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
+
+
+def _stage(folder: RunFolder, done: set[str]) -> str:
+    """The stage that is under way: the first of which nothing that follows is done."""
+    if "aggregate" in done:
+        return "publish"
+    if any((folder.path / "marts").glob("*.parquet")):
+        return "aggregate"
+    if "plan" in done:
+        return "score"
+    return "plan" if "ingest" in done else "ingest"
+
+
+def _done_rate(timings: list[dict[str, Any]], verdict_count: int | None) -> float | None:
+    """The share of the verdicts that are there; a piece that was scored again counts once more, up to all."""
+    if not verdict_count:
+        return None
+    done_count = sum(int(timing["row_count"]) for timing in timings if timing["stage"] == "score")
+    return min(1.0, done_count / verdict_count)
+
+
+def _spent(folder: RunFolder) -> tuple[int | None, float | None]:
+    """How many requests came back, and what all cost: one that is out counts at its worst case."""
+    settled, costs_usd = set(), {}
+    try:
+        *lines, _torn = folder.budget_file.read_bytes().split(b"\n")
+    except OSError:
+        return None, None
+    for line in lines:
+        try:
+            note = orjson.loads(line)
+            costs_usd[note["ticket"]] = float(note["cost_usd"] if "cost_usd" in note else note["worst_usd"])
+            settled |= {note["ticket"]} if "cost_usd" in note else set()
+        except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
+            continue
+    return len(settled), math.fsum(costs_usd.values())
+
+
+def _last_change(folder: RunFolder) -> float:
+    """When a file of the folder's own was last written to, as a time stamp."""
+    times = []
+    for path in (folder.path, *folder.path.glob("*")):
+        try:
+            times.append(path.stat().st_mtime)
+        except FileNotFoundError:
+            continue
+    return max(times, default=0.0)
+
+
+ALARMING = timedelta(days=1)
+_LAST_PUBLISHED = """
+select run_id, rubric_id, rubric_version, judge, dataset, trigger, created_at, finished_at, version, output_count,
+    cost_usd
+from runs where status = 'published'
+qualify row_number() over (partition by rubric_id order by version desc) = 1
+order by version desc
+"""
+# A failure that was made good is none: the same outputs, rubric and judge were published after it. The lake gives rows
+# their ids as it takes them in: a clock that was set back does not change what came after what.
+_FAILURES = """
+select run_id, rubric_id, rubric_version, judge, dataset, trigger, created_at, finished_at, reason
+from runs as failed
+where status = 'failed' and coalesce(finished_at, created_at) >= ? and not exists (
+    from runs as mended
+    where mended.status = 'published' and mended.rowid > failed.rowid
+        and mended.dataset_digest = failed.dataset_digest and mended.rubric_digest = failed.rubric_digest
+        and mended.judge is not distinct from failed.judge
+)
+order by failed.rowid desc
+"""
+_UNDER_WAY = "select run_id, status, rubric_id, rubric_version, dataset, judge from runs where status <> 'published'"
+_PUBLISHED = "select run_id from runs where status = 'published'"
+_VERSIONS = """
+select count(*) as version_count, max(snapshot_id) as version, max(snapshot_time) as made_at
+from ducklake_snapshots('lake')
+"""
+_DATA = f"""
+select coalesce(sum(file_size_bytes), 0)::bigint as data_bytes, count(*) as file_count
+from {CATALOG}.ducklake_data_file where end_snapshot is null
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What `gradebook status` shows. of_runs: rubric, dataset and judge of the unpublished runs, by id."""
+
+    now: datetime
+    lake: str
+    unpublished: tuple[UnpublishedRun, ...]
+    of_runs: Mapping[str, Row]
+    last_published: tuple[Row, ...]
+    failures: tuple[Row, ...]
+    sizes: Row
+
+    @property
+    def at_work(self) -> tuple[UnpublishedRun, ...]:
+        """The runs that a process works on."""
+        return tuple(run for run in self.unpublished if run.is_at_work)
+
+    @property
+    def left(self) -> tuple[UnpublishedRun, ...]:
+        """The runs that were neither finished nor given up as failed: their process is gone."""
+        failed = {name for name, row in self.of_runs.items() if row["status"] == "failed"}
+        return tuple(run for run in self.unpublished if not run.is_at_work and run.run_id not in failed)
+
+    @property
+    def is_alarming(self) -> bool:
+        """Whether a run of the last day failed, or its process is gone, and it was not made good since."""
+        since = self.now - ALARMING
+        failed = any((row["finished_at"] or row["created_at"]) >= since for row in self.failures)
+        return failed or any(run.quiet_s <= ALARMING.total_seconds() for run in self.left)
+
+    def go_on(self, run_id: str) -> str | None:
+        """The command that goes on with a failed run; None where its folder is gone."""
+        return next((run.go_on for run in self.unpublished if run.run_id == run_id), None)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, as one object."""
+        of_run = {name: {key: row[key] for key in row if key != "status"} for name, row in self.of_runs.items()}
+        runs = {name: [of_run.get(run.run_id, {}) | run.as_json() for run in getattr(self, name)] for name in _KINDS}
+        failures = [dict(row) | {"go_on": self.go_on(row["run_id"])} for row in self.failures]
+        return {
+            "at": self.now,
+            "lake": self.lake,
+            "is_alarming": self.is_alarming,
+            **runs,
+            "last_published": [dict(row) for row in self.last_published],
+            "failures": failures,
+            "sizes": dict(self.sizes),
+        }
+
+
+_KINDS = ("at_work", "left")
+
+
+def read_status(lake: Lake, now: datetime, days: int, lake_words: tuple[str, ...] = ()) -> Status:
+    """Read a lake and the folders of its runs. days: how far back failures go. lake_words: as for `going_on`.
+
+    Raises `LakeError` where there is no lake.
+    """
+    unpublished = unpublished_runs(lake.root, now, lake_words)
+    with connect(lake, read_only=True) as connection:
+        last = [dict(row) for row in read_rows(connection, _LAST_PUBLISHED)]
+        for row in last:
+            _has_requirement, unmet = unmet_requirements(connection, row["run_id"])
+            row |= {"is_met": not unmet, "unmet": list(unmet)}
+        failures = read_rows(connection, _FAILURES, now - timedelta(days=days))
+        under_way = read_rows(connection, _UNDER_WAY)
+        (versions,), (sizes,) = read_rows(connection, _VERSIONS), read_rows(connection, _DATA)
+        published = {row["run_id"] for row in read_rows(connection, _PUBLISHED)}
+    return Status(
+        now,
+        lake.name,
+        # One that was killed between its publication and its report is done, but for the page.
+        tuple(run for run in unpublished if run.is_at_work or run.run_id not in published),
+        {row["run_id"]: {key: row[key] for key in row if key != "run_id"} for row in under_way},
+        tuple(last),
+        tuple(failures),
+        {**versions, **sizes, "catalog_bytes": _catalog_bytes(lake)},
+    )
+
+
+def _catalog_bytes(lake: Lake) -> int | None:
+    """The size of the catalog's file; None where it is a server's."""
+    return Path(lake.address).stat().st_size if lake.catalog == "sqlite" else None

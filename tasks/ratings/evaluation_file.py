@@ -1,0 +1,170 @@
+"""Files of people's ratings: read whole, every fault at its line."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from gradebook.rubrics.model.errors import Fault, OutputsError, RatingsError
+from gradebook.rubrics.model.rubric import Criterion, Overall, Rubric
+from gradebook.tasks.datasets.file_formats import RawRow, encoding_of, read_format
+
+RATING_SCHEMA = pa.schema(
+    [
+        pa.field("output_id", pa.string(), nullable=False),
+        pa.field("criterion_id", pa.string(), nullable=False),
+        pa.field("rater", pa.string(), nullable=False),
+        pa.field("level_id", pa.string()),
+        pa.field("score", pa.float64()),  # null, and no level: what the rater said before is taken back
+        pa.field("notes", pa.string()),
+        pa.field("rated_at", pa.timestamp("us", tz="UTC")),
+        pa.field("source", pa.string(), nullable=False),
+    ]
+)
+SLOT_SCHEMA = pa.schema(
+    [
+        pa.field("case_id", pa.string()),
+        pa.field("model", pa.string()),
+        pa.field("checkpoint", pa.string()),
+        pa.field("sample_index", pa.int32()),
+        *(field for field in RATING_SCHEMA if field.name != "output_id"),
+        pa.field("line", pa.int64()),
+    ]
+)
+
+
+OwnScores = Callable[[], dict[tuple[str, str, str], dict[str, float]]]
+OVERALL = "overall"  # the free overall row of a rubric, where it has one
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _blank_as_none(value: Any) -> Any:
+    return None if value == "" else value
+
+
+Text = Annotated[str, BeforeValidator(_text), Field(min_length=1)]
+OptionalText = Annotated[str | None, BeforeValidator(_blank_as_none), BeforeValidator(_text)]
+
+
+class RatingRow(BaseModel):
+    """A row of a ratings file: which output, which criterion, who, and a level or a score in 0..1."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    case_id: Text
+    model: Text
+    checkpoint: OptionalText = None
+    sample_index: Annotated[int | None, BeforeValidator(_blank_as_none), Field(ge=0, lt=2**31)] = None
+    criterion_id: Text
+    rater: Text
+    level_id: OptionalText = None
+    score: Annotated[float | None, BeforeValidator(_blank_as_none), Field(ge=0, le=1)] = None
+    notes: OptionalText = None
+    rated_at: Annotated[datetime | None, BeforeValidator(_blank_as_none)] = None
+
+    @model_validator(mode="after")
+    def _level_or_score(self) -> "RatingRow":
+        if (self.level_id is None) == (self.score is None):
+            raise ValueError("found a level_id and a score, or neither; expected one of them")
+        return self
+
+
+def read_ratings(path: Path, rubric: Rubric, own_scores: OwnScores = dict) -> pa.Table:
+    """Read a ratings file (JSON Lines or CSV) as `SLOT_SCHEMA`. Raises `RatingsError` with every fault.
+
+    own_scores: called where a rating is of no criterion of the rubric: the level scores of the criteria that rows bring
+    along, by case, model and criterion.
+    """
+    faults: list[Fault] = []
+    rows: list[dict[str, Any]] = []
+    scales = _Scales(rubric, own_scores)
+    try:
+        for raw in _read_rows(path):
+            _take_row(raw, scales, rows, faults)
+    except OutputsError as error:  # the file as a whole
+        raise RatingsError(error.faults) from error
+    if not rows and not faults:
+        faults.append(Fault(str(path), None, "found no ratings, expected at least one"))
+    if faults:
+        raise RatingsError(tuple(faults))
+    return pa.Table.from_pylist(rows, schema=SLOT_SCHEMA)
+
+
+def _take_row(raw: RawRow, scales: "_Scales", rows: list[dict[str, Any]], faults: list[Fault]) -> None:
+    try:
+        if isinstance(raw.content, str):
+            raise ValueError(raw.content)
+        rows.append(_rating(RatingRow.model_validate(raw.content), scales, raw.source, raw.line))
+    except ValidationError as error:
+        faults.extend(Fault(raw.source, raw.line, _sentence(detail)) for detail in error.errors())
+    except ValueError as error:
+        faults.append(Fault(raw.source, raw.line, str(error)))
+
+
+def _read_rows(path: Path) -> Iterator[RawRow]:
+    encoding = encoding_of(path)
+    if encoding is None or encoding.format == "parquet":
+        message = f"found the suffix {path.suffix or 'none'}, expected a file of ratings: .jsonl or .csv"
+        raise RatingsError((Fault(str(path), None, message),))
+    if not os.path.isfile(path):  # noqa: PTH113 - Path raises where a name is too long
+        raise RatingsError((Fault(str(path), None, "found no such file, expected a file of ratings"),))
+    return read_format(path, encoding, _column_faults)
+
+
+def _column_faults(path: str, line: int | None, columns: Iterable[str]) -> tuple[Fault, ...]:
+    missing = [name for name, column in RatingRow.model_fields.items() if column.is_required() and name not in columns]
+    found = ", ".join(columns)
+    return tuple(Fault(path, line, f"found the columns {found}, expected {name} among them") for name in missing)
+
+
+class _Scales:
+    """The level scores of what may be rated: the rubric's criteria, its overall row, and the criteria of rows."""
+
+    def __init__(self, rubric: Rubric, own_scores: OwnScores) -> None:
+        self._of_rubric = {criterion.id: _scores(criterion) for criterion in rubric.criteria}
+        if rubric.overall:
+            self._of_rubric[OVERALL] = _scores(rubric.overall)
+        self._own_scores = cache(own_scores)
+
+    def scores(self, case_id: str, model: str, criterion_id: str) -> dict[str, float]:
+        """Score by level. Raises `ValueError` where nothing of that id may be rated."""
+        found = self._of_rubric.get(criterion_id) or self._own_scores().get((case_id, model, criterion_id))
+        if found is None:
+            known = ", ".join(self._of_rubric) or "a criterion of the row"
+            raise ValueError(f"criterion_id: found {criterion_id!r}, expected one of {known}")
+        return found
+
+
+def _scores(criterion: Criterion | Overall) -> dict[str, float]:
+    return {level.id: level.score for level in criterion.ranked_levels}
+
+
+def _rating(row: RatingRow, scales: _Scales, source: str, line: int) -> dict[str, Any]:
+    scores = scales.scores(row.case_id, row.model, row.criterion_id)
+    if row.level_id is not None and row.level_id not in scores:
+        raise ValueError(f"level_id: found {row.level_id!r}, expected one of {', '.join(scores)}")
+    score = row.score if row.level_id is None else scores[row.level_id]
+    rated_at = row.rated_at
+    if rated_at is not None and rated_at.tzinfo is None:
+        rated_at = rated_at.replace(tzinfo=UTC)
+    return {**row.model_dump(), "score": score, "rated_at": rated_at, "source": source, "line": line}
+
+
+def _sentence(detail: Any) -> str:
+    name = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    if detail["type"] == "missing":
+        return f"{name}: found nothing, expected a value"
+    if detail["type"] == "extra_forbidden":
+        return f"found the unknown column {name!r}, expected {', '.join(RatingRow.model_fields)}"
+    return f"{name}: found {json.dumps(detail['input'], default=str)}, expected: {detail['msg']}"

@@ -1,0 +1,170 @@
+"""Ratings of people, read from another system's file and kept in the lake beside the verdicts, never over them."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gradebook.rubrics.importers.ratings.columns import map_fault
+from gradebook.rubrics.importers.ratings.grading import Grader, Scales, scales_of_rubric
+from gradebook.rubrics.importers.ratings.registry import READERS
+from gradebook.rubrics.importers.ratings.shapes import Naming
+from gradebook.rubrics.model.errors import MOST_FAULTS_SHOWN, Fault, InputError, RatingsError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.schema import is_up_to_date
+from gradebook.tasks.ratings.import_matching import match_slots
+from gradebook.tasks.ratings.import_sheets import (
+    REFUSED_SCHEMA,
+    RatingFile,
+    SheetReading,
+    grade_sheets,
+    read_sheets,
+    table_of,
+)
+from gradebook.tasks.ratings.table import (
+    count_new_ratings,
+    count_new_refused,
+    drop_taken_back,
+    insert_ratings,
+    insert_refused,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RatingImport:
+    """What came of a file. A sheet is what one person says of one output; it is taken whole or refused.
+
+    rating_count: ratings of the good sheets, without those that a later mark of the file takes back; new_count: those
+    that the lake did not hold, or not as the last ones. missing_count: marks that say "not applicable";
+    taken_back_count: those of them that take back what the lake held. numbers: what the numbers of a criterion were
+    taken for. version: of the lake, None where nothing was written.
+    """
+
+    file: str
+    form: str
+    is_guessed: bool
+    row_count: int
+    sheet_count: int
+    bad_count: int
+    rating_count: int
+    new_count: int
+    missing_count: int
+    taken_back_count: int
+    rater_count: int
+    output_count: int
+    criteria: Mapping[str, int]
+    numbers: Mapping[str, str]
+    left_out: tuple[str, ...]
+    faults: tuple[str, ...]
+    version: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The import as `--json` prints it."""
+        return {("format" if name == "form" else name): value for name, value in asdict(self).items()}
+
+
+def import_ratings(lake: Lake, rubric: Rubric, file: RatingFile, *, is_dry: bool = False) -> RatingImport:
+    """Keep the ratings of a file in the lake, in one transaction; the same file again adds nothing.
+
+    What does not fit goes to the quarantine with its line and reason. is_dry: only say what would come of it.
+    Raises `RatingsError` where the file can't be read, has no rating of the rubric, or more than a share of
+    max_bad_rate does not fit; `LakeError` where there is no lake; `InputError` for wrong settings. Then nothing was
+    written.
+    """
+    _refuse_bad_settings(file)
+    scales = scales_of_rubric(rubric)
+    naming = Naming(file.column_map, file.rater, _criterion_names(rubric, scales))
+    reading = read_sheets(file, naming)
+    grader = Grader(file.numbers, file.missing)
+    with connect(lake, read_only=True) as connection:
+        matches = match_slots(connection, [placed.sheet.slot for placed in reading.placed], file.run_id)
+        marks, missing_count = grade_sheets(reading, matches, scales, grader)
+        given = drop_taken_back(marks)
+        ratings = given.filter(pc.is_valid(given.column("score")))
+        refused = table_of(reading.refused, REFUSED_SCHEMA)
+        _raise_if_too_many(file, reading, marks.num_rows)
+        new_count, taken_back_count, new_refused_count = _count_new(connection, given, refused)
+        is_old_lake = not is_up_to_date(connection)
+    version = None
+    if not is_dry and new_count + taken_back_count + new_refused_count:
+        if is_old_lake:
+            prepare_lake(lake)
+        new_count, taken_back_count, version = _publish(lake, file, given, refused)
+    return RatingImport(
+        file=str(file.path),
+        form=str(reading.form),
+        is_guessed=file.form is None,
+        row_count=reading.row_count,
+        sheet_count=reading.sheet_count,
+        bad_count=refused.num_rows,
+        rating_count=ratings.num_rows,
+        new_count=new_count,
+        missing_count=missing_count,
+        taken_back_count=taken_back_count,
+        rater_count=len(ratings.column("rater").unique()),
+        output_count=len(ratings.column("output_id").unique()),
+        criteria=dict(Counter(ratings.column("criterion_id").to_pylist())),
+        numbers=grader.meanings,
+        left_out=reading.left_out.words(),
+        faults=tuple(f"{source}:{line}: {reason}" for source, line, reason, _ in reading.refused[:MOST_FAULTS_SHOWN]),
+        version=version,
+    )
+
+
+def _refuse_bad_settings(file: RatingFile) -> None:
+    if fault := map_fault(file.column_map):
+        raise InputError(fault)
+    if not 0 <= file.max_bad_rate <= 1:
+        raise InputError(f"--max-bad-rate: found {file.max_bad_rate:g}, expected a share of 0 to 1")
+    if file.rater is not None and not file.rater.strip():
+        raise InputError("--rater: found an empty text, expected a name")
+    if file.form is not None and file.form not in READERS:
+        raise InputError(f"--format: found {file.form!r}, expected one of {', '.join(READERS)}")
+
+
+def _criterion_names(rubric: Rubric, scales: Scales) -> Callable[[str], bool]:
+    """Whether a column may be a criterion: one of the rubric, any where the outputs bring their own."""
+    return (lambda name: scales.find(name) is not None) if rubric.criteria else (lambda _name: True)
+
+
+def _raise_if_too_many(file: RatingFile, reading: SheetReading, mark_count: int) -> None:
+    """Raise `RatingsError` where too much is refused, or the file says nothing of the rubric's criteria."""
+    bad_count = len(reading.refused)
+    faults = [Fault(source, line, reason) for source, line, reason, _ in reading.refused[: MOST_FAULTS_SHOWN - 1]]
+    if bad_count and bad_count / reading.sheet_count > file.max_bad_rate:
+        found = f"found {bad_count} of {reading.sheet_count} sheets of ratings that do not fit"
+        message = f"{found}, expected at most a share of {file.max_bad_rate:g} (--max-bad-rate)"
+        raise RatingsError((Fault(str(file.path), None, message), *faults))
+    if not mark_count:
+        left_out = "; ".join(reading.left_out.words()[:MOST_FAULTS_SHOWN]) or "nothing"
+        message = f"found no rating of a criterion (format {reading.form}; left out: {left_out}), expected at least one"
+        raise RatingsError((Fault(str(file.path), None, message), *faults))
+
+
+def _count_new(connection: duckdb.DuckDBPyConnection, given: pa.Table, refused: pa.Table) -> tuple[int, int, int]:
+    """How many ratings the lake does not hold yet, how many are to be taken back, and how many refused rows are new."""
+    connection.register("given_ratings", given)
+    connection.register("refused_rows", refused)
+    return *count_new_ratings(connection, "given_ratings"), count_new_refused(connection, "refused_rows")
+
+
+def _publish(lake: Lake, file: RatingFile, given: pa.Table, refused: pa.Table) -> tuple[int, int, int]:
+    """Add what is new in one transaction; returns the counts of new and taken back ratings, and the lake's version."""
+    new_count, taken_back_count = 0, 0
+
+    def insert_new(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
+        nonlocal new_count, taken_back_count
+        connection.register("given_ratings", given)
+        connection.register("refused_rows", refused)
+        new_count, taken_back_count = count_new_ratings(connection, "given_ratings")
+        insert_ratings(connection, "given_ratings")
+        insert_refused(connection, "refused_rows")
+
+    version = commit(lake, f"import ratings of {file.path.name}", insert_new)
+    return new_count, taken_back_count, version

@@ -1,0 +1,204 @@
+"""Sheets of ratings out of a file: which outputs they are about, what each mark is worth, and what is refused."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gradebook.rubrics.files.validate import CASE_CRITERIA
+from gradebook.rubrics.importers.ratings.grading import Grader, Rated, Scales, scales_of_row
+from gradebook.rubrics.importers.ratings.ladders import Ladder, Numbers
+from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
+from gradebook.rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Sheet
+from gradebook.rubrics.model.errors import Fault, InputError, RatingsError
+from gradebook.tasks.datasets.file_formats import RawRow
+from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA
+from gradebook.tasks.ratings.import_matching import Matches, slot_fault
+from gradebook.tasks.ratings.import_sources import read_rating_rows
+
+MOST_SHEETS = 2_000_000  # they are held in memory, about a kilobyte each
+MOST_ROW_CHARACTERS = 2_000  # of a refused row
+MOST_REFUSED_TEXTS = 20_000  # the rows of which so much is kept; of the others the line and the reason
+GIVEN_SCHEMA = pa.schema([*RATING_SCHEMA, pa.field("line", pa.int64(), nullable=False)])
+REFUSED_SCHEMA = pa.schema(
+    [
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("line", pa.int64(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("row", pa.string(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RatingFile:
+    """A file of ratings and how it is to be read; the words of the command line.
+
+    form: one of `READERS`; None: the first row tells. numbers, missing: see `Grader`. run_id: only outputs of it.
+    """
+
+    path: Path
+    form: str | None = None
+    column_map: Mapping[str, str] = field(default_factory=dict)
+    rater: str | None = None
+    numbers: Numbers = "auto"
+    missing: tuple[str, ...] = ()
+    run_id: str | None = None
+    max_bad_rate: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A sheet, and the row that it stands in."""
+
+    sheet: Sheet
+    source: str
+    line: int
+    text: str
+
+
+@dataclass(slots=True)
+class SheetReading:
+    """What was read of a file so far. refused: (source, line, reason, row)."""
+
+    form: str | None
+    placed: list[Placed] = field(default_factory=list)
+    refused: list[tuple[str, int, str, str]] = field(default_factory=list)
+    left_out: LeftOut = field(default_factory=LeftOut)
+    row_count: int = 0
+    unread_count: int = 0  # rows without any sheet; one such row counts as a sheet that does not fit
+
+    def refuse_row(self, raw: RawRow, reason: str, text: str) -> None:
+        """Refuse a row that no sheet was made of."""
+        self.unread_count += 1
+        self._hold(raw.source, raw.line, reason, text)
+
+    def refuse(self, placed: Placed, reason: str) -> None:
+        """Refuse one sheet."""
+        self._hold(placed.source, placed.line, reason, placed.text)
+
+    def _hold(self, source: str, line: int, reason: str, text: str) -> None:
+        self.refused.append((source, line, reason, text if len(self.refused) < MOST_REFUSED_TEXTS else ""))
+
+    @property
+    def sheet_count(self) -> int:
+        """Sheets, good and bad."""
+        return self.unread_count + len(self.placed)
+
+
+def read_sheets(file: RatingFile, naming: Naming) -> SheetReading:
+    is_csv, rows = read_rating_rows(file.path)
+    if is_csv and file.form not in (None, "csv"):
+        raise InputError(f"--format {file.form}: found a CSV file, expected JSON or JSON Lines, or --format csv")
+    if not is_csv and file.form == "csv":
+        raise InputError("--format csv: found a JSON file, expected CSV, or --format jsonl for a table in JSON Lines")
+    reading = SheetReading("csv" if is_csv else file.form)
+    for raw in rows:
+        reading.row_count += 1
+        _read_row(raw, naming, reading)
+        if reading.sheet_count > MOST_SHEETS:
+            message = f"found more than {MOST_SHEETS:,} sheets of ratings, expected fewer: split the file"
+            raise RatingsError((Fault(raw.source, raw.line, message),))
+    if not reading.row_count:
+        raise RatingsError((Fault(str(file.path), None, "found no ratings, expected at least one"),))
+    return reading
+
+
+def _read_row(raw: RawRow, naming: Naming, reading: SheetReading) -> None:
+    text = raw.text[: 4 * MOST_ROW_CHARACTERS].decode(errors="ignore") if isinstance(raw.text, bytes) else raw.text
+    row_text = (text or "")[:MOST_ROW_CHARACTERS].rstrip("\r\n")
+    if isinstance(raw.content, str):
+        reading.refuse_row(raw, raw.content, row_text)
+        return
+    if reading.form is None:
+        reading.form = guess_format(raw.content, naming)
+    try:
+        sheets = READERS[reading.form](raw.content, naming, reading.left_out)
+    except Misfit as misfit:
+        reading.refuse_row(raw, str(misfit), row_text)
+        return
+    reading.placed += [Placed(sheet, raw.source, raw.line, row_text) for sheet in sheets]
+
+
+@lru_cache(maxsize=10_000)  # several models answer a case
+def _own_scales(criteria: str) -> Scales:
+    """What may be rated of an output by the criteria that it brings along."""
+    return scales_of_row(CASE_CRITERIA.validate_json(criteria))
+
+
+def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader: Grader) -> tuple[pa.Table, int]:
+    """The marks of the good sheets as `GIVEN_SCHEMA`, and how many do not apply; the other sheets are refused.
+
+    A mark that does not apply has no level and no score: it may take back what the person said before.
+    """
+    found: list[tuple[Placed, str, list[tuple[Mark, Ladder]]]] = []
+    for placed, output_id, fit_count in zip(reading.placed, matches.output_ids, matches.fit_counts, strict=True):
+        fault = slot_fault(placed.sheet.slot, fit_count)
+        if fault is not None or output_id is None:
+            reading.refuse(placed, str(fault))
+            continue
+        own = _own_scales(matches.own_criteria[output_id]) if output_id in matches.own_criteria else None
+        try:
+            ladders = [(mark, _ladder(mark, scales, own)) for mark in placed.sheet.marks]
+            _refuse_repeated(ladders)
+        except Misfit as misfit:
+            reading.refuse(placed, str(misfit))
+            continue
+        for mark, ladder in ladders:
+            grader.show(mark, ladder)
+        found.append((placed, output_id, ladders))
+    rows: list[tuple[Any, ...]] = []
+    missing_count = 0
+    for placed, output_id, ladders in found:
+        try:
+            rated = [grader.grade(mark, ladder, scales) for mark, ladder in ladders]
+        except Misfit as misfit:
+            reading.refuse(placed, str(misfit))
+            continue
+        missing_count += rated.count(None)
+        rows += _rating_rows(placed, output_id, [each for each in rated if each is not None])
+        open_ids = [ladder.name for (_, ladder), each in zip(ladders, rated, strict=True) if each is None]
+        rows += _missing_rows(placed, output_id, open_ids)
+    reading.refused.sort(key=lambda refused: refused[1])
+    return table_of(rows, GIVEN_SCHEMA), missing_count
+
+
+def _ladder(mark: Mark, scales: Scales, own: Scales | None) -> Ladder:
+    """The ladder of a mark: the rubric's, else that of the output's own criterion. Raises `Misfit`."""
+    is_own = own is not None and mark.kind != "running_score" and scales.find(mark.criterion) is None
+    return own.ladder_of(mark) if own is not None and is_own else scales.ladder_of(mark)
+
+
+def _refuse_repeated(ladders: Iterable[tuple[Mark, Ladder]]) -> None:
+    """Two names of one criterion in a sheet: which of them counts would be a guess."""
+    seen: set[str] = set()
+    for mark, ladder in ladders:
+        if ladder.name in seen:
+            raise Misfit(f"{ladder.name}: found it twice (as {mark.criterion}), expected each criterion once")
+        seen.add(ladder.name)
+
+
+def _rating_rows(placed: Placed, output_id: str, rated: Sequence[Rated]) -> Iterable[tuple[Any, ...]]:
+    """What is kept of a sheet. Its notes are those of the overall row, or of every rating without its own."""
+    sheet = placed.sheet
+    has_overall = any(each.criterion_id == OVERALL for each in rated)
+    for each in rated:
+        is_noted = not has_overall or each.criterion_id == OVERALL
+        notes = each.notes or (sheet.notes if is_noted else None)
+        row = (output_id, each.criterion_id, sheet.rater, each.level_id, each.score, notes, sheet.rated_at)
+        yield (*row, placed.source, placed.line)
+
+
+def _missing_rows(placed: Placed, output_id: str, criterion_ids: Iterable[str]) -> Iterable[tuple[Any, ...]]:
+    """What is kept of the marks of a sheet that do not apply."""
+    sheet = placed.sheet
+    for criterion_id in criterion_ids:
+        yield output_id, criterion_id, sheet.rater, None, None, None, sheet.rated_at, placed.source, placed.line
+
+
+def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    columns: Iterable[Any] = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    return pa.table([pa.array(each, part.type) for each, part in zip(columns, schema, strict=True)], schema=schema)

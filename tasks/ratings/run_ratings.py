@@ -1,0 +1,211 @@
+"""Verdicts of people: ratings given in a file, or kept in the lake by an earlier run."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from gradebook.rubrics.model.errors import Fault, RatingsError
+from gradebook.rubrics.model.methods import JudgeMethod
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.model.verdicts import verdict_table
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.sql import file_list
+from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA, SLOT_SCHEMA
+from gradebook.tasks.system.files import write_parquet
+from gradebook.tasks.workspace.folder import RunFolder
+
+MATCHED_SCHEMA = pa.schema(
+    [
+        *RATING_SCHEMA,
+        pa.field("is_from_file", pa.bool_(), nullable=False),  # given with --ratings; else kept in the lake
+        pa.field("line", pa.int64(), nullable=False),  # the later counts: of the file, or the lake's row number
+    ]
+)
+NOT_RATED = "not_rated"
+UNMATCHED_COUNT = b"unmatched_count"  # in the metadata of the run's Parquet file
+LAKE_VERSION = b"lake_version"  # there too: the version whose ratings the run took
+
+
+def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...], ratings: pa.Table | None) -> int:
+    """Write the run's ratings, by output, as `MATCHED_SCHEMA`: those of the file and those that the lake holds.
+
+    lake: None where there is none yet. Returns how many ratings of the file fit no output. Where an interrupted command
+    of the same run wrote them already they stay as they are, so that every verdict of the run comes from the same
+    ratings.
+
+    Raises `RatingsError` for a rating that fits several outputs.
+    """
+    unmatched_count = _kept_count(folder.ratings_file)
+    if unmatched_count is not None:
+        return unmatched_count
+    with connect(lake, read_only=True) if lake else _no_ratings() as connection:
+        connection.execute(f"create temp view run_outputs as from read_parquet({file_list(shards)})")
+        connection.register("file_ratings", ratings if ratings is not None else SLOT_SCHEMA.empty_table())
+        _refuse_ambiguous(connection)
+        matched = _matched(connection)
+        unmatched_count = _count_unmatched(connection)
+        version = connection.execute("select id from ducklake_current_snapshot('lake')").fetchall()[0][0] if lake else 0
+    schema = MATCHED_SCHEMA.with_metadata({UNMATCHED_COUNT: str(unmatched_count), LAKE_VERSION: str(version)})
+    write_parquet(folder.ratings_file, matched.cast(schema))
+    return unmatched_count
+
+
+def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_file: Path) -> pa.Table:
+    """The raters' mean score of each output of a shard; a level where all raters agree. Returns `VERDICT_SCHEMA`.
+
+    One rating of a rater counts: what is given with --ratings replaces what the lake holds for the same output,
+    criterion and rater; within either, the latest `rated_at`, then the later line. Where that one takes the rating
+    back, none counts. A level has the score that this criterion gives it, whatever it was worth when it was stored.
+    """
+    scale = criterion.ranked_levels
+    levels = {"level_id": [level.id for level in scale], "score": [level.score for level in scale]}
+    with duckdb.connect() as connection:
+        connection.register("shard", shard.select(["output_id"]))
+        connection.register("levels", pa.table(levels))
+        rated = connection.execute(_RATED, [str(ratings_file), criterion.id]).to_arrow_table().combine_chunks()
+    scores = rated.column("score")
+    return verdict_table(
+        run_id,
+        criterion,
+        rated.column("output_id"),
+        rated.column("level_id"),
+        scores,
+        reasons=pc.if_else(pc.is_null(scores), NOT_RATED, pa.scalar(None, pa.string())),
+        evidence=rated.column("evidence"),
+        rationales=rated.column("rationale"),
+    )
+
+
+_RATED = """
+with latest as (
+    select r.output_id, r.rater, r.level_id, r.notes, coalesce(l.score, r.score) as score
+    from read_parquet($1) as r left join levels as l on r.level_id = l.level_id
+    where r.criterion_id = $2 and (r.level_id is null or l.level_id is not null)
+    qualify row_number() over (
+        partition by r.output_id, r.rater order by r.is_from_file desc, r.rated_at desc nulls last, r.line desc
+    ) = 1
+),
+
+rated as (
+    select
+        output_id,
+        avg(score) as score,
+        case when count(distinct level_id) = 1 and count(level_id) = count(*) then min(level_id) end as level_id,
+        string_agg(rater || ': ' || coalesce(level_id, score::varchar), '; ' order by rater) as evidence,
+        string_agg(rater || ': ' || notes, '; ' order by rater) as rationale
+    from latest where score is not null group by output_id
+)
+
+select s.output_id, r.score, r.level_id, r.evidence, r.rationale
+from (select output_id, row_number() over () as position from shard) as s
+    left join rated as r using (output_id)
+order by s.position
+"""
+# A rating that names no checkpoint or sample means the only one there is.
+_SAME_SLOT = """r.case_id = o.case_id and r.model = o.model
+    and (r.checkpoint is null or r.checkpoint = o.checkpoint)
+    and (r.sample_index is null or r.sample_index = o.sample_index)"""
+
+
+@contextmanager
+def _no_ratings() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database whose table `ratings` is empty."""
+    with duckdb.connect() as connection:
+        connection.register("no_ratings", RATING_SCHEMA.empty_table())
+        connection.execute("create table ratings as from no_ratings")
+        yield connection
+
+
+def kept_version(ratings_file: Path) -> int | None:
+    """The lake's version whose ratings the run took; None where it has not matched its ratings yet."""
+    return _kept_number(ratings_file, LAKE_VERSION)
+
+
+def _kept_count(ratings_file: Path) -> int | None:
+    """The stored count of unmatched ratings; None where the run has not matched its ratings yet."""
+    return _kept_number(ratings_file, UNMATCHED_COUNT)
+
+
+def _kept_number(ratings_file: Path, name: bytes) -> int | None:
+    if not ratings_file.exists():
+        return None
+    stored = (pq.read_schema(ratings_file).metadata or {}).get(name)
+    return None if stored is None else int(stored)
+
+
+def _matched(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    names = ", ".join(MATCHED_SCHEMA.names)
+    return connection.execute(
+        f"""
+        with of_file as (
+            select o.output_id, true as is_from_file, r.* exclude (case_id, model, checkpoint, sample_index)
+            from file_ratings as r inner join run_outputs as o on {_SAME_SLOT}
+        ),
+
+        of_lake as (
+            select *, false as is_from_file, rowid as line
+            from ratings where output_id in (select output_id from run_outputs)
+        )
+
+        select {names} from of_file
+        union all
+        select {names} from of_lake
+        order by output_id, criterion_id, rater, is_from_file, line
+        """
+    ).to_arrow_table()
+
+
+def _count_unmatched(connection: duckdb.DuckDBPyConnection) -> int:
+    row = connection.execute(
+        f"select count(*) from file_ratings as r where not exists (from run_outputs as o where {_SAME_SLOT})"
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _refuse_ambiguous(connection: duckdb.DuckDBPyConnection) -> None:
+    rows = connection.execute(
+        f"""
+        select r.source, r.line, r.case_id, r.model, count(*) as fit_count
+        from file_ratings as r inner join run_outputs as o on {_SAME_SLOT}
+        group by r.source, r.line, r.case_id, r.model having count(*) > 1 order by r.line
+        """
+    ).fetchall()
+    if rows:
+        raise RatingsError(
+            tuple(
+                Fault(
+                    source,
+                    line,
+                    f"{case_id} of {model}: found {fits} outputs, expected one: name checkpoint and sample_index",
+                )
+                for source, line, case_id, model, fits in rows
+            )
+        )
+
+
+def prefers_people(criterion: Criterion) -> bool:
+    """Whether it is a judged criterion whose ratings, where there are some, take the judge's place."""
+    return isinstance(criterion.method, JudgeMethod) and criterion.method.prefer == "human"
+
+
+def has_preferred(rubric: Rubric) -> bool:
+    """Whether a run has to look for ratings although the method of no criterion is `ratings`."""
+    return any(prefers_people(criterion) for criterion in rubric.criteria)
+
+
+def rated_outputs(criterion: Criterion, output_ids: Sequence[str], ratings_file: Path) -> frozenset[str]:
+    """Those of the outputs that people score on the criterion; none where the run has no ratings."""
+    if not ratings_file.exists() or not prefers_people(criterion):
+        return frozenset()
+    rated = score_ratings("", criterion, pa.table({"output_id": pa.array(output_ids, pa.string())}), ratings_file)
+    return frozenset(rated.filter(_is_scored(rated)).column("output_id").to_pylist())
+
+
+def _is_scored(verdicts: pa.Table) -> pa.ChunkedArray:
+    return pc.equal(verdicts.column("status"), "scored")

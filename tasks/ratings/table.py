@@ -1,0 +1,162 @@
+"""The table `ratings`: what is added to it, once, and what it holds."""
+
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+
+# What makes two ratings the same one. The file is not among it: the same rating from another path is the same rating.
+RATING_KEY = ("output_id", "criterion_id", "rater", "level_id", "score", "notes", "rated_at")
+WHOSE = ("output_id", "criterion_id", "rater")  # of the rows that agree in these one counts
+QUARANTINE_KEY = ("source", "line", "reason", "row")
+
+_NOT_TAKEN_BACK = """
+with placed as (select *, row_number() over () as place from marks),
+
+ranked as (
+    select
+        *,
+        row_number() over latest_first as rank,
+        first_value(score is null) over latest_first as is_taken_back
+    from placed
+    window latest_first as (
+        partition by output_id, criterion_id, rater order by rated_at desc nulls last, line desc, place desc
+    )
+)
+
+select * exclude (place, rank, is_taken_back)
+from ranked
+where if(is_taken_back, rank = 1, score is not null)
+order by place
+"""
+_COUNTS = """
+select
+    rater,
+    criterion_id,
+    count(*) as rating_count,
+    count(distinct output_id) as output_count,
+    avg(score) as mean_score,
+    max(rated_at) as last_rated_at
+from ratings
+where score is not null
+group by rater, criterion_id
+order by rater, criterion_id
+"""
+_OF_OUTPUT = """
+select o.case_id, o.model, o.checkpoint, o.sample_index, r.*
+from ratings as r left join outputs as o using (output_id)
+where r.output_id = $name or o.case_id = $name
+order by o.case_id, o.model, o.checkpoint, o.sample_index, r.output_id, r.criterion_id, r.rater, r.rated_at
+"""
+
+
+def drop_taken_back(marks: pa.Table) -> pa.Table:
+    """The marks of one file without those that a later one takes back.
+
+    marks: `RATING_SCHEMA` and `line`; score is null where a mark does not apply. Returns the same columns: where the
+    latest mark of a rater, output and criterion does not apply that one alone, else the ratings alone.
+    """
+    if not marks.column("score").null_count:
+        return marks
+    with duckdb.connect() as connection:
+        connection.register("marks", marks)
+        return connection.execute(_NOT_TAKEN_BACK).to_arrow_table().cast(marks.schema)
+
+
+def insert_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> None:
+    """Add the rows of a relation that the table does not hold yet, each once.
+
+    given: a relation with the columns of `RATING_SCHEMA` and `line`, by which the rows are stored: of a rater's
+    ratings the one stored later counts. So one without a date is added again where another one came after it. A row
+    without a score is added where the table holds a rating that it takes back.
+    """
+    connection.execute("set threads = 1")  # more would mix up the lines
+    connection.execute(f"insert into ratings by name select * exclude (line) from ({_new_rows(given)}) order by line")
+    connection.execute("reset threads")
+
+
+def count_new_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> tuple[int, int]:
+    """How many ratings of a relation `insert_ratings` would add, and how many rows that take one back."""
+    query = f"select count(score), count(*) - count(score) from ({_new_rows(given)})"
+    ((new_count, taken_back_count),) = connection.execute(query).fetchall()
+    return int(new_count), int(taken_back_count)
+
+
+def _new_rows(given: str) -> str:
+    """The query of the rows of a relation that are to be added."""
+    key, whose = ", ".join(RATING_KEY), ", ".join(WHOSE)
+    is_same = " and ".join(f"kept.{name} is not distinct from given.{name}" for name in RATING_KEY)
+    return f"""
+with given as (
+    from (from {given})
+    where score is not null or ({whose}) in (select ({whose}) from ratings where score is not null)
+    qualify row_number() over (partition by {key} order by line desc) = 1
+),
+
+unknown as (select given.* from given anti join ratings as kept on {is_same}),
+
+last_kept as (
+    from ratings where rated_at is null qualify row_number() over (partition by {whose} order by rowid desc) = 1
+),
+
+last_given as (
+    from given where rated_at is null qualify row_number() over (partition by {whose} order by line desc) = 1
+),
+
+-- What was said last has to stand last, though the same was said before.
+said_again as (
+    select given.*
+    from last_given as given
+    where not exists (from last_kept as kept where {is_same})
+        or ({whose}) in (select ({whose}) from unknown where rated_at is null)
+)
+
+from unknown union from said_again
+"""
+
+
+def count_new_refused(connection: duckdb.DuckDBPyConnection, given: str) -> int:
+    """How many refused rows of a relation `insert_refused` would add."""
+    keys = ", ".join(QUARANTINE_KEY)
+    row = connection.execute(
+        f"select count(*) from (select distinct {keys} from {given} "
+        f"except select {keys} from quarantine where run_id is null)"
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def insert_refused(connection: duckdb.DuckDBPyConnection, given: str) -> None:
+    """Add refused rows to the quarantine, under no run; what a file was refused for before is not added again."""
+    is_same = " and ".join(f"kept.{name} is not distinct from given.{name}" for name in QUARANTINE_KEY)
+    connection.execute(
+        f"""
+        insert into quarantine by name
+        select distinct given.* from (from {given}) as given
+        anti join (from quarantine where run_id is null) as kept on {is_same}
+        order by given.line
+        """
+    )
+
+
+def count_ratings(lake: Lake) -> list[dict[str, Any]]:
+    """The ratings of each rater on each criterion, counted."""
+    return _rows(lake, _COUNTS, {})
+
+
+def find_ratings(lake: Lake, name: str) -> list[dict[str, Any]]:
+    """The ratings of an output, or of a case's outputs. Raises `InputError` where there is none."""
+    rows = _rows(lake, _OF_OUTPUT, {"name": name})
+    if not rows:
+        raise InputError(f"{name}: found no rating of it in {lake.name}, expected an output's or a case's id")
+    return rows
+
+
+def _rows(lake: Lake, query: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+    with connect_up_to_date(lake) as connection:
+        found: pa.Table = connection.execute(query, values or None).to_arrow_table()
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows

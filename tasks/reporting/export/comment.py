@@ -1,0 +1,129 @@
+"""A run in Markdown: for the comment of a pull request, and the artifacts of its flow."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.reporting.export.markdown import command, escaped, render_markdown, table_text
+from gradebook.tasks.reporting.export.run_tables import (
+    comparison_table,
+    cost_table,
+    criterion_table,
+    rows_cut,
+    sides_words,
+)
+from gradebook.tasks.reporting.sections.scores.scores import score_table
+from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
+from gradebook.tasks.system.number_format import counted, price_words, rate_words
+
+MOST_CHARACTERS = 65_000  # of a comment on GitHub, with some room for who adds a line to it
+MOST_COMPARED, MOST_ARTIFACT_ROWS = 20, 500
+MOST_ROWS = (60, 30, 15, 8, 3)  # of the other tables: the first number with which it all has room
+
+_REFUSED = "select count(*) as count from quarantine where run_id = ?"
+
+
+def run_comment(source: ReportSource, against: str | None = None) -> str:
+    """A run as a comment: verdict, scores, what changed, criteria, cost, and how to get the page.
+
+    At most `MOST_CHARACTERS` long. against: what the page was asked to be compared with.
+    """
+    values = _values(source, against)
+    for most_rows in MOST_ROWS:
+        text = render_markdown("run.md.j2", values | _tables(source, most_rows)) + "\n"
+        if len(text) <= MOST_CHARACTERS:
+            return text
+    return f"{text[: MOST_CHARACTERS - 2]}…\n"
+
+
+def artifact_texts(summary: RunSummary) -> Iterator[tuple[str, str, str]]:
+    """What a flow shows of a run: the key of each artifact, its description, and its Markdown."""
+    run_id, comparison = summary.run_id, summary.comparison
+    scores = table_text(score_table(summary.scores))
+    unmet = "".join(f"- {escaped(sentence)}\n" for sentence in summary.unmet)
+    words = f"Scores of run {run_id}, version {summary.run['version']}"
+    models = summary.scores[:MOST_DRAWN]
+    criteria = table_text(criterion_table(summary.criteria, (), models))
+    yield "scores", words, f"{escaped(summary.verdict)}\n\n{unmet}\n{scores}\n\n#### Mean by criterion\n\n{criteria}\n"
+    if comparison is not None:
+        banner = "" if comparison.banner is None else f"> {escaped(comparison.banner)}\n\n"
+        table = table_text(comparison_table(comparison, MOST_ARTIFACT_ROWS))
+        words = f"Run {run_id} (B) beside {comparison.baseline_run_id} (A), what got worse first"
+        yield "comparison", words, f"{banner}{escaped(sides_words(comparison))}\n\n{table}\n"
+    costs = table_text(cost_table(summary.costs))
+    yield "costs", f"Costs of run {run_id}", f"{escaped(cost_words(summary.costs))}\n\n{costs}\n"
+
+
+def cost_words(rows: tuple[Row, ...]) -> str:
+    """What a run cost, in a sentence; rows: of stage_costs."""
+    billed, saved = (_sum(rows, name) for name in ("cost_usd", "saved_usd"))
+    counts = [sum(row[name] for row in rows) for name in ("request_count", "replayed_count")]
+    asked, replayed = counted(counts[0], "request"), counted(counts[1], "verdict")
+    return f"Billed {price_words(billed)} for {asked}; {replayed} used again, which saved {price_words(saved)}."
+
+
+def _values(source: ReportSource, against: str | None) -> dict[str, Any]:
+    summary, run = source.summary, source.summary.run
+    words = ("gradebook", "report", source.run_id, *(("--against", against) if against else ()))
+    return {
+        "summary": summary,
+        "run": run,
+        "comparison": source.comparison,
+        "sides": sides_words(source.comparison) if source.comparison else "",
+        "fault": source.comparison_fault,
+        "undrawn": _undrawn(source),
+        "cost": cost_words(summary.costs),
+        "trust": trust_words(source),
+        "outputs": counted(run["output_count"], "output"),
+        "page": command(*words),
+    }
+
+
+def _tables(source: ReportSource, most_rows: int) -> dict[str, Any]:
+    """What has so many rows at most."""
+    summary, comparison, notes = source.summary, source.comparison, source.summary.run["notes"] or ()
+    gates = {row["criterion_id"] for row in source.criteria if row["is_gate"]}
+    models = summary.scores[: len(source.drawn_groups)]
+    unmet_count = len(summary.unmet)
+    return {
+        "unmet": summary.unmet[:most_rows],
+        "unmet_rest": counted(unmet_count - most_rows, "other") if unmet_count > most_rows else "",
+        "scores": rows_cut(score_table(summary.scores), most_rows),
+        "compared": comparison and comparison_table(comparison, min(most_rows, MOST_COMPARED)),
+        "criteria": criterion_table(summary.criteria, gates, models, most_rows),
+        "notes": notes[:most_rows],
+    }
+
+
+def trust_words(source: ReportSource) -> str:
+    """Whether the numbers can be trusted, in a few words: expectations, refused rows, and what has no score."""
+    met = sum(row["expectation_count"] for row in source.summary.quality)
+    unmet = sum(row["unmet_count"] for row in source.summary.quality)
+    (refused,) = source.rows(_REFUSED, source.run_id)
+    gaps = [row for row in source.summary.criteria if row["coverage_rate"] not in (None, 1)]
+    words = [
+        f"{unmet:,} of {counted(met, 'expectation')} of data quality not met" if unmet else "",
+        f"{counted(met, 'expectation')} of data quality met" if met and not unmet else "",
+        f"{counted(refused['count'], 'row')} refused",
+        _gap_words(gaps),
+    ]
+    return f"{', '.join(word for word in words if word)}."
+
+
+def _gap_words(gaps: list[Row]) -> str:
+    if not gaps:
+        return "every output scored on every criterion"
+    worst = min(gaps, key=lambda row: row["coverage_rate"])
+    return f"as few as {rate_words(worst['coverage_rate'])} of outputs scored on a criterion ({worst['criterion_id']})"
+
+
+def _undrawn(source: ReportSource) -> str:
+    rest_count = len(source.groups) - len(source.drawn_groups)
+    return f"And {counted(rest_count, 'model')} more, with lower means." if rest_count else ""
+
+
+def _sum(rows: tuple[Row, ...], name: str) -> float | None:
+    """The sum; None where a part of it is not known."""
+    values = [row[name] for row in rows]
+    return None if None in values else float(sum(values))

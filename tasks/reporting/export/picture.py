@@ -1,0 +1,188 @@
+"""A run as one picture for a chat: verdict, means, criteria by model and what changed, in light colours."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.tasks.comparing.figures import ComparedRow
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.reporting.drawing.charts import draw_png, shortened, told_apart
+from gradebook.tasks.reporting.export.comment import run_comment
+from gradebook.tasks.reporting.export.run_tables import beyond_chance, compared_rows, sides_words, weight_words
+from gradebook.tasks.reporting.page import run_page
+from gradebook.tasks.reporting.sections.scores.scores import interval_words
+from gradebook.tasks.reporting.source.report_source import Group, ReportSource, opened_source
+from gradebook.tasks.system.number_format import counted, score_words, signed_words, span_words
+
+MOST_CRITERIA = 20
+MOST_CHANGES = 16
+MOST_UNMET = 4
+CELLS_WIDTH = 340  # beside it the last model's name leans over
+LINE = 20  # units
+LABEL_LETTERS, HALF_LABEL_LETTERS, HEAD_LETTERS = 29, 13, 100
+SIDE_LETTERS = 40
+_TITLE, _TEXT = 22, 13  # sizes of type
+
+
+def run_picture(source: ReportSource) -> bytes:
+    """A PNG of about 1,400 dots in width."""
+    rows, values = picture_parts(source)
+    return draw_png("card", rows, **values)
+
+
+def picture_parts(source: ReportSource) -> tuple[dict[str, Sequence[Row]], dict[str, Any]]:
+    """The rows that the picture is drawn from, by the names that its chart reads them by, and the chart's values."""
+    head, head_height = _head(source)
+    labels = dict(
+        zip(source.drawn_groups, told_apart((each.name for each in source.drawn_groups), LABEL_LETTERS), strict=True)
+    )
+    rows: dict[str, Sequence[Row]] = {"head": head}
+    values: dict[str, Any] = {"head_height": head_height, "models": list(labels.values())}
+    values["colours"] = [group.colour for group in labels]
+    for part in (_means, _cells, _changes):
+        found, more = part(source, labels)
+        rows[part.__name__.strip("_")] = found
+        values |= more
+    return rows, values
+
+
+Labels = dict[Group, str]
+
+
+def _head(source: ReportSource) -> tuple[list[Row], int]:
+    """The lines above everything, and how high they are."""
+    summary, run = source.summary, source.summary.run
+    kind = ("good" if summary.is_met else "bad") if summary.has_requirement else "plain"
+    facts = [f"run {run['run_id']}", counted(run["output_count"], "output"), f"judge: {run['judge'] or 'none'}"]
+    facts += [f"{run['finished_at']:%Y-%m-%d}"] if run["finished_at"] else []
+    rest = len(summary.unmet) - MOST_UNMET
+    lines = [
+        (f"{run['rubric_id']} {run['rubric_version']}", "plain", _TITLE),
+        (" · ".join(facts), "soft", _TEXT),
+        (summary.verdict, kind, _TEXT + 3),
+        *((f"• {sentence}", "plain", _TEXT) for sentence in summary.unmet[:MOST_UNMET]),
+        *([(f"and {counted(rest, 'other')}", "soft", _TEXT)] if rest > 0 else []),
+        *([] if any(row["n"] for row in summary.scores) else [("No output has an overall score.", "soft", _TEXT)]),
+        *([(source.comparison.banner, "bad", _TEXT)] if source.comparison and source.comparison.banner else []),
+    ]
+    drawn, y = [], 0
+    for line, ink, size in lines:
+        drawn.append({"line": shortened(line, HEAD_LETTERS), "y": y, "ink": ink, "size": size})
+        y += size + 7
+    return drawn, y
+
+
+def _means(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, Any]]:
+    found = [(group, row) for row in source.summary.scores if (group := source.group_of(row)) in labels]
+    rows = [
+        {"model": labels[group], "mean": row["mean"], "low": row["ci_low"], "high": row["ci_high"]}
+        | {"words": f"{score_words(row['mean'])} ({interval_words(row)})"}
+        for group, row in found
+    ]
+    drawn, all_count = len(labels), len(source.groups)
+    title = "Mean score, 95% interval" + (f": {drawn} of {all_count} models" if drawn < all_count else "")
+    has_means = any(row["mean"] is not None for row in rows)
+    return rows, {"has_means": has_means, "means_title": title, "means_height": LINE * len(rows)}
+
+
+def _cells(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, Any]]:
+    by_criterion: dict[str, dict[Group, Row]] = {}
+    for row in source.summary.criteria:
+        by_criterion.setdefault(row["criterion_id"], {})[source.group_of(row)] = row
+    drawn = _notable(source, by_criterion)
+    gates = {row["criterion_id"] for row in source.criteria if row["is_gate"]}
+    named = told_apart(drawn, LABEL_LETTERS - 8)
+    weights = (weight_words(by_criterion[each], gates) for each in drawn)
+    names = [f"{name} · {weight}" for name, weight in zip(named, weights, strict=True)]
+    rows = [
+        {"criterion": name, "model": label, **_cell(by_criterion[criterion_id].get(group))}
+        for criterion_id, name in zip(drawn, names, strict=True)
+        for group, label in labels.items()
+    ]
+    title = "Mean by criterion, with its weight"
+    if len(drawn) < len(by_criterion):
+        title += f": {len(drawn)} of {len(by_criterion)} criteria, those that changed or count most"
+    if any(row["words"].endswith("*") for row in rows):
+        title += " (* not of all outputs)"
+    return rows, {"criteria": names, "has_cells": bool(rows), "cells_title": title, **_cell_sizes(labels, len(drawn))}
+
+
+def _cell(row: Row | None) -> Row:
+    if row is None or row["mean"] is None:
+        return {"mean": None, "words": "–"}
+    return {"mean": row["mean"], "words": f"{score_words(row['mean'])}{'*' if row['coverage_rate'] < 1 else ''}"}
+
+
+def _cell_sizes(labels: Labels, criterion_count: int) -> dict[str, Any]:
+    """How large the table of criteria is, and how its heads stand: aslant where they are long."""
+    width = min(120, CELLS_WIDTH // max(1, len(labels)))
+    is_level = all(7 * len(label) < width for label in labels.values())
+    return {
+        "cells_width": width * len(labels),
+        "cells_height": LINE * criterion_count,
+        "angle": 0 if is_level else -25,
+        "align": "center" if is_level else "left",
+        "label_limit": width if is_level else 200,
+    }
+
+
+def _changes(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str, Any]]:
+    comparison = source.comparison
+    found = [] if comparison is None else compared_rows(comparison)
+    found = [row for row in found if row.figures.mean_diff is not None]
+    most_changed = _most_changed(found)[:MOST_CHANGES]
+    shown = [row for row in found if row in most_changed]
+    has_pairs = len({row.pair_name for row in found}) > 1
+    named = [(row.name, row.pair_name) if has_pairs else (row.name,) for row in shown]
+    names = [" · ".join(shortened(part, HALF_LABEL_LETTERS) for part in parts) for parts in named]
+    names = told_apart(names, LABEL_LETTERS)
+    rest = f": {len(shown)} of {len(found)}, what changed most" if len(shown) < len(found) else ""
+    return [_change(name, row) for name, row in zip(names, shown, strict=True)], {
+        "has_changes": bool(shown),
+        "changes": names,
+        "changes_title": f"What changed, B - A with its 95% interval{rest}",
+        "changes_height": LINE * len(shown),
+        "sides": "" if comparison is None else sides_words(comparison, lambda name: shortened(name, SIDE_LETTERS)),
+    }
+
+
+def _change(name: str, row: ComparedRow) -> Row:
+    figures, kind = row.figures, beyond_chance(row)
+    words = f"{signed_words(figures.mean_diff)} ({span_words(figures.diff_low, figures.diff_high)}) {kind}"
+    return {"change": name, "diff": figures.mean_diff, "kind": kind, "words": words} | {
+        "low": figures.mean_diff if figures.diff_low is None else figures.diff_low,
+        "high": figures.mean_diff if figures.diff_high is None else figures.diff_high,
+    }
+
+
+def _notable(source: ReportSource, by_criterion: dict[str, dict[Group, Row]]) -> list[str]:
+    """The criteria that changed most, then gates and those of the most weight; in the order that they have."""
+    found = [] if source.comparison is None else compared_rows(source.comparison)
+    changed = [row.scope_id for row in _most_changed(found) if row.scope_id in by_criterion and beyond_chance(row)]
+    weights = {name: next(iter(rows.values()))["weight"] for name, rows in by_criterion.items()}
+    heavy = sorted(by_criterion, key=lambda name: (weights[name] is not None, -abs(weights[name] or 0.0)))
+    chosen = list(dict.fromkeys([*changed, *heavy]))[:MOST_CRITERIA]
+    return [name for name in by_criterion if name in chosen]
+
+
+def _most_changed(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
+    """Overall scores first, then what got worse or better beyond chance, then by the size of the difference."""
+    return sorted(
+        rows, key=lambda row: (row.scope != OVERALL, not beyond_chance(row), -abs(row.figures.mean_diff or 0.0))
+    )
+
+
+def run_report(lake: Lake, summary: RunSummary, form: str, against: str | None = None) -> bytes:
+    """The report of a published run as html, md or png. against: a run to compare with, not its baseline.
+
+    Raises `InputError` where there is no such run, or nothing to compare.
+    """
+    with opened_source(lake, summary, against) as source:
+        match form:
+            case "html":
+                return run_page(source).encode()
+            case "md":
+                return run_comment(source, against).encode()
+        return run_picture(source)

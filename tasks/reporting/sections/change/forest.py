@@ -1,0 +1,89 @@
+"""The differences of two models with their intervals, one under the other: a forest plot."""
+
+from collections.abc import Sequence
+
+from gradebook.rubrics.statistics.rules import CATEGORY, OVERALL
+from gradebook.tasks.comparing.figures import ComparedRow
+from gradebook.tasks.comparing.sentences import row_name
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.reporting.drawing.charts import draw, labels_of
+from gradebook.tasks.reporting.drawing.figures import Figure, table_of
+from gradebook.tasks.system.number_format import counted, p_words, score_words, signed_words, span_words
+
+MOST_ROWS = 20
+WORSE, BETTER, CHANCE, UNKNOWN = "worse", "better", "no", "–"
+
+
+def chance_words(row: ComparedRow) -> str:
+    """Whether a row changed by more than chance, and how; a dash where too few pairs can tell."""
+    if row.chance is None:
+        return UNKNOWN
+    if row.is_regression:
+        return WORSE
+    return BETTER if row.is_improvement else CHANCE
+
+
+def forest_of(rows: Sequence[ComparedRow], place: int) -> Figure | None:
+    """The overall difference and those of the criteria; rows: what got worse first. None where nothing is compared."""
+    known = [row for row in rows if row.scope != CATEGORY and row.figures.mean_diff is not None]
+    if not known:
+        return None
+    widest = sorted(known, key=lambda row: -abs(row.figures.mean_diff or 0.0))[:MOST_ROWS]
+    drawn = [row for row in known if row in widest or row is known[0]]
+    labels = labels_of(row_name(row) for row in drawn)
+    svg = draw(
+        "differences",
+        {"rows": [_mark(row, labels[row_name(row)]) for row in drawn]},
+        names=list(labels.values()),
+        height=20 * len(drawn),
+    )
+    table = table_of(
+        f"Differences with their intervals: {known[0].pair_name}",
+        ("Compared", "Beyond chance"),
+        ("B - A", "95% interval", "p adjusted"),
+        (_cells(row) for row in known),
+        [index for index, row in enumerate(known) if row.is_regression],
+    )
+    return Figure(f"differences-{place}", "Differences with their 95% intervals", _reading(known, drawn), svg, table)
+
+
+def _mark(row: ComparedRow, label: str) -> Row:
+    found = row.figures
+    tip = f"{label}: {signed_words(found.mean_diff)}, 95% interval {span_words(found.diff_low, found.diff_high)}"
+    words = {WORSE: "worse beyond chance", BETTER: "better beyond chance"}.get(chance_words(row), "may be chance")
+    return {
+        "name": label,
+        "difference": found.mean_diff,
+        "low": found.diff_low,
+        "high": found.diff_high,
+        "verdict": words,
+        "tip": f"{tip}; {words}",
+    }
+
+
+def _cells(row: ComparedRow) -> tuple[str, ...]:
+    found = row.figures
+    span = span_words(found.diff_low, found.diff_high)
+    return row_name(row), chance_words(row), signed_words(found.mean_diff), span, p_words(row.chance)
+
+
+def _reading(known: Sequence[ComparedRow], drawn: Sequence[ComparedRow]) -> str:
+    """What fell and rose most, and how many differences are more than chance."""
+    criteria = [row for row in known if row.scope != OVERALL] or known
+    low, high = (choose(criteria, key=lambda row: row.figures.mean_diff or 0.0) for choose in (min, max))
+    words = [f"{low.name} fell most, by {_by(low)}"] if (low.figures.mean_diff or 0.0) < 0 else []
+    words += [f"{high.name} rose most, by {_by(high)}"] if (high.figures.mean_diff or 0.0) > 0 else []
+    beyond = sum(row.is_regression or row.is_improvement for row in known)
+    more = len(known) - len(drawn)
+    hidden = f" {more:,} with smaller differences are in the table alone." if more else ""
+    found = " and ".join(words) or "No mean fell or rose"
+    verb = "is" if beyond == 1 else "are"
+    return f"{found}; {beyond:,} of {counted(len(known), 'difference')} {verb} beyond chance.{hidden}"
+
+
+def _by(row: ComparedRow) -> str:
+    found = row.figures
+    words = score_words(abs(found.mean_diff or 0.0))
+    if found.diff_low is None:
+        return words
+    return f"{words} (95% interval {signed_words(found.diff_low)} to {signed_words(found.diff_high)})"

@@ -1,0 +1,190 @@
+"""Outputs to read: why each is worth a look, what stands beside it, and each verdict with what it rests on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from markupsafe import escape
+
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.schema import narrowed_to_outputs
+from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.published.requirements import TOLERANCE
+from gradebook.tasks.reporting.drawing.figures import anchor_of
+from gradebook.tasks.reporting.drawing.marking import Segment, segments_of
+from gradebook.tasks.reporting.sections.examples.answers import (
+    JUDGED_BYTES,
+    Answer,
+    Judged,
+    ReadOutput,
+    answer_of,
+    cut,
+    judged_rows,
+)
+from gradebook.tasks.reporting.sections.examples.conversation import Turn, turns_of
+from gradebook.tasks.reporting.sections.examples.selection import Pick, compared_criteria, is_within_run, pick_outputs
+from gradebook.tasks.reporting.source.report_source import Group, ReportSource
+from gradebook.tasks.system.number_format import counted
+
+MOST_BYTES = 2_800_000  # of all examples on the page
+MOST_READ = 1_000_000  # characters of a text
+MOST_BESIDE = 3_000  # characters of a reference, and of all contexts
+MOST_CONTEXTS = 8
+_LABELS = {
+    "fell": "Got worse",
+    "gate": "Gate failed",
+    "worst": "Worst",
+    "disputed": "Disputed",
+    "slice": "Weak spot",
+    "apart": "Models apart",
+    "unscored": "Unscored",
+    "rose": "Got better",
+    "best": "Best",
+    "sample": "Sample",
+}
+_WITHIN = {"fell": "Behind the other model", "rose": "Ahead of the other model"}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One output in full. anchor: what a link points at; kinds: why it is shown, key and label.
+
+    change: its score minus that of the output beside it. contexts: each in pieces; is_same: the output beside it is
+    this one, of another run.
+    """
+
+    anchor: str
+    case: str
+    row: Row
+    group: Group
+    kinds: tuple[tuple[str, str], ...]
+    change: float | None
+    turns: tuple[Turn, ...]
+    reference: tuple[Segment, ...]
+    contexts: tuple[tuple[Segment, ...], ...]
+    answer: Answer
+    beside: Answer | None
+    is_same: bool
+    verdicts: tuple[Judged, ...]
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether its score is another than that of the output beside it."""
+        return self.change is not None and abs(self.change) > TOLERANCE
+
+    @property
+    def byte_count(self) -> int:
+        """About what it takes on the page."""
+        pieces = [*self.reference, *self.answer.segments, *(() if self.beside is None else self.beside.segments)]
+        pieces += [piece for turn in self.turns for piece in turn.segments]
+        pieces += [piece for context in self.contexts for piece in context]
+        texts = [*(piece.text for piece in pieces), self.row["feedback"] or ""]
+        texts += [text for verdict in self.verdicts for text in verdict.texts]
+        size = sum(len(escape(text).encode()) for text in texts)
+        return size + 3_000 + JUDGED_BYTES * len(self.verdicts) + 100 * len(pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleContents:
+    """The examples in the order of the page. kinds: key, label and count; reading: how many there are."""
+
+    examples: tuple[Example, ...]
+    kinds: tuple[tuple[str, str, int], ...]
+    reading: str
+
+
+def read_examples(source: ReportSource) -> ExampleContents | None:
+    """The outputs worth a look, as many as the page has room for; None where the run has none."""
+    picks = pick_outputs(source)
+    outputs = _read_outputs(source, picks)
+    labels = _LABELS | (_WITHIN if is_within_run(source.comparison, source.run_id) else {})
+    examples = list(_within_budget(map(partial(_example, source, outputs, labels), picks)))
+    if not examples:
+        return None
+    keys = list(labels)
+    examples.sort(key=lambda example: keys.index(example.kinds[0][0]))
+    counts = [(key, label, _count_of(examples, key)) for key, label in labels.items()]
+    kinds = tuple(kind for kind in counts if kind[2])
+    return ExampleContents(tuple(examples), kinds, _reading(source, examples, kinds, len(picks)))
+
+
+def _within_budget(examples: Iterator[Example]) -> Iterator[Example]:
+    left = MOST_BYTES
+    for example in examples:
+        if example.byte_count <= left:
+            left -= example.byte_count
+            yield example
+
+
+def _count_of(examples: Sequence[Example], key: str) -> int:
+    return sum(any(key == kind for kind, _ in example.kinds) for example in examples)
+
+
+def _reading(
+    source: ReportSource, examples: Sequence[Example], kinds: Sequence[tuple[str, str, int]], pick_count: int
+) -> str:
+    """How many there are and of which kinds; an output of several kinds is there once."""
+    of_kinds = ", ".join(f"{count} {label.lower()}" for _, label, count in kinds)
+    words = f"{len(examples)} of {counted(source.summary.run['output_count'] or 0, 'output')}: {of_kinds}."
+    if len(examples) < pick_count:
+        words += f" {counted(pick_count - len(examples), 'more', 'more')} would make this page too large."
+    return words
+
+
+def _read_outputs(source: ReportSource, picks: Sequence[Pick]) -> Mapping[tuple[str, str], ReadOutput]:
+    """By run and output: those picked and those beside them."""
+    wanted: dict[str, dict[str, None]] = {}
+    for pick in picks:
+        wanted.setdefault(source.run_id, {})[pick.output_id] = None
+        if pick.partner is not None:
+            wanted.setdefault(pick.partner.run_id, {})[pick.partner.output_id] = None
+    return {
+        (run_id, output.row["output_id"]): output
+        for run_id, output_ids in wanted.items()
+        for output in _read_run_outputs(source, run_id, list(output_ids))
+    }
+
+
+def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) -> Iterator[ReadOutput]:
+    voices = {
+        (row["output_id"], row["criterion_id"]): tuple(row["voices"])
+        for row in source.rows(report_sql("example_voices"), run_id, output_ids)
+    }
+    with narrowed_to_outputs(source.connection, run_id, output_ids):
+        rows = source.rows(report_sql("example_outputs"), run_id, MOST_READ)
+        verdicts = source.rows(report_sql("example_verdicts"), run_id)
+    by_output: dict[str, list[Row]] = {}
+    for row in verdicts:
+        said = {"voices": voices.get((row["output_id"], row["criterion_id"]), ())}
+        by_output.setdefault(row["output_id"], []).append(row | said)
+    for row in rows:
+        yield ReadOutput.of(row, tuple(by_output.get(row["output_id"], ())))
+
+
+def _example(
+    source: ReportSource, outputs: Mapping[tuple[str, str], ReadOutput], labels: Mapping[str, str], pick: Pick
+) -> Example:
+    output = outputs[source.run_id, pick.output_id]
+    partner = pick.partner
+    beside = None if partner is None else outputs.get((partner.run_id, partner.output_id))
+    is_same = partner is not None and partner.output_id == pick.output_id
+    other_run = partner.run_id if partner is not None and partner.run_id != source.run_id else None
+    alike = compared_criteria(source.comparison) if other_run and source.comparison else None
+    row, context = output.row, tuple(output.row["context"] or ())
+    return Example(
+        anchor=anchor_of(pick.output_id),
+        case=cut(row["case_id"]),
+        row=row,
+        group=source.group_of(row),
+        kinds=tuple((kind, labels[kind]) for kind in pick.kinds),
+        change=None if partner is None else partner.change,
+        turns=turns_of(output.prompt),
+        reference=segments_of(row["reference"], most=MOST_BESIDE) if row["reference"] else (),
+        contexts=tuple(
+            segments_of(text, most=MOST_BESIDE // min(len(context), MOST_CONTEXTS)) for text in context[:MOST_CONTEXTS]
+        ),
+        answer=answer_of(output),
+        beside=None if beside is None else replace(answer_of(beside), run_id=other_run),
+        is_same=is_same,
+        verdicts=judged_rows(output, beside, alike),
+    )

@@ -1,0 +1,126 @@
+"""Which outputs a page shows in full, why each, and what stands beside it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gradebook.rubrics.statistics.rules import CRITERION
+from gradebook.tasks.comparing.run_comparison import RunComparison
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.reporting.source.report_source import ReportSource
+
+MOST_OF_A_KIND = 10
+MOST_EXAMPLES = 80
+# In the order of the page. An output that nothing else tells of is there only where no other is.
+KINDS = ("fell", "gate", "worst", "disputed", "apart", "slice", "unscored", "rose", "best", "sample")
+_SAMPLES = """
+select 'sample' as kind, output_id, row_number() over (order by case_id, model, checkpoint, output_id) as place
+from output_scores where run_id = ? qualify place <= ?
+"""
+_TABLES = ("example_pairs", "example_disputes")
+
+
+@dataclass(frozen=True, slots=True)
+class Partner:
+    """The output that stands beside another. change: the other's score minus its, None where they can't be compared."""
+
+    output_id: str
+    run_id: str
+    change: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """An output to show. kinds: why, in the order of `KINDS`."""
+
+    output_id: str
+    kinds: tuple[str, ...]
+    partner: Partner | None
+
+
+def pick_outputs(source: ReportSource) -> tuple[Pick, ...]:
+    """The outputs to show: of each kind the first, then of each kind the second, ..."""
+    with _pair_tables(source):
+        rows = _read_picks(source)
+        places = _first_places(rows)
+        chosen = sorted(places, key=lambda output_id: (*places[output_id], output_id))[:MOST_EXAMPLES]
+        partners = _read_partners(source, chosen)
+    kinds: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda row: KINDS.index(row["kind"])):
+        kinds.setdefault(row["output_id"], []).append(row["kind"])
+    return tuple(Pick(output_id, tuple(kinds[output_id]), partners.get(output_id)) for output_id in chosen)
+
+
+def is_within_run(comparison: RunComparison | None, run_id: str) -> bool:
+    """Whether what stands beside each other are two models of the run."""
+    return comparison is not None and comparison.baseline_run_id == run_id
+
+
+@contextmanager
+def _pair_tables(source: ReportSource) -> Iterator[None]:
+    """While this is open the connection has tables of who stands beside whom, and of opinions that differ."""
+    comparison = source.comparison
+    baseline = source.run_id if comparison is None else comparison.baseline_run_id
+    values = ((source.run_id, baseline, _sides(comparison)), (source.run_id,))
+    try:
+        for table, parameters in zip(_TABLES, values, strict=True):
+            source.connection.execute(f"create or replace temp table {table} as {report_sql(table)}", parameters)
+        yield
+    finally:
+        for table in _TABLES:
+            source.connection.execute(f"drop table if exists temp.{table}")
+
+
+def _sides(comparison: RunComparison | None) -> list[Row]:
+    """Both sides of each pair of models: A of the baseline, B of the run."""
+    figures = () if comparison is None else comparison.figures
+    names = ("model", "checkpoint", "baseline_model", "baseline_checkpoint")
+    pairs = dict.fromkeys(tuple(row[name] for name in names) for row in figures)
+    sides: list[Row] = []
+    for pair, (model, checkpoint, baseline_model, baseline_checkpoint) in enumerate(pairs):
+        sides.append({"pair": pair, "side": "b", "model": model, "checkpoint": checkpoint})
+        sides.append({"pair": pair, "side": "a", "model": baseline_model, "checkpoint": baseline_checkpoint})
+    return sides
+
+
+def _read_picks(source: ReportSource) -> list[Row]:
+    """A row an output and kind. Where rubrics differ their scores tell of no change."""
+    rows = list(source.rows(report_sql("example_picks"), source.run_id, MOST_OF_A_KIND))
+    if source.comparison is not None and source.comparison.banner:
+        rows = [row for row in rows if row["kind"] not in {"fell", "rose"}]
+    found = {row["kind"] for row in rows}
+    if not found & {"fell", "rose", "disputed"}:
+        rows += source.rows(report_sql("example_gaps"), source.run_id, MOST_OF_A_KIND)
+    return rows or list(source.rows(_SAMPLES, source.run_id, MOST_OF_A_KIND))
+
+
+def _first_places(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
+    """Of each output its best place among those of a kind, and that kind's own."""
+    places: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        place = (row["place"], KINDS.index(row["kind"]))
+        places[row["output_id"]] = min(place, places.get(row["output_id"], place))
+    return places
+
+
+def _read_partners(source: ReportSource, chosen: Sequence[str]) -> Mapping[str, Partner]:
+    """By output: that of the comparison's other side, else another model's answer to the same case."""
+    comparison = source.comparison
+    found = source.rows(report_sql("example_partners"), source.run_id, list(chosen))
+    partners = {row["output_id"]: Partner(row["partner_id"], source.run_id, None) for row in found}
+    if comparison is None:
+        return partners
+    pairs = source.rows("from example_pairs where list_contains($1, output_id) order by is_b", list(chosen))
+    for row in pairs:
+        change = None if comparison.banner else row["change"]
+        partners[row["output_id"]] = Partner(row["partner_id"], comparison.baseline_run_id, change)
+    return partners
+
+
+def compared_criteria(comparison: RunComparison) -> frozenset[str] | None:
+    """The criteria that ask the same on both sides; None where all do."""
+    if comparison.banner is None:
+        return None
+    rows = (row for pair in comparison.models for row in pair.rows)
+    return frozenset(row.scope_id for row in rows if row.scope == CRITERION and row.is_compared)

@@ -1,0 +1,92 @@
+"""The scores of the run's models, each with its interval: never one without the criteria a look away."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.reporting.drawing.charts import draw
+from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
+from gradebook.tasks.reporting.source.report_source import Group, ReportSource
+from gradebook.tasks.system.number_format import counted, price_words, rate_words, score_words
+
+NUMBERS = (
+    *("Mean", "95% interval", "Uniform weights", "Pass rate", "Gate failures", "Coverage", "Scored", "Outputs"),
+    "Billed",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreContents:
+    """The table of all models, a picture of their means, None where there is none, and feedback: model and text."""
+
+    table: Table
+    means: Figure | None
+    feedback: tuple[tuple[str, str], ...]
+
+
+def read_scores(source: ReportSource) -> ScoreContents:
+    """The rows of run_scores, the highest mean first, and the feedback in words."""
+    table = score_table(source.summary.scores)
+    feedback = tuple((source.group_of(row).name, row["feedback"]) for row in source.summary.feedback)
+    return ScoreContents(table, _means(source, table), feedback)
+
+
+def score_table(rows: Iterable[Row]) -> Table:
+    """The table of these rows of run_scores."""
+    return table_of("Scores by model", ("Model",), NUMBERS, map(_cells, rows))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        model_name(row),
+        score_words(row["mean"]),
+        interval_words(row),
+        score_words(row["uniform_mean"]),
+        rate_words(row["pass_rate"]),
+        rate_words(row["gate_failure_rate"]),
+        rate_words(row["coverage_rate"]),
+        f"{row['n']:,}",
+        f"{row['output_count']:,}",
+        price_words(row["cost_usd"]),
+    )
+
+
+def interval_words(row: Row) -> str:
+    """The 95% interval of a row of a mart."""
+    return "–" if row["ci_low"] is None else f"{score_words(row['ci_low'])} to {score_words(row['ci_high'])}"
+
+
+def _means(source: ReportSource, table: Table) -> Figure | None:
+    """Each model's mean with its interval, on one axis."""
+    groups = source.drawn_groups
+    found = [(group, row) for row in source.summary.scores if (group := source.group_of(row)) in groups]
+    drawn = [_dot(group, row) for group, row in found if row["mean"] is not None]
+    if not drawn:
+        return None
+    svg = draw(
+        "means",
+        {"rows": drawn},
+        models=[group.label for group in groups],
+        colours=[group.colour for group in groups],
+        height=26 * len(groups),
+    )
+    return Figure("means", "Mean score by model, with its 95% interval", _reading(source, len(drawn)), svg, table)
+
+
+def _dot(group: Group, row: Row) -> Row:
+    tip = f"{group.label}: {score_words(row['mean'])}, 95% interval {interval_words(row)}"
+    return {"model": group.label, "mean": row["mean"], "low": row["ci_low"], "high": row["ci_high"], "tip": tip}
+
+
+def _reading(source: ReportSource, drawn_count: int) -> str:
+    """Which mean is the highest, and how sure that is."""
+    found = [(source.group_of(row), row) for row in source.summary.scores if row["mean"] is not None]
+    group, row = found[0]
+    words = f"{group.name} has a mean of {score_words(row['mean'])} over {counted(row['n'], 'output')}"
+    if row["ci_low"] is not None:
+        words += f"; between {interval_words(row).replace(' to ', ' and ')} if outputs like these were drawn again"
+    if len(found) == 1:
+        return f"{words}."
+    low, other = found[-1]
+    hidden = f" The picture has {drawn_count} of them." if drawn_count < len(found) else ""
+    return f"{words}. The lowest of {len(found)} is {low.name} with {score_words(other['mean'])}.{hidden}"

@@ -1,0 +1,99 @@
+"""The rubric's weights as a picture: what each criterion counts in the overall score."""
+
+from collections.abc import Sequence
+
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.reporting.drawing.charts import draw, labels_of
+from gradebook.tasks.reporting.drawing.figures import Figure, table_of
+from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion
+from gradebook.tasks.system.number_format import counted, rate_words
+
+MOST_BARS = 24
+MOST_NAMED = 4
+NOWHERE = "without a category"
+
+
+def weights_of(criteria: Sequence[MeasuredCriterion]) -> Figure | None:
+    """A bar a criterion of the rubric, as long as its share of the whole; None where nothing is weighted."""
+    of_rubric = [criterion for criterion in criteria if not criterion.is_own]
+    weighted = [criterion for criterion in of_rubric if criterion.weight]
+    if not weighted:
+        return None
+    largest = sorted(of_rubric, key=lambda criterion: (not criterion.is_gate, -abs(criterion.weight or 0.0)))[
+        :MOST_BARS
+    ]
+    drawn = [criterion for criterion in of_rubric if criterion in largest]
+    labels = labels_of(criterion.criterion_id for criterion in drawn)
+    headings = _headings(of_rubric)
+    svg = draw(
+        "weights",
+        {"rows": [_bar(criterion, labels[criterion.criterion_id], headings) for criterion in drawn]},
+        names=list(labels.values()),
+        categories=list(dict.fromkeys(headings[criterion.heading] for criterion in drawn)),
+    )
+    title = "What each criterion counts"
+    table = table_of(
+        title,
+        ("Criterion", "Category"),
+        ("Share of the whole",),
+        ((each.criterion_id, each.heading or "–", _weight_words(each)) for each in of_rubric),
+    )
+    return Figure("weights", title, _reading(weighted, of_rubric, len(drawn)), svg, table)
+
+
+def _headings(criteria: Sequence[MeasuredCriterion]) -> dict[str, str]:
+    """What stands above the bars of a category: its name and what it counts in all."""
+    labels = labels_of(criterion.heading for criterion in criteria)
+    if len(labels) == 1:
+        return dict.fromkeys(labels, "")
+    sums = {
+        heading: sum(criterion.weight or 0.0 for criterion in criteria if criterion.heading == heading)
+        for heading in labels
+    }
+    return {
+        heading: f"{label or NOWHERE}: {rate_words(sums[heading])}" if sums[heading] else label or NOWHERE
+        for heading, label in labels.items()
+    }
+
+
+def _bar(criterion: MeasuredCriterion, label: str, headings: dict[str, str]) -> Row:
+    words = _weight_words(criterion)
+    return {
+        "name": label,
+        "category": headings[criterion.heading],
+        "weight": criterion.weight or 0.0,
+        "end": max(criterion.weight or 0.0, 0.0),
+        "kind": "penalty" if criterion.is_penalty else "weight",
+        "words": words,
+        "tip": f"{label}: {words}",
+    }
+
+
+def _weight_words(criterion: MeasuredCriterion) -> str:
+    return "gate" if criterion.is_gate else rate_words(criterion.weight)
+
+
+def _reading(weighted: Sequence[MeasuredCriterion], criteria: Sequence[MeasuredCriterion], drawn_count: int) -> str:
+    """What counts most, and what gates and penalties there are."""
+    most = max(abs(criterion.weight or 0.0) for criterion in weighted)
+    heaviest = [criterion.criterion_id for criterion in weighted if abs(criterion.weight or 0.0) >= most - 1e-9]
+    whole = " of the rubric's own weights" if any(criterion.is_own for criterion in criteria) else ""
+    verb = "counts" if len(heaviest) == 1 else "count"
+    sentence = f"{_listed(heaviest, 'and')} {verb} most with {rate_words(most)}{whole}"
+    sentence = f"{sentence}{' each' if len(heaviest) > 1 else ''}."
+    if len(heaviest) == len(weighted) > 1:
+        sentence = f"All {len(weighted)} weighted criteria count the same: {rate_words(most)} each."
+    gates = [criterion.criterion_id for criterion in criteria if criterion.is_gate]
+    if gates:
+        sentence += f" {counted(len(gates), 'gate')} without a weight: an output that fails {_listed(gates)} fails."
+    penalties = [criterion.criterion_id for criterion in criteria if criterion.is_penalty]
+    if penalties:
+        sentence += f" What meets {_listed(penalties)} loses points."
+    if drawn_count < len(criteria):
+        sentence += f" The lightest {len(criteria) - drawn_count:,} are in the table alone."
+    return sentence
+
+
+def _listed(names: Sequence[str], joint: str = "or") -> str:
+    more = len(names) - MOST_NAMED
+    return f" {joint} ".join(names[:MOST_NAMED]) + (f" {joint} {more:,} more" if more > 0 else "")

@@ -1,0 +1,242 @@
+"""How many outputs meet a threshold: a curve a model, the threshold to be moved, and what it comes to in words."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, pairwise
+
+import yaml
+from markupsafe import Markup
+
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.rubrics.statistics.rules import OVERALL
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.reporting.drawing.charts import draw
+from gradebook.tasks.reporting.drawing.figures import Figure, table_of
+from gradebook.tasks.reporting.drawing.templates import page_text
+from gradebook.tasks.reporting.sections.spread.grids import STEP, Grid, Meeting, counts_met, grid_of, meeting_words
+from gradebook.tasks.reporting.source.report_source import Group, ReportSource
+from gradebook.tasks.reporting.source.rows_layout import lane_names, told_names
+from gradebook.tasks.system.number_format import counted, score_words
+
+MOST_POINTS = 400  # of a drawn curve; the counts are of all scores
+TABLE_STEPS = 20
+LETTER_UNITS = 5.8
+_SCORES = "select model, checkpoint, score, n, share from score_distribution where run_id = ? order by score"
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Where the curves are within the whole picture, in its units."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    whole_width: float
+    whole_height: float
+
+    @property
+    def bottom(self) -> float:
+        """Where the axis is."""
+        return self.top + self.height
+
+    def x(self, grid: Grid, place: int) -> float:
+        """Where a threshold stands."""
+        return round(self.left + self.width * place / (grid.count - 1), 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The movable threshold. figure: the curves; pass_threshold: the rubric's, None where it has none."""
+
+    figure: Figure
+    plot: Plot
+    grid: Grid
+    meetings: tuple[Meeting, ...]
+    pass_threshold: float | None
+
+    @property
+    def sentence(self) -> str:
+        """What the threshold that the page begins with comes to."""
+        return meeting_words(self.grid, self.meetings, self.grid.start)
+
+    @property
+    def counts(self) -> Row:
+        """What the page's script counts with."""
+        return {
+            "thresholds": self.grid.words,
+            "meetings": [
+                {"name": each.name, "isBaseline": each.is_baseline, "n": each.n, "counts": each.counts}
+                for each in self.meetings
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """One model's distribution. scores: its rows of score_distribution; run_id: whose."""
+
+    name: str
+    group: Group
+    run_id: str
+    model: str
+    checkpoint: str | None
+    is_baseline: bool
+    scores: tuple[Row, ...]
+
+    @property
+    def n(self) -> int:
+        return int(sum(row["n"] for row in self.scores))
+
+    def reached_by(self, share: float) -> float:
+        """The highest score that at least this share (above 0) of the outputs has."""
+        below = [0.0, *(row["share"] for row in self.scores[:-1])]
+        return float(
+            max(row["score"] for row, less in zip(self.scores, below, strict=True) if 1 - less >= share - 1e-9)
+        )
+
+
+def read_thresholds(source: ReportSource, rubric: Rubric | None) -> Thresholds | None:
+    """The curves and counts of all models, and of a baseline with comparable overall scores; None without any score."""
+    curves = [*_own_curves(source), *_baseline_curves(source)]
+    scored = [curve for curve in curves if curve.scores]
+    if not any(not curve.is_baseline for curve in scored):
+        return None
+    pass_threshold = None if rubric is None else rubric.pass_threshold
+    start = _median(scored) if pass_threshold is None else pass_threshold
+    ends = [curve.scores[place]["score"] for curve in scored for place in (0, -1)]
+    grid = grid_of(min(ends), max(ends), start)
+    meetings = tuple(_meetings(source, grid, curves))
+    return Thresholds(_figure(source, grid, curves, meetings), plot_of_curves(), grid, meetings, pass_threshold)
+
+
+@cache
+def plot_of_curves() -> Plot:
+    """The place that the chart's specification gives to the curves: it has no size of its own making."""
+    chart = yaml.safe_load(page_text("charts/cdf.yaml"))
+    width, height, room = chart["width"], chart["height"], chart["padding"]
+    whole = room["left"] + width + room["right"], room["top"] + height + room["bottom"]
+    return Plot(room["left"], room["top"], width, height, *whole)
+
+
+def _own_curves(source: ReportSource) -> Iterator[_Curve]:
+    rows = source.rows(_SCORES, source.run_id)
+    for group, name in told_names(source.groups).items():
+        scores = _of(rows, group.model, group.checkpoint)
+        yield _Curve(name, group, source.run_id, group.model, group.checkpoint, is_baseline=False, scores=scores)
+
+
+def _baseline_curves(source: ReportSource) -> Iterator[_Curve]:
+    """What the run's models are compared with, each beside the model that it has the colour of."""
+    found = source.comparison
+    if found is None or found.banner is not None or found.baseline_run_id == source.run_id:
+        return
+    rows, seen = source.rows(_SCORES, found.baseline_run_id), set()
+    for row in found.figures:
+        model, checkpoint = row["baseline_model"], row["baseline_checkpoint"]
+        if row["scope"] != OVERALL or (model, checkpoint) in seen:
+            continue
+        seen.add((model, checkpoint))
+        name = f"{model_name({'model': model, 'checkpoint': checkpoint})} in {found.baseline_run_id}"
+        scores = _of(rows, model, checkpoint)
+        yield _Curve(
+            name, source.group_of(row), found.baseline_run_id, model, checkpoint, is_baseline=True, scores=scores
+        )
+
+
+def _of(rows: Iterable[Row], model: str, checkpoint: str | None) -> tuple[Row, ...]:
+    return tuple(row for row in rows if (row["model"], row["checkpoint"]) == (model, checkpoint))
+
+
+def _median(curves: Sequence[_Curve]) -> float:
+    """The middle score of the run's outputs, held to whole steps."""
+    scores = sorted((row["score"], row["n"]) for curve in curves if not curve.is_baseline for row in curve.scores)
+    up_to = accumulate(n for _, n in scores)
+    half = sum(n for _, n in scores) / 2
+    median = next(score for (score, _), count in zip(scores, up_to, strict=True) if count >= half)
+    return float(math.floor(median / STEP + 1e-6) * STEP)
+
+
+def _meetings(source: ReportSource, grid: Grid, curves: Sequence[_Curve]) -> Iterator[Meeting]:
+    query = report_sql("steps_met")
+    rows = {name: source.rows(query, name, grid.low, grid.step) for name in {curve.run_id for curve in curves}}
+    for curve in curves:
+        counts = counts_met(grid, _of(rows[curve.run_id], curve.model, curve.checkpoint))
+        yield Meeting(curve.name, curve.group.colour, curve.is_baseline, curve.n, counts)
+
+
+def _figure(source: ReportSource, grid: Grid, curves: Sequence[_Curve], meetings: Sequence[Meeting]) -> Figure:
+    places = range(grid.start % (stride := max(grid.count // TABLE_STEPS, 1)), grid.count, stride)
+    table = table_of(
+        "Share of outputs that meet a threshold",
+        (),
+        ("At least", *(meeting.name for meeting in meetings)),
+        ((score_words(grid.at(place)), *(meeting.share(place) for meeting in meetings)) for place in places),
+    )
+    reading = _reading(source, [curve for curve in curves if curve.scores])
+    return Figure("threshold", "How many outputs meet a threshold", reading, _drawn(source, grid, curves), table)
+
+
+def _drawn(source: ReportSource, grid: Grid, curves: Sequence[_Curve]) -> Markup:
+    groups = source.drawn_groups
+    drawn = [curve for curve in curves if curve.scores and curve.group in groups]
+    own = [curve for curve in drawn if not curve.is_baseline]
+    names = lane_names(groups)
+    labels = [_label(grid, curve, names[curve.group], place, len(own)) for place, curve in enumerate(own)]
+    return draw(
+        "cdf",
+        {
+            "rows": [row | {"curve": i} for i, curve in enumerate(drawn) for row in _points(grid, curve)],
+            "labels": labels,
+        },
+        ends=[grid.at(0), grid.at(grid.count - 1)],
+        curves=[*range(len(drawn))],
+        colours=[curve.group.colour for curve in drawn],
+    )
+
+
+def _points(grid: Grid, curve: _Curve) -> Iterator[Row]:
+    """The corners of a curve, from the left edge to the right one; close ones are one."""
+    named = {"kind": "baseline" if curve.is_baseline else "run"}
+    ends = grid.at(0), grid.at(grid.count - 1)
+    bin_size = (ends[1] - ends[0]) / MOST_POINTS
+    yield named | {"score": ends[0], "share": 1.0}
+    for row, following in pairwise([*curve.scores, {"score": math.inf}]):
+        if math.floor(row["score"] / bin_size) != _bin(following["score"], bin_size):
+            yield named | {"score": row["score"], "share": max(1.0 - row["share"], 0.0)}
+    yield named | {"score": ends[1], "share": 0.0 if curve.scores[-1]["score"] <= ends[1] else None}
+
+
+def _bin(score: float, size: float) -> float:
+    return score if math.isinf(score) else math.floor(score / size)
+
+
+def _label(grid: Grid, curve: _Curve, name: str, place: int, count: int) -> Row:
+    """A curve's name beside it, each at a height of its own: the best ones above their curves, the others below.
+
+    place: of the curve among the count of them. Right of a curve is above it, for it falls.
+    """
+    share = 0.9 - 0.8 * place / (count - 1) if count > 1 else 0.6
+    score = curve.reached_by(share)
+    x = (score - grid.at(0)) / (grid.at(grid.count - 1) - grid.at(0)) * plot_of_curves().width
+    room = plot_of_curves().width - x if place < count / 2 else x
+    is_right = (place < count / 2) == (room > len(name) * LETTER_UNITS + 8)
+    return {"score": score, "share": share, "align": "left" if is_right else "right", "text": name}
+
+
+def _reading(source: ReportSource, curves: Sequence[_Curve]) -> str:
+    """What half of the outputs reach, with the best model and with the last."""
+    own = [curve for curve in curves if not curve.is_baseline]
+    words = f"Half of the outputs of {own[0].name} score at least {score_words(own[0].reached_by(0.5))}"
+    if len(own) > 1:
+        words += f", half of those of {own[-1].name} at least {score_words(own[-1].reached_by(0.5))}"
+    baselines = [curve for curve in curves if curve.is_baseline]
+    words += f". Dashed: the baseline {baselines[0].run_id}." if baselines else "."
+    if unscored := sum(row["output_count"] - row["n"] for row in source.summary.scores):
+        words += f" {counted(unscored, 'output')} without a score {'is' if unscored == 1 else 'are'} not counted."
+    if len(source.groups) > len(source.drawn_groups):
+        words += f" Drawn are {len(source.drawn_groups)} of {len(source.groups)} models; the tables have all."
+    return words

@@ -1,0 +1,92 @@
+"""What a run was made with, and whether earlier runs of its rubric version were made with the same."""
+
+from collections.abc import Iterator
+
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.reporting.drawing.figures import table_of
+from gradebook.tasks.reporting.source.findings import Finding, Sign
+from gradebook.tasks.reporting.source.report_source import ReportSource
+from gradebook.tasks.system.number_format import counted
+
+DIGITS = 12  # of a digest, as people compare them
+MOST_EARLIER = 20  # runs in the table
+
+_EARLIER = """
+select run_id, version, judge, settings::json -> 'judge' as identity, dataset, dataset_digest, code_version
+from runs
+where status = 'published' and rubric_id = $1 and rubric_version = $2 and version < $3
+order by version desc
+"""
+_OWN_IDENTITY = "select settings::json -> 'judge' as identity from runs where run_id = ?"
+
+
+def provenance_findings(source: ReportSource) -> Iterator[Finding]:
+    """Notes of the run, its versions, and how it stands to the runs before it."""
+    run = source.summary.run
+    notes = run["notes"] or []
+    if notes:
+        words = f"{counted(len(notes), 'note')} of the run: {'; '.join(notes)}."
+        yield Finding(Sign.LOOK, "Notes", words)
+    yield _versions(run)
+    yield _earlier(source, run)
+
+
+def _versions(run: Row) -> Finding:
+    told = (
+        ("Code", f"gradebook {run['code_version'] or 'of an unknown version'}"),
+        ("Rubric", f"{run['rubric_id']} {run['rubric_version']}, digest {run['rubric_digest'] or 'not recorded'}"),
+        ("Judge", run["judge"] or "none"),
+        ("Dataset", f"{run['dataset'] or 'not recorded'}, digest {run['dataset_digest'] or 'not recorded'}"),
+        ("Table version", f"{run['version']}"),
+    )
+    words = (
+        f"{told[0][1]}; {run['rubric_id']} {run['rubric_version']}, digest {_short(run['rubric_digest'])}; judge "
+        f"{told[2][1]}; dataset digest {_short(run['dataset_digest'])}."
+    )
+    return Finding(Sign.FINE, "Made with", words, table_of("Versions", ("What", "Which"), (), told))
+
+
+def _short(digest: str | None) -> str:
+    return "not recorded" if digest is None else digest[:DIGITS]
+
+
+def _earlier(source: ReportSource, run: Row) -> Finding:
+    """Whether the judge and the outputs are those of the run before: means of different ones can't be set off."""
+    earlier = source.rows(_EARLIER, run["rubric_id"], run["rubric_version"], run["version"])
+    if not earlier:
+        return Finding(Sign.FINE, "Earlier runs", "No earlier run used this rubric version.")
+    (own,) = source.rows(_OWN_IDENTITY, source.run_id)
+    marked = [_differences(run | own, before) for before in earlier]
+    last, found = earlier[0], marked[0]
+    words = f"{counted(len(earlier), 'earlier run')} of this rubric version. The last one, {last['run_id']}, had "
+    words += f"{_listed(found)}." if found else "the same judge, outputs and code."
+    other_judges = sum("another judge" in each or "a judge set otherwise" in each for each in marked)
+    if other_judges:
+        words += (
+            f" {other_judges:,} of them had another judge or one set otherwise: their means are not this one's kind."
+        )
+    lines = (
+        (row["run_id"], row["judge"] or "none", row["dataset"] or "–", _listed(differences) or "nothing")
+        for row, differences in zip(earlier[:MOST_EARLIER], marked, strict=False)
+    )
+    more = f", the last {MOST_EARLIER} of {len(earlier):,}" if len(earlier) > MOST_EARLIER else ""
+    table = table_of(f"Earlier runs of this rubric version{more}", ("Run", "Judge", "Dataset", "Differs in"), (), lines)
+    is_other = bool(found) and found != ["other outputs"]
+    return Finding(Sign.LOOK if is_other or other_judges else Sign.FINE, "Earlier runs", words, table)
+
+
+def _differences(run: Row, before: Row) -> list[str]:
+    found = []
+    if before["judge"] != run["judge"]:
+        found.append("another judge")
+    elif before["identity"] != run["identity"]:
+        found.append("a judge set otherwise")
+    if before["dataset_digest"] != run["dataset_digest"]:
+        found.append("other outputs")
+    if before["code_version"] != run["code_version"]:
+        found.append("another gradebook")
+    return found
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

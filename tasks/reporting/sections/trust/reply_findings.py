@@ -1,0 +1,90 @@
+"""The replies behind a run's verdicts: read or not, old or new, and by which model."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.reporting.drawing.figures import Table, table_of
+from gradebook.tasks.reporting.source.findings import Finding, Sign
+from gradebook.tasks.reporting.source.report_source import ReportSource
+from gradebook.tasks.system.number_format import counted, rate_words
+
+MOST_USELESS_RATE = 0.05  # as the quality suite of judgments has it
+STATUS_WORDS = {
+    "parse_error": "not to be read",
+    "refused": "refused",
+    "truncated": "cut off",
+    "filtered": "filtered by the endpoint",
+    "evidence_unverified": "with a quote that is not in the output",
+    "abstained": "without a choice",
+    "no_logprobs": "without probabilities",
+}
+
+
+def reply_findings(source: ReportSource) -> Iterator[Finding]:
+    """Nothing where no judge was asked."""
+    replies = source.rows(report_sql("reply_kinds"), source.run_id)
+    if replies:
+        yield _usefulness(replies)
+        named = [row for row in replies if row["model_returned"] is not None]
+        if named:
+            yield _models(named)
+    if source.verdict_counts["replayed_count"]:
+        yield _replayed(source.verdict_counts)
+
+
+def _usefulness(replies: Sequence[Row]) -> Finding:
+    statuses: Counter[str] = Counter()
+    for row in replies:
+        statuses[row["status"]] += row["reply_count"]
+    reply_count = statuses.total()
+    useless_count = reply_count - statuses["scored"]
+    judges = counted(len({row["judge"] for row in replies}), "judge")
+    stand = "stands" if reply_count == 1 else "stand"
+    words = f"{counted(reply_count, 'reply', 'replies')} of {judges} {stand} behind the verdicts"
+    if not useless_count:
+        return Finding(Sign.FINE, "Replies", f"{words}; each gave a level.", _statuses_table(replies))
+    useless = [(status, count) for status, count in statuses.most_common() if status != "scored"]
+    named = ", ".join(f"{count:,} {STATUS_WORDS.get(status, status)} ({status})" for status, count in useless)
+    rate = useless_count / reply_count
+    sign = Sign.BAD if rate > MOST_USELESS_RATE else Sign.LOOK
+    words = f"{words}; {useless_count:,} of them ({rate_words(rate)}) gave no level: {named}."
+    return Finding(sign, "Replies", words, _statuses_table(replies))
+
+
+def _statuses_table(replies: Sequence[Row]) -> Table:
+    lines = (
+        (row["judge"], row["status"], row["model_returned"] or "not said", f"{row['reply_count']:,}")
+        for row in sorted(replies, key=lambda row: (row["judge"], -row["reply_count"], row["status"]))
+    )
+    return table_of("Replies by judge", ("Judge", "Status", "Model that answered"), ("Replies",), lines)
+
+
+def _models(named: Sequence[Row]) -> Finding:
+    """Whether those that answered are those that were asked: a judge that changed is another judge."""
+    answered: dict[str, Counter[str]] = {}
+    for row in named:
+        answered.setdefault(row["judge"], Counter())[row["model_returned"]] += row["reply_count"]
+    several = {judge: models for judge, models in answered.items() if len(models) > 1}
+    other = {judge: models for judge, models in answered.items() if set(models) != {judge}}
+    if not other:
+        return Finding(
+            Sign.FINE, "Models asked", f"Those that answered are those asked: {', '.join(sorted(answered))}."
+        )
+    named_words = "; ".join(
+        f"asked for {judge}, answered as {', '.join(f'{model} ({count:,})' for model, count in models.most_common())}"
+        for judge, models in sorted(other.items())
+    )
+    # A name with a date behind it is that model; another name, or two of them, may judge otherwise.
+    is_dated = not several and all(model.startswith(judge) for judge, models in other.items() for model in models)
+    return Finding(Sign.FINE if is_dated else Sign.LOOK, "Models asked", f"The endpoint says so: {named_words}.")
+
+
+def _replayed(counts: Row) -> Finding:
+    rate = counts["replayed_count"] / counts["judged_count"] if counts["judged_count"] else None
+    words = (
+        f"{counts['replayed_count']:,} of {counted(counts['judged_count'], 'judged verdict')} ({rate_words(rate)}) "
+        "rest on replies that were there before the run, in the ledger or recorded: asking again might give others."
+    )
+    return Finding(Sign.FINE, "Replayed", words)

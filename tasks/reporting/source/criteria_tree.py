@@ -1,0 +1,92 @@
+"""The criteria of a run in the order that people read them in, each with what was measured of every model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gradebook.rubrics.model.rubric import NO_CATEGORY
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.reporting.source.report_source import Group, ReportSource
+
+Path = tuple[str, ...]  # categories, the outermost first
+GroupKey = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCriterion:
+    """A criterion with its rows of criterion_scores by model and checkpoint. path: its categories, the outermost first.
+
+    weight: its share of the whole, below 0 for a penalty; None for a gate, and where rows brought it along.
+    """
+
+    criterion_id: str
+    path: Path
+    is_own: bool
+    is_gate: bool
+    weight: float | None
+    rows: Mapping[GroupKey, Row]
+
+    @property
+    def heading(self) -> str:
+        """Its categories as people read them; empty where it has none."""
+        return " / ".join(self.path)
+
+    @property
+    def is_penalty(self) -> bool:
+        """Whether a high score is bad."""
+        return self.weight is not None and self.weight < 0
+
+    def row_of(self, group: Group) -> Row | None:
+        """What was measured of a model; None where none of its outputs is held to the criterion."""
+        return self.rows.get((group.model, group.checkpoint))
+
+    def mean_of(self, group: Group) -> float | None:
+        """The model's mean score."""
+        row = self.row_of(group)
+        return None if row is None else row["mean"]
+
+    def merit_of(self, group: Group) -> float | None:
+        """The mean where more is better: of a penalty, what is left of 1."""
+        mean = self.mean_of(group)
+        return 1.0 - mean if self.is_penalty and mean is not None else mean
+
+
+def measured_criteria(source: ReportSource) -> tuple[MeasuredCriterion, ...]:
+    """The rubric's criteria in its order within their categories, then those that rows brought along, by id."""
+    rows: dict[str, dict[GroupKey, Row]] = {}
+    for row in source.summary.criteria:
+        rows.setdefault(row["criterion_id"], {})[row["model"], row["checkpoint"]] = row
+    of_rubric = [
+        MeasuredCriterion(
+            row["criterion_id"],
+            _path(row["category"], source.category_parents),
+            False,
+            bool(row["is_gate"]),
+            next(iter(rows[row["criterion_id"]].values()))["weight"],
+            rows.pop(row["criterion_id"]),
+        )
+        for row in source.criteria
+        if row["criterion_id"] in rows
+    ]
+    own = (MeasuredCriterion(name, (), True, False, None, found) for name, found in sorted(rows.items()))
+    return (*_within_categories(of_rubric), *own)
+
+
+def _path(category: str | None, parents: Mapping[str, str | None]) -> Path:
+    path: list[str] = []
+    while category is not None and category != NO_CATEGORY and category not in path:
+        path.insert(0, category)
+        category = parents.get(category)
+    return tuple(path)
+
+
+def _within_categories(criteria: Sequence[MeasuredCriterion]) -> list[MeasuredCriterion]:
+    """In their order, but what belongs to one category, or to one around it, stands together, where its first does."""
+    firsts: dict[Path, int] = {}
+    for place, criterion in enumerate(criteria):
+        for depth in range(1, len(criterion.path) + 1):
+            firsts.setdefault(criterion.path[:depth], place)
+    keys = {
+        criterion.criterion_id: (*(firsts[criterion.path[: depth + 1]] for depth in range(len(criterion.path))), place)
+        for place, criterion in enumerate(criteria)
+    }
+    return sorted(criteria, key=lambda criterion: keys[criterion.criterion_id])

@@ -1,0 +1,189 @@
+"""Rubric files on disk: linted, imported from other systems' formats, exported to them."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from gradebook.rubrics.files.dump import values_yaml
+from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics, shipped_text
+from gradebook.rubrics.importers.interfaces import Exported, Imported, Row
+from gradebook.rubrics.importers.join_answers import join_answers
+from gradebook.rubrics.importers.json_lines import json_lines, read_json_lines
+from gradebook.rubrics.importers.registry import find_format
+from gradebook.rubrics.lint import Finding, lint_text
+from gradebook.rubrics.model.errors import Fault, InputError, RubricError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.rubric_store.versions import find_rubric, version_before
+from gradebook.tasks.system.files import write_text
+
+RUBRIC_SUFFIXES = (".yaml", ".yml")
+ROW_SUFFIXES = (".jsonl",)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSummary:
+    """What an import wrote. kept: foreign fields, now under metadata; unmatched: answers that fit no case."""
+
+    written: tuple[Path, ...]
+    criterion_count: int
+    case_count: int
+    rating_count: int
+    kept: tuple[str, ...]
+    unmatched: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object: what `--json` prints."""
+        return {
+            "written": [str(path) for path in self.written],
+            "criterion_count": self.criterion_count,
+            "case_count": self.case_count,
+            "rating_count": self.rating_count,
+            "kept": list(self.kept),
+            "unmatched": list(self.unmatched),
+            "lint_finding_count": len(self.findings),
+        }
+
+
+def lint_rubrics(names: Sequence[str], lake: Lake, against: str | None = None) -> tuple[Finding, ...]:
+    """Lint files and shipped rubrics, each against the version before it: the one named, or the lake's latest.
+
+    Raises `RubricError` where there is no such file.
+    """
+    previous = None if against is None else find_rubric(against, lake)
+    return tuple(finding for name in names for finding in _lint(name, lake, previous))
+
+
+def _lint(name: str, lake: Lake, previous: Rubric | None) -> tuple[Finding, ...]:
+    path = Path(name)
+    if os.path.isfile(name):  # noqa: PTH113 - Path raises where a name is too long
+        text, shown, folder = _read(path), name, path.parent
+    elif name in shipped_rubrics():
+        (text, shown), folder = shipped_text(name), None
+    else:
+        read_rubric(name)  # raises, and says what there is
+        raise InputError(f"{name}: found no file, expected one")
+    return lint_text(text, shown, previous or _previous(text, shown, folder, lake), folder)
+
+
+def _previous(text: bytes, path: str, folder: Path | None, lake: Lake) -> Rubric | None:
+    """The version that the lake holds before this one; none where the file is that very version."""
+    try:
+        return version_before(lake, parse_rubric(text, path, folder))
+    except RubricError:  # the lint tells what is wrong with it
+        return None
+
+
+def describe_shipped(name: str) -> Row:
+    """A line about a shipped rubric."""
+    rubric = read_rubric(name)
+    return {
+        "name": name,
+        "version": rubric.version,
+        "criteria": len(rubric.criteria),
+        "methods": ", ".join(sorted({criterion.method.type for criterion in rubric.criteria})),
+        "description": rubric.description,
+    }
+
+
+def import_file(
+    format_name: str, file: Path, out: Path, answers: Path | None = None, *, is_forced: bool = False
+) -> ImportSummary:
+    """Read a foreign file and write its parts: a rubric, rows of cases or outputs, ratings.
+
+    Raises `RubricError` with every fault of the file, `InputError` where `out` can't take what there is. Nothing is
+    written then.
+    """
+    imported = find_format(format_name).read(_decoded(file), str(file))
+    cases, unmatched = imported.cases, cast("tuple[str, ...]", ())
+    if answers is not None:
+        cases, unmatched = join_answers(cases, [row for _, row in read_json_lines(_decoded(answers), str(answers))])
+    texts = _parts(imported, cases, out)
+    findings = _lint_import(texts)
+    for path in texts:
+        _refuse_taken(path, is_forced=is_forced)
+    for path, text in texts.items():
+        write_new(path, text, is_forced=is_forced)
+    own_count = sum(len(row.get("criteria") or ()) for row in cases)
+    rubric_count = len(imported.rubric["criteria"]) if imported.rubric else 0
+    return ImportSummary(
+        tuple(texts), rubric_count + own_count, len(cases), len(imported.ratings), imported.kept, unmatched, findings
+    )
+
+
+def _parts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Path, str]:
+    """The text of each file to write, by its path."""
+    texts = {
+        "rubric.yaml": values_yaml(imported.rubric) if imported.rubric else "",
+        "outputs.jsonl": json_lines(row for row in cases if "output" in row),
+        "cases.jsonl": json_lines(row for row in cases if "output" not in row),
+        "ratings.jsonl": json_lines(imported.ratings),
+    }
+    parts = {name: text for name, text in texts.items() if text}
+    if out.suffix not in (*RUBRIC_SUFFIXES, *ROW_SUFFIXES):
+        return {out / name: text for name, text in parts.items()}
+    if len(parts) != 1 or (out.suffix in RUBRIC_SUFFIXES) != ("rubric.yaml" in parts):
+        raise InputError(f"--out: found the file {out}, expected a folder for {', '.join(parts)}")
+    return {out: next(iter(parts.values()))}
+
+
+def _lint_import(texts: dict[Path, str]) -> tuple[Finding, ...]:
+    """Lint the imported rubric; one that gradebook itself refuses is never written."""
+    for path, text in texts.items():
+        if path.suffix in RUBRIC_SUFFIXES:
+            parse_rubric(text, str(path))
+            return lint_text(text, str(path))
+    return ()
+
+
+def export_source(format_name: str, source: str, lake: Lake) -> Exported:
+    """A rubric, or a file of rows with criteria of their own, as text in a foreign format. Raises `RubricError`."""
+    form = find_format(format_name)
+    if form.source == "rubric":
+        rubric = find_rubric(source, lake)
+        if not rubric.criteria:
+            raise RubricError((Fault(source, None, "found a rubric without criteria, expected some to export"),))
+        return form.write(cast("Any", rubric))
+    rows = read_json_lines(_decoded(Path(source)), source)
+    bare = [number for number, row in rows if not isinstance(row.get("criteria"), list)]
+    if bare:
+        message = "found a row without criteria of its own, expected some"
+        raise RubricError(tuple(Fault(source, number, message) for number in bare))
+    return form.write(cast("Any", [row for _, row in rows]))
+
+
+def write_new(path: Path, text: str, *, is_forced: bool = False) -> None:
+    """Write a file that is not there yet, whole or not at all. Raises `InputError`."""
+    _refuse_taken(path, is_forced=is_forced)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    except (OSError, ValueError) as error:  # an empty name is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"--out: can't write {path}: {reason}") from error
+
+
+def _refuse_taken(path: Path, *, is_forced: bool) -> None:
+    if os.path.exists(path) and not is_forced:  # noqa: PTH110 - Path raises where a name is too long
+        raise InputError(f"--out: found {path} already there, expected a new file (or --force)")
+
+
+def _decoded(path: Path) -> str:
+    content = _read(path)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        message = f"found the byte 0x{content[error.start]:02x}, expected text in UTF-8"
+        raise RubricError((Fault(str(path), line, message),)) from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise RubricError((Fault(str(path), None, f"can't be read ({reason}), expected a file"),)) from None

@@ -1,0 +1,47 @@
+"""A run: what is evaluated by what, where it works, and its row in the lake from the first to the last minute."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib import metadata
+from pathlib import Path
+
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.datasets.discovery import dataset_folders
+from gradebook.tasks.judging.settings.panels import Judge
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.runs.function_settings import FunctionSettings
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.workspace.folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One rubric version applied to one set of outputs."""
+
+    request: EvaluationRequest
+    lake: Lake
+    folder: RunFolder
+    rubric: Rubric
+    rubric_digest: str
+    judge: Judge | None
+    files: tuple[Path, ...]
+    functions: FunctionSettings
+    dataset_digest: str
+    created_at: datetime
+    taken_over: Mapping[str, object] = field(default_factory=dict)  # columns of its row that are another run's
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of the dataset's files: what its rows name by a relative path lies in one of them."""
+        return dataset_folders(self.files)
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.folder.run_id
+
+
+def code_version() -> str:
+    """The version of gradebook that runs."""
+    return metadata.version("gradebook")

@@ -1,0 +1,81 @@
+"""Checks and schemas by a worker of a cluster: it is sent paths and settings, and writes the verdict files itself."""
+
+import socket
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from gradebook.rubrics.model.errors import UnfinishedError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.runs.run import code_version
+from gradebook.tasks.scoring.computed import Computation, compute_verdicts, is_computed, read_columns
+from gradebook.tasks.scoring.process_worker import LastShard
+from gradebook.tasks.scoring.setup import ScoringSetup
+from gradebook.tasks.system.progress import reporter
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import Timing, keep_timing
+
+_SHARED = "expected the run's folder under the same path on each worker (docs/scaling.md)"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardWork:
+    """All that code decides over one shard and has no verdict file yet: one task, so that the shard is read once."""
+
+    computations: tuple[Computation, ...] = ()
+    code_version: str = ""
+
+    @property
+    def criterion_ids(self) -> frozenset[str]:
+        """The criteria that it decides."""
+        return frozenset(computation.criterion.id for computation in self.computations)
+
+
+def shard_work(setup: ScoringSetup, rubric: Rubric, shard: str, shard_index: int) -> ShardWork:
+    """What a cluster may do for one shard."""
+    computations = (setup.computation(each, shard, shard_index) for each in rubric.criteria if is_computed(each))
+    return ShardWork(tuple(each for each in computations if not each.target.exists()), code_version())
+
+
+def compute_work(work: ShardWork) -> tuple[Timing, ...]:
+    """Write the verdict files, each whole or not at all; returns what each took here.
+
+    A second worker that does the same writes the same bytes. Raises `UnfinishedError` where this worker can't read or
+    write the run's folder, or would decide by another gradebook.
+    """
+    if code_version() != work.code_version:
+        raise UnfinishedError(
+            f"worker {socket.gethostname()}: found gradebook {code_version()}, expected {work.code_version}, "
+            "as where the run was started"
+        )
+    # In its own thread: threads of Arrow's would not be in the times.
+    last = LastShard(partial(read_columns, use_threads=False))
+    try:
+        return tuple(_compute(computation, last) for computation in work.computations)
+    except OSError as error:
+        fault = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+        raise UnfinishedError(f"worker {socket.gethostname()}: found {fault}; {_SHARED}") from error
+
+
+def keep_work(folder: RunFolder, shard_index: int, timings: tuple[Timing, ...]) -> None:
+    """Add what workers did to the run's times and progress. Raises `UnfinishedError` where a file is not to be seen."""
+    for timing in timings:
+        path = folder.verdict_file(str(timing.criterion_id), shard_index)
+        if not _is_visible(path):
+            raise UnfinishedError(f"{path}: found no such file, though a worker wrote it; {_SHARED}")
+        keep_timing(folder, timing)
+        reporter().advance("score", timing.row_count)
+
+
+def _compute(computation: Computation, last: LastShard) -> Timing:
+    timing = Timing("score", computation.criterion.id)
+    wall, cpu = time.perf_counter(), time.thread_time()
+    timing.row_count = compute_verdicts(computation, last.read)
+    timing.wall_s, timing.cpu_s = time.perf_counter() - wall, time.thread_time() - cpu
+    return timing
+
+
+def _is_visible(path: Path) -> bool:
+    """Whether the file is there; a network's file system may remember for a while that it was not."""
+    return path.exists() or path.name in {each.name for each in path.parent.glob("*")}

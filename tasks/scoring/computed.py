@@ -1,0 +1,128 @@
+"""Scoring a criterion whose method is a check."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gradebook.rubrics.check_kit.columns import text_column
+from gradebook.rubrics.check_kit.samples import MADE_COLUMNS
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.grading import Finding, grade_findings, grade_outputs
+from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.model.methods import CheckMethod, SchemaMethod
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.rubrics.model.verdicts import verdict_table
+from gradebook.rubrics.schemas.validating import NO_SCHEMAS, validate_outputs
+from gradebook.tasks.datasets.media import audio_slices
+from gradebook.tasks.system.files import write_parquet
+
+
+def score_check(run_id: str, criterion: Criterion, shard: pa.Table, folders: tuple[Path, ...] = ()) -> pa.Table:
+    """Score a shard by the criterion's check, as `check_outputs`: a table of `VERDICT_SCHEMA`, a row an output."""
+    return grade_findings(run_id, list(check_outputs(criterion, shard, folders)))
+
+
+def check_outputs(criterion: Criterion, shard: pa.Table, folders: tuple[Path, ...] = ()) -> Iterator[Finding]:
+    """Run the criterion's check over a shard.
+
+    folders: those of the dataset's files, for outputs that name a sound file. Raises `TypeError` for a criterion of
+    another method, `KeyError` for an unknown check, and pydantic's `ValidationError` for its settings; lint refuses a
+    rubric with any of the three.
+    """
+    method = criterion.method
+    if not isinstance(method, CheckMethod):
+        raise TypeError(f"{criterion.id}: found the method {method.type}, expected check")
+    check = find_check(method.check)
+    settings = read_settings(check, method.settings)
+    # Sound files are large: a few are held at a time, and each slice is let go before the next but one is made.
+    for part in audio_slices(shard, folders) if "audio" in check.columns else [shard]:
+        yield Finding(criterion, text_column(part, "output_id"), run_check(check, part, settings, method.mode))
+
+
+def stored_columns(name: str) -> tuple[str, ...]:
+    """The columns of a stored shard that the check of that name reads; audio is made of the output."""
+    return tuple(dict.fromkeys("output" if column in MADE_COLUMNS else column for column in find_check(name).columns))
+
+
+def score_schema(
+    run_id: str, criterion: Criterion, shard: pa.Table, schemas: Mapping[str, dict[str, Any]] = NO_SCHEMAS
+) -> pa.Table:
+    """Score a shard by the criterion's JSON Schema: a table of `VERDICT_SCHEMA`, a row an output.
+
+    schemas: the rubric's, by name, to which that schema may refer; a row's own criterion has none. Raises `TypeError`
+    for a criterion of another method, and `ValueError` for a schema that `check_schema` refuses.
+    """
+    method = criterion.method
+    if not isinstance(method, SchemaMethod):
+        raise TypeError(f"{criterion.id}: found the method {method.type}, expected schema")
+    found = validate_outputs(text_column(shard, "output"), method.json_schema, schemas)
+    return grade_outputs(run_id, criterion, text_column(shard, "output_id"), found)
+
+
+def leave_unscored(run_id: str, criterion: Criterion, shard: pa.Table) -> pa.Table:
+    """The verdicts of a criterion that can't be scored: all unscored, and why. Returns `VERDICT_SCHEMA`."""
+    count = shard.num_rows
+    return verdict_table(
+        run_id,
+        criterion,
+        text_column(shard, "output_id"),
+        pa.nulls(count, pa.string()),
+        pa.nulls(count, pa.float64()),
+        reasons=pa.repeat(f"unsupported_method: {criterion.method.type}", count),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """One such criterion over one shard, with all that it takes, so that it may be sent to another process."""
+
+    run_id: str
+    criterion: Criterion
+    shard: str  # a file
+    target: Path  # where the verdicts go
+    folders: tuple[Path, ...]  # of the dataset's files, for outputs that name a sound file
+    schemas: Mapping[str, dict[str, Any]]  # the rubric's, by name
+
+
+def is_computed(criterion: Criterion) -> bool:
+    """Whether code decides the criterion from a shard's rows alone."""
+    return isinstance(criterion.method, (CheckMethod, SchemaMethod))
+
+
+def read_columns(shard: str, columns: Sequence[str], *, use_threads: bool = True) -> pa.Table:
+    """These columns of a stored shard. use_threads: Arrow's, beside the caller's own."""
+    return pq.read_table(shard, columns=list(columns), use_threads=use_threads)
+
+
+def compute_verdicts(computation: Computation, read: Callable[[str, Sequence[str]], pa.Table] = read_columns) -> int:
+    """Write the verdict file, whole or not at all; returns how many verdicts it holds. Raises as `score_rows`."""
+    rows = read(computation.shard, needed_columns(computation.criterion))
+    return write_counted(computation.target, score_rows(computation, rows))
+
+
+def write_counted(path: Path, verdicts: pa.Table) -> int:
+    """Write verdicts, whole or not at all; returns how many there are."""
+    write_parquet(path, verdicts)
+    verdict_count: int = verdicts.num_rows
+    return verdict_count
+
+
+def score_rows(computation: Computation, rows: pa.Table) -> pa.Table:
+    """The verdicts on some rows of the shard, as `VERDICT_SCHEMA`. rows: `needed_columns`.
+
+    Raises as `score_check` and `score_schema`.
+    """
+    run_id, criterion = computation.run_id, computation.criterion
+    if isinstance(criterion.method, SchemaMethod):
+        return score_schema(run_id, criterion, rows, computation.schemas)
+    return score_check(run_id, criterion, rows, folders=computation.folders)
+
+
+def needed_columns(criterion: Criterion) -> tuple[str, ...]:
+    """The columns of a stored shard that the criterion looks at: several shards are in memory at once."""
+    method = criterion.method
+    return ("output_id", *(stored_columns(method.check) if isinstance(method, CheckMethod) else ("output",)))

@@ -1,0 +1,36 @@
+"""Judged criteria whose rubric prefers people: whom they rated they score, and the judge is asked about the others."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gradebook.rubrics.model.rubric import Criterion
+from gradebook.tasks.ratings.run_ratings import _is_scored, score_ratings
+
+RATINGS_METHOD = "ratings"  # what such a verdict names as its method
+JudgeOthers = Callable[[pa.ChunkedArray], pa.Table]
+
+
+def score_preferred(
+    run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray, ratings_file: Path, judge_others: JudgeOthers
+) -> pa.Table:
+    """The verdicts of a criterion that prefers people: `VERDICT_SCHEMA`, a row an output, in their order.
+
+    judge_others: the judge's verdicts on the outputs that nobody rated, in the order it is given; not called where
+    there are none. The method of a verdict by people is `ratings`.
+    """
+    if not ratings_file.exists():
+        return judge_others(output_ids)
+    people = score_ratings(run_id, criterion, pa.table({"output_id": output_ids}), ratings_file)
+    is_scored = _is_scored(people)
+    methods = pa.repeat(RATINGS_METHOD, people.num_rows)
+    people = people.set_column(people.schema.get_field_index("method"), people.schema.field("method"), methods)
+    if pc.all(is_scored).as_py():
+        return people
+    others = judge_others(output_ids.filter(pc.invert(is_scored)))
+    # The others' rows stand behind all of the people's, in the outputs' order.
+    other_places = pc.add(pc.cumulative_sum(pc.invert(is_scored).cast(pa.int64())), people.num_rows - 1)
+    places = pc.if_else(is_scored, pa.array(range(people.num_rows), pa.int64()), other_places)
+    return pa.concat_tables([people, others]).take(places)

@@ -1,0 +1,127 @@
+"""Running one check over one row: to see what it says before it stands in a rubric."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import pyarrow as pa
+import yaml
+from pydantic import ValidationError
+
+from gradebook.rubrics.check_kit.registry import Check, CheckSettings, Example
+from gradebook.rubrics.check_kit.samples import example_shard
+from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.grading import NO_REASON
+from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.methods import Mode
+from gradebook.rubrics.text.plain_words import describe, keys_of
+from gradebook.tasks.datasets.media import with_audio
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a check said of a row. is_passed: None where it can't tell, and `reason` says why."""
+
+    check: str
+    settings: Mapping[str, Any]
+    mode: str
+    is_passed: bool | None
+    level_id: str | None
+    evidence: str | None
+    reason: str | None
+
+
+def known_check(name: str) -> Check:
+    """The check of that name. Raises `InputError` that offers the nearest names."""
+    try:
+        return find_check(name)
+    except KeyError as error:
+        raise InputError(str(error.args[0])) from None
+
+
+def try_check(name: str, settings: Mapping[str, Any], mode: str, row: Mapping[str, Any]) -> Tried:
+    """Run a check over one row.
+
+    row: `output`, and those of `prompt`, `reference`, `context` (list) and `metadata` (mapping) that are there. Raises
+    `InputError` for an unknown check, a setting that does not fit, or another mode.
+    """
+    check = known_check(name)
+    read_mode = next((each for each in MODES if each == mode), None)
+    if read_mode is None:
+        raise InputError(f"--mode: found {mode!r}, expected {' or '.join(MODES)}")
+    _refuse_broken_text(row, settings)
+    fitted = _fitted_settings(check, settings)
+    shard = _one_row(check, row)
+    found = run_check(check, shard, fitted, read_mode)
+    is_passed = found.is_passed[0].as_py()
+    reason = found.reasons[0].as_py() if found.reasons is not None else None
+    return Tried(
+        check=name,
+        settings=settings,
+        mode=mode,
+        is_passed=is_passed,
+        level_id=found.level_ids[0].as_py() if found.level_ids is not None else None,
+        evidence=found.evidence[0].as_py(),
+        reason=(reason or NO_REASON) if is_passed is None else None,
+    )
+
+
+def read_setting_words(words: list[str], json_text: str | None) -> dict[str, Any]:
+    """The settings that a command line gives: `key=value` each, its value as YAML has it, and a JSON object.
+
+    Raises `InputError`.
+    """
+    settings = _read_object("--settings", json_text)
+    for word in words:
+        key, mark, value = word.partition("=")
+        if not mark or not key:
+            raise InputError(f"--set: found {word!r}, expected KEY=VALUE")
+        try:
+            settings[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise InputError(f"--set {key}: found {value!r}, expected a value in YAML: {error}") from None
+    return settings
+
+
+def read_metadata(json_text: str | None) -> dict[str, Any] | None:
+    """The metadata that a command line gives. Raises `InputError`."""
+    return None if json_text is None else _read_object("--metadata", json_text)
+
+
+def _read_object(option: str, json_text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(json_text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{option}: found {json_text!r}, expected a JSON object: {error}") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{option}: found {json_text!r}, expected a JSON object")
+    return value
+
+
+def _refuse_broken_text(*given: Mapping[str, Any]) -> None:
+    """Bytes that are no UTF-8 reach Python as lone surrogates, on the command line and on stdin."""
+    try:
+        json.dumps(given, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        raise InputError("found bytes that are no UTF-8 in the row or the settings, expected text") from None
+
+
+def _one_row(check: Check, row: Mapping[str, Any]) -> pa.Table:
+    """The row as the check reads it; a sound file is looked for below the current folder."""
+    if "audio" in check.columns:
+        return with_audio(pa.table({"output": [row["output"]]}), (Path.cwd(),))
+    return example_shard(check, Example(row["output"], None, others=row))
+
+
+def _fitted_settings(check: Check, settings: Mapping[str, Any]) -> CheckSettings:
+    try:
+        return read_settings(check, settings)
+    except ValidationError as error:
+        keys = keys_of(check.settings_model)
+        faults = [describe(fault, ("settings", *fault["loc"]), keys) for fault in error.errors(include_url=False)]
+        raise InputError("\n".join(f"{check.name}: {message}" for _, message in faults)) from None

@@ -1,0 +1,138 @@
+"""TODO."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from gradebook.rubrics.model.errors import Fault, InputError, JudgeSettingsError, RubricError
+from gradebook.rubrics.model.methods import SCORED_METHODS
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.comparing.baseline import refuse_baseline
+from gradebook.tasks.datasets.case_criteria import own_level_scores
+from gradebook.tasks.datasets.discovery import dataset_files
+from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
+from gradebook.tasks.judging.replies.recorded_judge import check_replies
+from gradebook.tasks.judging.settings.files import read_judge
+from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
+from gradebook.tasks.judging.settings.panels import (
+    CascadeSettings,
+    Judge,
+    PanelSettings,
+    PlainJudge,
+    members_of,
+    online_members,
+)
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.ledger.recordings import refuse_record
+from gradebook.tasks.ratings.evaluation_file import read_ratings
+from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
+from gradebook.tasks.runs.function_settings import FunctionSettings, read_function_settings, refuse_other_functions
+from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_run_id
+from gradebook.tasks.runs.runner import read_runner
+from gradebook.tasks.scoring.functions import probe_functions
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRequest:
+    """What a request names, read and found to be right."""
+
+    rubric: Rubric
+    judge: Judge | None
+    files: tuple[Path, ...]
+    lake: Lake
+    functions: FunctionSettings
+
+
+def check_request(request: EvaluationRequest) -> CheckedRequest:
+    """Read everything that a request names, except the outputs themselves. Raises `InputError`; writes nothing."""
+    _refuse_bad_values(request)
+    read_runner(request.runner)
+    lake = find_lake(request.lake, request.data)
+    rubric = find_rubric(request.rubric, lake)
+    judge = read_judge(request.judge, os.environ) if request.judge else None
+    for member in members_of(judge) if judge else ():
+        if isinstance(member, ReplaySettings):
+            check_replies(member.path, rubric.criteria)
+    _refuse_unknown_criteria(rubric, judge)
+    files = dataset_files(request.outputs)
+    read_request_ratings(request, rubric, files)
+    functions = read_function_settings(Path.cwd(), request.allow_functions)
+    if not request.allow_unscored:
+        _refuse_unsupported(rubric)
+        refuse_other_functions(rubric, functions)
+    refuse_changed_rubric(lake, rubric)
+    refuse_baseline(lake, rubric, request.run_id, request.baseline, request.fail_if)
+    if request.feedback and judge is None:
+        raise InputError("--feedback llm: found no --judge, expected one to write it")
+    for online in online_members(judge):
+        if request.budget_usd is not None:
+            refuse_unpriced(online, find_price(online))
+    _refuse_batches(request, judge)
+    if request.record is not None:
+        refuse_record(Path(request.record), _recorded_judge(judge))
+    probe_functions(rubric, functions)
+    return CheckedRequest(rubric, judge, files, lake, functions)
+
+
+def read_request_ratings(request: EvaluationRequest, rubric: Rubric, files: tuple[Path, ...]) -> pa.Table | None:
+    """The ratings that a request names, or None. Raises `RatingsError`."""
+    if not request.ratings:
+        return None
+    return read_ratings(Path(request.ratings), rubric, lambda: own_level_scores(files, request.column_map))
+
+
+def _refuse_unsupported(rubric: Rubric) -> None:
+    """Before anything is spent: a criterion that nothing scores leaves every output without a score."""
+    expected = f"expected {', '.join(SCORED_METHODS)}; with --allow-unscored it stays unscored"
+    faults = tuple(
+        Fault(rubric.id, None, f"{c.id}: found the method {c.method.type}, which nothing scores yet, {expected}")
+        for c in rubric.criteria
+        if c.method.type not in SCORED_METHODS
+    )
+    if faults:
+        raise RubricError(faults)
+
+
+def _recorded_judge(judge: Judge | None) -> PlainJudge | None:
+    """Whose replies are kept: a line of a recording does not say whose of several they are."""
+    if isinstance(judge, PanelSettings | CascadeSettings):
+        raise InputError(f"--record: found {judge.judge}, expected a single judge")
+    return judge
+
+
+def _refuse_unknown_criteria(rubric: Rubric, judge: Judge | None) -> None:
+    """A cascade that names a criterion that nobody judges would pass it by in silence."""
+    if not isinstance(judge, CascadeSettings) or not rubric.criteria:
+        return
+    judged = [criterion.id for criterion in rubric.judged_criteria]
+    unknown = [name for name in judge.when.criteria if name not in judged]
+    if unknown:
+        expected = f"expected judged criteria of {rubric.id}: {', '.join(judged) or 'there are none'}"
+        raise JudgeSettingsError(f"cascade.when.criteria: found {unknown[0]!r}, {expected}")
+
+
+def _refuse_batches(request: EvaluationRequest, judge: Judge | None) -> None:
+    """What batches can't do, and what only they can."""
+    is_batch = isinstance(judge, JudgeSettings) and judge.mode == "batch"
+    if request.deadline is not None and not is_batch:
+        raise InputError(
+            "--deadline: found no judge that is asked in batches, expected a judge file with `mode: batch`"
+        )
+    if is_batch and isinstance(judge, JudgeSettings) and judge.packing > 1:
+        raise JudgeSettingsError(f"packing: found {judge.packing}, expected 1 with `mode: batch`")
+
+
+def _refuse_bad_values(request: EvaluationRequest) -> None:
+    named = {"--judge": request.judge, "--ratings": request.ratings, "--record": request.record}
+    for option, value in (named | {"--baseline": request.baseline, "--fail-if": request.fail_if}).items():
+        if value is not None and not value.strip():  # a variable of the shell that is not set
+            raise InputError(f"{option}: found an empty text, expected a value, or no {option} at all")
+    if request.feedback not in (None, "llm"):
+        raise InputError(f"--feedback: found {request.feedback!r}, expected llm, or no --feedback at all")
+    if not 0 <= request.max_bad_rate <= 1:
+        raise InputError(f"--max-bad-rate: found {request.max_bad_rate:g}, expected a share of 0 to 1")
+    if request.budget_usd is not None and not 0 <= request.budget_usd < float("inf"):
+        raise InputError(f"--budget-usd: found {request.budget_usd:g}, expected dollars, 0 or more")
+    refuse_bad_run_id(request.run_id)

@@ -1,0 +1,173 @@
+"""Whether a mart that was built again is the one that was published: to the bit, with the first rows that differ."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.published.stored_run import KeptRun, copy_rows
+
+MOST_SHOWN = 5
+_GROUPED = re.compile(r"\n\s*group by ([\w, ]+)")
+# Of rows that are in both as often nothing is left.
+_DIFFERING = """
+create or replace temp table differing as
+select {names}, sum(side) as balance
+from (
+    select {published}, 1 as side from read_parquet('{file}')
+    union all
+    select {rebuilt}, -1 as side from {mart}
+)
+group by {names}
+having sum(side) <> 0
+"""
+_PAIRS = """
+with published as (select * from differing where balance > 0),
+
+rebuilt as (select * from differing where balance < 0)
+
+select published, rebuilt
+from published full join rebuilt on {is_same}
+order by {order}
+limit {most}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A row that came out differently. key: what names it; published, rebuilt: the columns that differ, as text.
+
+    None where the row is not there at all.
+    """
+
+    key: Mapping[str, Any]
+    published: Mapping[str, Any] | None
+    rebuilt: Mapping[str, Any] | None
+
+    def as_json(self) -> Row:
+        """Its part of what `--json` prints."""
+        return {"key": self.key, "published": self.published, "rebuilt": self.rebuilt}
+
+
+@dataclass(frozen=True, slots=True)
+class MartCheck:
+    """What a comparison found. row_count: of the published rows; differing_count: rows of either without a match.
+
+    new_columns: those that the gradebook which published the run did not make; they are not compared.
+    """
+
+    mart: str
+    row_count: int
+    differing_count: int
+    new_columns: tuple[str, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all rows are the same, in the columns that were published."""
+        return not self.differing_count
+
+    def as_json(self) -> Row:
+        """Its part of what `--json` prints."""
+        return {
+            "published_count": self.row_count,
+            "is_equal": self.is_equal,
+            "differing_count": self.differing_count,
+            "new_columns": list(self.new_columns),
+            "differences": [difference.as_json() for difference in self.differences],
+        }
+
+
+def lay_out_published(
+    connection: duckdb.DuckDBPyConnection, run: KeptRun, mart: str, path: Path
+) -> frozenset[str] | None:
+    """Write the published rows of a mart; returns the columns that the table had when the run was published.
+
+    None: the lake does not keep that version. connection: to the lake.
+    """
+    copy_rows(connection, f"from {mart} where run_id = '{quoted(run.run_id)}'", path)
+    try:
+        rows = connection.execute(f"describe from {mart} at (version => {run.row['version']})").fetchall()
+    except duckdb.CatalogException:  # a later gradebook made the table
+        return frozenset()
+    except duckdb.Error:
+        return None
+    return frozenset(row[0] for row in rows)
+
+
+def check_mart(
+    connection: duckdb.DuckDBPyConnection, mart: str, published: Path, columns: Collection[str] | None
+) -> MartCheck:
+    """Hold a mart against its published rows. Doubles are equal where their bits are.
+
+    connection: with the mart. published, columns: of `lay_out_published`.
+    """
+    file = quoted(str(published))
+    types = {row[0]: row[1] for row in connection.execute(f"describe from read_parquet('{file}')").fetchall()}
+    built = {row[0] for row in connection.execute(f"describe {mart}").fetchall()}
+    added = [name for name in types if columns is not None and name not in columns]
+    new = tuple(name for name in added if _is_empty(connection, name, file)) if added else ()
+    if columns is not None and not columns:
+        return MartCheck(mart, 0, 0, new, ())
+    names = [name for name in types if name not in new]
+    shown = [_shown(name, types[name]) for name in names]
+    rebuilt = [text if name in built else f"null as {name}" for name, text in zip(names, shown, strict=True)]
+    listed = ", ".join(names)
+    connection.execute(
+        _DIFFERING.format(names=listed, published=", ".join(shown), rebuilt=", ".join(rebuilt), file=file, mart=mart)
+    )
+    counted = f"select (select count(*) from read_parquet('{file}')), coalesce(sum(abs(balance)), 0) from differing"
+    ((row_count, differing_count),) = connection.execute(counted).fetchall()
+    differences = _pair(connection, mart, names) if differing_count else ()
+    return MartCheck(mart, int(row_count), int(differing_count), new, differences)
+
+
+def _shown(name: str, kind: str) -> str:
+    """A column as it is compared: the shortest text that reads back as the same double differs for -0.0 and 0.0."""
+    return f"{name}::{'varchar' if 'DOUBLE' in kind or 'FLOAT' in kind else kind} as {name}"
+
+
+def _is_empty(connection: duckdb.DuckDBPyConnection, name: str, file: str) -> bool:
+    ((count,),) = connection.execute(f"select count({name}) from read_parquet('{file}')").fetchall()
+    return not count
+
+
+def _pair(connection: duckdb.DuckDBPyConnection, mart: str, names: list[str]) -> tuple[Difference, ...]:
+    """The first rows that differ, each beside the one of its key."""
+    key = [name for name in _grain(mart) if name in names] or names
+    query = _PAIRS.format(
+        is_same=" and ".join(f"published.{name} is not distinct from rebuilt.{name}" for name in key),
+        order=", ".join(f"coalesce(published.{name}, rebuilt.{name})" for name in key),
+        most=MOST_SHOWN,
+    )
+    pairs = connection.execute(query).fetchall()
+    return tuple(_difference(key, *map(_row_found, pair)) for pair in pairs)
+
+
+def _row_found(row: Row) -> Row | None:
+    """A side of a pair; None where the join left all of it null."""
+    return None if row.pop("balance") is None else row
+
+
+def _difference(key: list[str], published: Row | None, rebuilt: Row | None) -> Difference:
+    one = published or rebuilt or {}
+    named = {name: one[name] for name in key}
+    if published is None or rebuilt is None:
+        return Difference(named, published, rebuilt)
+    differing = [name for name in published if published[name] != rebuilt[name]]
+    return Difference(named, *({name: row[name] for name in differing} for row in (published, rebuilt)))
+
+
+@cache
+def _grain(mart: str) -> tuple[str, ...]:
+    """What names a row of a mart within its run, as the check of its grain has it."""
+    check = resources.files("gradebook.sql").joinpath(f"checks/{mart}_grain.sql")
+    found = _GROUPED.search(check.read_text(encoding="utf-8")) if check.is_file() else None
+    return tuple(name for name in (found[1].split(", ") if found else ()) if name != "run_id")

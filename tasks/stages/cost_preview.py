@@ -1,0 +1,225 @@
+"""What a change of the rubric or the judge costs a run, told before it is made: nothing is asked, nothing is kept."""
+
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from gradebook.rubrics.model.errors import InputError, OutputsError
+from gradebook.rubrics.model.outputs import SHARD_SCHEMA
+from gradebook.rubrics.model.rubric import Criterion, Rubric
+from gradebook.rubrics.prompts.media import has_media
+from gradebook.rubrics.prompts.prompt import criterion_digest
+from gradebook.tasks.datasets.case_criteria import write_case_criteria
+from gradebook.tasks.datasets.discovery import dataset_files, dataset_folders
+from gradebook.tasks.datasets.shards import write_shard
+from gradebook.tasks.judging.settings.files import read_judge
+from gradebook.tasks.judging.settings.judge import ADDRESS_VARIABLE, REPLAY_PREFIX
+from gradebook.tasks.judging.settings.panels import Judge, online_members
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect, connect_up_to_date
+from gradebook.tasks.lake.rows import Row, read_run
+from gradebook.tasks.ledger.past_judges import PastJudge, read_past_judge
+from gradebook.tasks.planning.cases import read_stored_cases
+from gradebook.tasks.planning.plan import RunPlan, plan_run
+from gradebook.tasks.rubric_store.versions import find_rubric, stored_rubric
+from gradebook.tasks.system.number_format import counted
+from gradebook.tasks.workspace.folder import RunFolder
+
+SHARD_ROWS = 50_000
+
+_OUTPUTS = """
+select output_id, case_id, model, checkpoint, sample_index, prompt, output, reference, context, metadata, criteria,
+    cluster,
+from outputs where output_id in (select output_id from output_scores where run_id = ?)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CostChange:
+    """What a run's outputs cost with its rubric and judge, and with others; each as if nothing had been judged yet.
+
+    rest: what the others would have to be asked today, given what the ledger holds. Texts of `--feedback llm` count in
+    none of them.
+    """
+
+    run_id: str
+    output_count: int
+    earlier: RunPlan
+    later: RunPlan
+    rest: RunPlan
+    words: tuple[str, ...]  # what changes, for people
+    notes: tuple[str, ...] = ()  # what the sums leave out, in sentences
+
+    @property
+    def difference_usd(self) -> float | None:
+        """Dollars more a run, below 0 where it gets cheaper; None where a price is unknown."""
+        earlier_usd, later_usd = self.earlier.cost_usd, self.later.cost_usd
+        return None if earlier_usd is None or later_usd is None else later_usd - earlier_usd
+
+    @property
+    def sentence(self) -> str:
+        """The difference in one line: +$3.20 a run: 2 more judged criteria (tone, depth)."""
+        return f"{self._difference_words()} a run: {'; '.join(self.words) or 'the same judged criteria'}"
+
+    def as_json(self) -> Row:
+        """One JSON object: what `--json` prints."""
+        return {
+            "run_id": self.run_id,
+            "output_count": self.output_count,
+            "difference_usd": self.difference_usd,
+            "sentence": self.sentence,
+            "notes": list(self.notes),
+            "earlier": _plan_json(self.earlier),
+            "later": _plan_json(self.later),
+            "rest": _plan_json(self.rest),
+        }
+
+    def _difference_words(self) -> str:
+        difference = self.difference_usd
+        if difference is None:
+            more = self.later.request_count - self.earlier.request_count
+            return f"price unknown, {more:+,} requests"
+        digits = 2 if abs(difference) >= 1 else 4
+        sign = "-" if difference < 0 else "+"
+        return f"{sign}${abs(difference):,.{digits}f}"
+
+
+def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name: str | None) -> CostChange:
+    """Price a published run's outputs with another rubric, another judge or both.
+
+    The run's own judge is the one that it recorded, without its prices: unless judge_name names a judge file with the
+    same model, it is priced by the price list. Raises `InputError` for an unknown or unfinished run, and for whatever
+    is wrong with the two names.
+    """
+    run = _published_run(lake, run_id)
+    earlier_rubric = stored_rubric(lake, f"{run['rubric_id']}@{run['rubric_version']}")
+    if earlier_rubric is None:
+        raise InputError(f"run: found no rubric {run['rubric_id']} in {lake.name}, expected the one of run {run_id}")
+    later_rubric = earlier_rubric if rubric_name is None else find_rubric(rubric_name, lake)
+    with connect(lake, read_only=True) as connection:
+        past = read_past_judge(connection, run)
+    later_judge = _later_judge(run, past, judge_name)
+    earlier_judge = _earlier_judge(past, later_judge)
+    folders = _folders(run)
+    with tempfile.TemporaryDirectory(prefix="gradebook-cost-") as temporary:
+        folder = RunFolder(Path(temporary) / "preview")
+        shards, output_count = _write_shards(lake, run_id, folder)
+        write_case_criteria(folder, shards)
+        # One folder for all: the plans' files are not read here, and the next one writes over them.
+        given = (shards, output_count)
+        earlier = plan_run(lake, folder, earlier_rubric, earlier_judge, *given, is_anew=True, folders=folders)
+        later = plan_run(lake, folder, later_rubric, later_judge, *given, is_anew=True, folders=folders)
+        rest = plan_run(lake, folder, later_rubric, later_judge, *given, is_preview=True, folders=folders)
+        notes = _media_note(run, folders, shards)
+    words = (*_rubric_words(earlier_rubric, later_rubric), *_judge_words(past, later_judge))
+    return CostChange(run_id, output_count, earlier, later, rest, words, notes)
+
+
+def _published_run(lake: Lake, run_id: str) -> Row:
+    with connect_up_to_date(lake) as connection:
+        run = read_run(connection, lake, run_id)
+    if run["status"] != "published":
+        raise InputError(f"run: {run_id} is {run['status']}, expected a published run: its outputs are kept")
+    return run
+
+
+def _later_judge(run: Row, past: PastJudge | None, judge_name: str | None) -> Judge:
+    """Whom the change asks: the judge that is named, or else the run's own."""
+    if judge_name is not None:
+        judge: Judge | None = read_judge(judge_name, os.environ)
+    else:
+        judge = None if past is None else past.restore(None, os.environ.get(ADDRESS_VARIABLE))
+    if judge is None or not online_members(judge):
+        found = "no judge" if past is None else past.name
+        if judge_name is None:
+            raise InputError(f"--judge: found none, and {run['run_id']} had {found}; expected a judge to price")
+        expected = "expected a judge that is asked: recorded replies cost nothing"
+        raise InputError(f"--judge: found {judge_name}, {expected}")
+    return judge
+
+
+def _earlier_judge(past: PastJudge | None, later: Judge) -> Judge | None:
+    """The judge of the run; None where nobody was asked, which costs nothing."""
+    if past is None or past.name.startswith(REPLAY_PREFIX):
+        return None
+    judge = past.restore(later, os.environ.get(ADDRESS_VARIABLE))
+    if judge is None:
+        raise InputError(f"--judge: found the run's judge {past.name}, of which too little was recorded to price it")
+    return judge
+
+
+def _folders(run: Row) -> tuple[Path, ...] | None:
+    """Where the pictures and sounds of a run's outputs lie; None where its files are no longer there."""
+    try:
+        return dataset_folders(dataset_files(run["dataset"] or ""))
+    except OutputsError:
+        return None
+
+
+def _media_note(run: Row, folders: tuple[Path, ...] | None, shards: tuple[str, ...]) -> tuple[str, ...]:
+    if folders is not None:
+        return ()
+    if not any(has_media(case.prompt, case.output) for shard in shards for _, case in read_stored_cases(shard)):
+        return ()
+    return (f"images and sounds are counted as text: found no {run['dataset']}, beside which they lay",)
+
+
+def _write_shards(lake: Lake, run_id: str, folder: RunFolder) -> tuple[tuple[str, ...], int]:
+    """The outputs of a run as shards, and how many they are."""
+    shards: list[str] = []
+    output_count = 0
+    (folder.path / "shards").mkdir(parents=True)
+    with connect(lake, read_only=True) as connection:
+        for batch in connection.execute(_OUTPUTS, [run_id]).to_arrow_reader(SHARD_ROWS):
+            path = folder.path / "shards" / f"shard-{len(shards):05d}.parquet"
+            write_shard(pa.Table.from_batches([batch]).cast(SHARD_SCHEMA), path)
+            shards.append(str(path))
+            output_count += batch.num_rows
+    return tuple(shards), output_count
+
+
+def _rubric_words(earlier: Rubric, later: Rubric) -> list[str]:
+    old, new = _judged(earlier), _judged(later)
+    added = [criterion_id for criterion_id in new if criterion_id not in old]
+    removed = [criterion_id for criterion_id in old if criterion_id not in new]
+    changed = [
+        criterion_id
+        for criterion_id, criterion in new.items()
+        if criterion_id in old and criterion_digest(criterion) != criterion_digest(old[criterion_id])
+    ]
+    words = []
+    if added:
+        words.append(f"{counted(len(added), 'more judged criterion', 'more judged criteria')} ({', '.join(added)})")
+    if removed:
+        less = (
+            f"{len(removed)} less" if added else counted(len(removed), "judged criterion less", "judged criteria less")
+        )
+        words.append(f"{less} ({', '.join(removed)})")
+    if changed:
+        words.append(f"{len(changed)} with another text ({', '.join(changed)})")
+    return words
+
+
+def _judged(rubric: Rubric) -> dict[str, Criterion]:
+    return {criterion.id: criterion for criterion in rubric.judged_criteria}
+
+
+def _judge_words(past: PastJudge | None, judge: Judge) -> list[str]:
+    if past is None or past.name != judge.judge:
+        return [f"{judge.judge} instead of {past.name if past else 'no judge'}"]
+    changes = dict.fromkeys(past.changes(judge))
+    return [f"{judge.judge} with other settings ({', '.join(changes)})"] if changes else []
+
+
+def _plan_json(plan: RunPlan) -> Row:
+    return {
+        "request_count": plan.request_count,
+        "replayed_count": plan.replayed_count,
+        "cost_usd": plan.cost_usd,
+        "cost_low_usd": plan.cost_low_usd,
+        "cost_high_usd": plan.cost_high_usd,
+        "criteria": [asdict(criterion) for criterion in plan.criteria],
+    }

@@ -1,0 +1,248 @@
+"""A run's Parquet files, put where the tables' files are: linked or copied on a file system, uploaded to storage."""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gradebook.rubrics.model.errors import GradebookError, InputError
+from gradebook.tasks.datasets.case_criteria import case_criteria_files
+from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.commits import CommitUnknown
+from gradebook.tasks.lake.connections import commit, connect
+from gradebook.tasks.lake.object_store import BucketPlace, faults_told, open_store
+from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.ledger.recordings import write_recording
+from gradebook.tasks.marts.models import model_order
+from gradebook.tasks.marts.sources import run_costs
+from gradebook.tasks.published.summary import RunSummary, summarise
+from gradebook.tasks.ratings.table import insert_ratings
+from gradebook.tasks.reporting.page import write_own_report
+from gradebook.tasks.rubric_store.versions import keep_rubric
+from gradebook.tasks.runs.run import Run
+from gradebook.tasks.stages.open_run import is_published, replace_findings, replace_row, run_row
+from gradebook.tasks.stages.quality import read_findings
+from gradebook.tasks.system.files import write_parquet, write_text
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.lock import created_at
+from gradebook.tasks.workspace.timings import process_cpu_s
+
+CHUNK_BYTES = 8 * 2**20  # of an upload: storage takes parts of 5 MB or more
+
+
+class RunFiles:
+    """Files that a publication may add to tables, each put once however often its transaction is run again."""
+
+    def __init__(self, lake: Lake, folder: RunFolder) -> None:
+        self._lake = lake
+        # Two machines may work at one run id: neither may write over what the other one published.
+        begun = created_at(folder).isoformat().encode()
+        self._name = f"{folder.run_id}-{hashlib.blake2b(begun, digest_size=4).hexdigest()}"
+        self._places: dict[tuple[str, Path], str] = {}
+
+    def put(self, table: str, file: Path, partition: str = "") -> str:
+        """Put a file where the table's are and return its place, which no table names yet.
+
+        Raises `LakeError` and `StorageUnavailable` as `faults_told` does.
+        """
+        if (table, file) not in self._places:
+            folder = f"{table}/{partition}" if partition else table
+            place = f"{self._lake.data_path}/main/{folder}/{self._name}-{file.name}"
+            self._places[table, file] = place  # before it is there: half of it is to be removed, too
+            if self._lake.bucket is None:
+                _link(file, Path(place))
+            else:
+                _upload(file, place, self._lake.bucket)
+        return self._places[table, file]
+
+    def remove(self, added: Collection[str] = ()) -> None:
+        """Take back what was put, except what tables hold now; what can't be removed is an orphan, which harms none."""
+        for place in set(self._places.values()) - set(added):
+            if self._lake.bucket is None:
+                Path(place).unlink(missing_ok=True)
+                continue
+            with suppress(OSError, GradebookError):
+                open_store().delete_file(place.removeprefix("s3://"))
+
+
+def _link(file: Path, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)  # of a transaction that did not go through
+    try:
+        os.link(file, place)
+    except OSError:  # another file system
+        shutil.copyfile(file, place)
+
+
+def _upload(file: Path, place: str, bucket: BucketPlace) -> None:
+    with (
+        faults_told(bucket),
+        file.open("rb") as source,
+        open_store().open_output_stream(place.removeprefix("s3://")) as target,
+    ):
+        shutil.copyfileobj(source, target, CHUNK_BYTES)
+
+
+def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
+    """Publish the run and return its version.
+
+    Raises `RubricError` where another run took the rubric's version with another text in the meantime,
+    `StorageUnavailable` where the storage of the lake's files is gone.
+    """
+    folder = run.folder
+    findings = read_findings(folder)
+    costs = run_costs(run)
+    write_parquet(folder.mart_file("stage_costs"), costs)
+    totals = {"output_count": ingested.output_count, "cost_usd": _billed_usd(costs), "notes": notes}
+    clock = time.perf_counter(), process_cpu_s()
+    shard_bytes = sum(Path(shard).stat().st_size for shard in ingested.shards)
+
+    files, added = RunFiles(run.lake, folder), set[str]()
+
+    def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
+        _refuse_published(connection, run.run_id)
+        added.clear()  # by a transaction that is run again
+        keep_rubric(connection, run.rubric, run.created_at)
+        for index, shard in enumerate(ingested.shards):
+            if _has_new_outputs_only(connection, shard):
+                added.add(_add_file(connection, "outputs", files.put("outputs", Path(shard))))
+            else:
+                _insert_new_outputs(connection, shard)
+            added.add(_add_file(connection, "verdicts", _put_verdicts(run, files, index)))
+        for table in _marts(folder):
+            _insert_parquet(connection, table, folder.mart_file(table))
+        replace_findings(connection, run.run_id, findings)
+        _insert_parquet(connection, "quarantine", folder.quarantine_file)
+        _insert_case_criteria(connection, run)
+        for file in folder.opinion_files():
+            _insert_parquet(connection, "opinions", file)
+        if folder.feedback_file.exists():
+            _insert_parquet(connection, "written_feedback", folder.feedback_file)
+        _insert_ratings(connection, folder)
+        _insert_own_cost(connection, run, ingested.output_count, *clock)
+        replace_row(connection, {**run_row(run, "published", None), **totals, "version": version})
+
+    extra = json.dumps({"run_id": run.run_id, "rubric": f"{run.rubric.id} {run.rubric.version}"})
+    try:
+        _upload_ahead(run, files, ingested.shards)
+        version = commit(run.lake, f"publish run {run.run_id}", body, extra=extra, other_bytes=shard_bytes)
+    except CommitUnknown:  # its files may be a published run's
+        raise
+    except BaseException:
+        _remove_unpublished(run, files, added)
+        raise
+    files.remove(added)  # another run brought the same outputs while they were uploaded
+    return version
+
+
+def _upload_ahead(run: Run, files: RunFiles, shards: Iterable[str]) -> None:
+    """Bring the files into storage before the transaction, in which every other writer would wait for them."""
+    if run.lake.bucket is None:
+        return
+    with connect(run.lake, read_only=True) as connection:
+        new = [shard for shard in shards if _has_new_outputs_only(connection, shard)]
+    for shard in new:
+        files.put("outputs", Path(shard))
+    for index, _ in enumerate(shards):
+        _put_verdicts(run, files, index)
+
+
+def _put_verdicts(run: Run, files: RunFiles, index: int) -> str:
+    return files.put("verdicts", run.folder.collected_file(index), f"run_id={run.run_id}")
+
+
+def _remove_unpublished(run: Run, files: RunFiles, added: Collection[str]) -> None:
+    """Take back what was put beside the tables' files by a transaction that did not go through."""
+    with suppress(GradebookError, duckdb.Error):  # who can't ask leaves them there: they are orphans, and no harm
+        # interrupted just after the commit
+        files.remove(added if is_published(run) else ())
+
+
+def _refuse_published(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    """A run id published from another working folder in the meantime would hold each verdict twice."""
+    if connection.execute("select 1 from runs where run_id = ? and status = 'published'", [run_id]).fetchall():
+        raise InputError(f"--run-id: found {run_id}, which another process has published meanwhile; expected a new id")
+
+
+def conclude_run(run: Run) -> RunSummary:
+    """Write the report and the recording of a published run; the same command begins a new run."""
+    folder = run.folder
+    if run.request.record is not None:
+        write_recording(run.lake, folder, Path(run.request.record))
+    summary = write_own_report(run.lake, summarise(run.lake, run.run_id), folder.report_file)
+    write_text(folder.published_file, json.dumps(summary.as_json(), default=str))
+    return summary
+
+
+def _billed_usd(costs: pa.Table) -> float | None:
+    """What the run paid; None where a price is unknown."""
+    billed = costs.column("cost_usd")
+    total: float | None = None if billed.null_count else pc.sum(billed).as_py()
+    return total
+
+
+def _insert_own_cost(
+    connection: duckdb.DuckDBPyConnection, run: Run, row_count: int, wall_s: float, cpu_s: float
+) -> None:
+    """The publication's own row: what it took up to its commit."""
+    connection.execute(
+        "insert into stage_costs by name "
+        "select ? as run_id, 'publish' as stage, ? as wall_s, ? as cpu_s, ? as row_count, "
+        "0 as request_count, 0 as replayed_count, 0 as prompt_tokens, 0 as cached_tokens, 0 as completion_tokens, "
+        "0.0 as cost_usd, 0.0 as saved_usd",
+        [run.run_id, time.perf_counter() - wall_s, process_cpu_s() - cpu_s, row_count],
+    )
+
+
+def _marts(folder: RunFolder) -> list[str]:
+    return [name for name in model_order() if folder.mart_file(name).exists()]
+
+
+def _insert_case_criteria(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
+    for file in case_criteria_files(run.folder):
+        connection.execute(
+            "insert into case_criteria by name "
+            "select ? as run_id, * exclude (row_index, gate_threshold) from read_parquet(?)",
+            [run.run_id, str(file)],
+        )
+
+
+def _has_new_outputs_only(connection: duckdb.DuckDBPyConnection, shard: str) -> bool:
+    """An output is kept once for all runs: a shard that is all new is taken as the file it is."""
+    known = connection.execute(
+        "select count(*) from read_parquet(?) where output_id in (select output_id from outputs)", [shard]
+    ).fetchone()
+    return known == (0,)
+
+
+def _insert_new_outputs(connection: duckdb.DuckDBPyConnection, shard: str) -> None:
+    connection.execute(
+        "insert into outputs by name from read_parquet(?) where output_id not in (select output_id from outputs)",
+        [shard],
+    )
+
+
+def _add_file(connection: duckdb.DuckDBPyConnection, table: str, place: str) -> str:
+    """Make a file beside the table's own one of them, without rewriting it; returns its place."""
+    connection.execute("call ducklake_add_data_files('lake', ?, ?)", [table, place])
+    return place
+
+
+def _insert_parquet(connection: duckdb.DuckDBPyConnection, table: str, file: Path) -> None:
+    connection.execute(f"insert into {table} by name from read_parquet(?)", [str(file)])
+
+
+def _insert_ratings(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:
+    """Keep the ratings of the run's file, each once."""
+    if folder.ratings_file.exists():
+        file = quoted(str(folder.ratings_file))
+        insert_ratings(connection, f"(select * exclude (is_from_file) from read_parquet('{file}') where is_from_file)")

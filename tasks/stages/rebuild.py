@@ -1,0 +1,190 @@
+"""The marts of a published run, built again from what the lake holds, and held against those that were published."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.agreement.mart import add_agreement_source
+from gradebook.tasks.comparing.run_comparison import compare_again
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.marts.models import build_marts, connect_marts, mart_names
+from gradebook.tasks.marts.sources import add_opinions, add_score_sources, paid_judgments
+from gradebook.tasks.published.stored_run import (
+    KeptRun,
+    copy_rows,
+    lay_out_case_criteria,
+    lay_out_opinions,
+    lay_out_outputs,
+    lay_out_verdicts,
+    read_kept_run,
+)
+from gradebook.tasks.runs.run import code_version
+from gradebook.tasks.stages.aggregate import MEMORY_LIMIT
+from gradebook.tasks.stages.compare_marts import MartCheck, check_mart, lay_out_published
+from gradebook.tasks.workspace.folder import RunFolder
+
+# A time can't be measured again: it is taken from the row that it was summed into.
+_TIMINGS = """
+select stage, criterion_id, wall_s, cpu_s, row_count, replayed_count, saved_usd from stage_costs where run_id = '{run}'
+"""
+_VERDICTS = """
+select output_id, criterion_id, method, status, level_id, score, reason from verdicts where run_id = '{run}'
+"""
+_OPINIONS = "from opinions where run_id = '{run}'"
+# As the run took them before it judged, and what its publication added: later ones came to no figure of it. A run's own
+# file counts before what the lake held: that is what was added, and what earlier runs had added from the same file.
+_RATINGS = """
+with earlier as (select rowid as id from ratings at (version => {before})),
+
+taken as (select rowid as id from ratings at (version => {taken}))
+
+select
+    kept.*,
+    earlier.id is null or coalesce(kept.source = {file}, false) as is_from_file,
+    kept.rowid as line
+from ratings as kept at (version => {version})
+left join earlier on kept.rowid = earlier.id
+where kept.output_id in (select output_id from read_parquet('{outputs}'))
+    and (earlier.id is null or kept.rowid in (select id from taken))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What came of a rebuild. made_by, code_version: the gradebook that published the run, and this one.
+
+    marts: their names and counts of rows; checks: none where nothing was checked; files: what was written.
+    """
+
+    run_id: str
+    made_by: str
+    code_version: str
+    marts: tuple[tuple[str, int], ...]
+    checks: tuple[MartCheck, ...]
+    files: tuple[Path, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether every mart that was checked came out as it was published."""
+        return all(check.is_equal for check in self.checks)
+
+    def as_json(self) -> dict[str, Any]:
+        """One JSON object: what `--json` prints."""
+        checks = {check.mart: check.as_json() for check in self.checks}
+        marts = [{"mart": mart, "row_count": count} | checks.get(mart, {}) for mart, count in self.marts]
+        head = {"run_id": self.run_id, "made_by": self.made_by, "code_version": self.code_version}
+        equal = {"is_equal": self.is_equal} if self.checks else {}
+        return head | equal | {"marts": marts, "files": [str(file) for file in self.files]}
+
+
+def rebuild_run(
+    lake: Lake, run_id: str, *, out: Path | None = None, is_forced: bool = False, is_checked: bool = False
+) -> Rebuilt:
+    """Build a published run's marts again, from the lake alone; no row of the lake is written.
+
+    out: a folder that gets a Parquet file a mart; is_forced: in place of files that are there. is_checked: hold each
+    mart against its published rows, to the bit. Raises `InputError` where there is no such run, or the folder can't be
+    written or has such a file.
+    """
+    if out is not None and not is_forced:
+        _refuse_taken(out, mart_names())
+    with tempfile.TemporaryDirectory(prefix="gradebook-rebuild-") as name:
+        folder = RunFolder(Path(name) / run_id)
+        with connect_up_to_date(lake) as connection:
+            run = read_kept_run(connection, lake, run_id)
+            _lay_out(connection, run, folder)
+            columns = {
+                mart: lay_out_published(connection, run, mart, _source(folder, mart))
+                for mart in (mart_names() if is_checked else ())
+            }
+        with _built_marts(lake, run, folder) as (connection, marts):
+            counts = tuple((mart, _count_rows(connection, mart)) for mart in marts)
+            files = () if out is None else _write_marts(connection, marts, out)
+            checks = tuple(check_mart(connection, mart, _source(folder, mart), columns[mart]) for mart in columns)
+    return Rebuilt(run_id, str(run.row["code_version"]), code_version(), counts, checks, files)
+
+
+def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> None:
+    """Write what the marts are built from, as a run's own files."""
+    of_run = {"run": quoted(run.run_id)}
+    shard, _ = lay_out_outputs(connection, run, folder)
+    lay_out_verdicts(connection, _VERDICTS.format(**of_run), folder)
+    lay_out_case_criteria(connection, run, folder)
+    lay_out_opinions(connection, _OPINIONS.format(**of_run), folder)
+    copy_rows(connection, _TIMINGS.format(**of_run), _source(folder, "timings"))
+    version = run.row["version"]
+    file = run.settings.get("ratings")
+    ratings = _RATINGS.format(
+        version=version,
+        before=version - 1,
+        taken=run.settings.get("ratings_version") or version - 1,
+        outputs=quoted(shard),
+        file="null" if file is None else f"'{quoted(file)}'",
+    )
+    try:
+        copy_rows(connection, ratings, folder.ratings_file)
+    except duckdb.Error as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"run: the ratings of version {version}, which published {run.run_id}, can't be read ({reason}); expected "
+            "a lake that keeps its versions"
+        ) from None
+
+
+@contextmanager
+def _built_marts(
+    lake: Lake, run: KeptRun, folder: RunFolder
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, tuple[str, ...]]]:
+    """A connection to the marts, built in a file of their own, and their names."""
+    shard = str(folder.path / "shards" / "shard-00000.parquet")
+    with connect_marts(folder.path / "marts.duckdb", MEMORY_LIMIT) as connection:
+        add_score_sources(connection, folder, run.rubric, (shard,))
+        add_opinions(connection, folder)
+        connection.register("source_judgments", paid_judgments(lake, run.run_id))
+        timings = quoted(str(_source(folder, "timings")))
+        connection.execute(f"create view source_timings as from read_parquet('{timings}')")
+        add_agreement_source(connection, lake, folder, run.rubric)
+        comparison = compare_again(lake, run.run_id, run.settings.get("baseline_run_id"))
+        connection.register("source_run_comparisons", comparison)
+        yield connection, build_marts(connection)
+
+
+def _refuse_taken(out: Path, marts: tuple[str, ...]) -> None:
+    """Raise `InputError` where a folder has a file of a mart's name already."""
+    # Path raises where a name is too long.
+    if taken := [file.name for file in _mart_files(out, marts) if os.path.exists(file)]:  # noqa: PTH110
+        raise InputError(f"--out: found {', '.join(taken)} already in {out}, expected a folder without (or --force)")
+
+
+def _write_marts(connection: duckdb.DuckDBPyConnection, marts: tuple[str, ...], out: Path) -> tuple[Path, ...]:
+    files = _mart_files(out, marts)
+    try:
+        for mart, file in zip(marts, files, strict=True):
+            copy_rows(connection, f"from {mart}", file)
+    except (OSError, duckdb.IOException) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
+        raise InputError(f"--out: can't write {out}: {reason}") from error
+    return files
+
+
+def _mart_files(out: Path, marts: tuple[str, ...]) -> tuple[Path, ...]:
+    return tuple(out / f"{mart}.parquet" for mart in marts)
+
+
+def _count_rows(connection: duckdb.DuckDBPyConnection, mart: str) -> int:
+    ((count,),) = connection.execute(f"select count(*) from {mart}").fetchall()
+    return int(count)
+
+
+def _source(folder: RunFolder, name: str) -> Path:
+    """A file beside those that a run has: a source of the marts, or the published rows of one."""
+    return folder.path / "kept" / f"{name}.parquet"

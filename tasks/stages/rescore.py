@@ -1,0 +1,270 @@
+"""A new run of an old run's verdicts: another rubric's weights, gates and thresholds; nothing is asked or checked."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from gradebook.rubrics.files.digest import rubric_digest
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.comparing.model_pairs import question_changes
+from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, taken_ids
+from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.lake.address import DEFAULT_LAKE, find_lake
+from gradebook.tasks.lake.connections import connect, connect_up_to_date
+from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.published.stored_run import (
+    KeptRun,
+    lay_out_case_criteria,
+    lay_out_opinions,
+    lay_out_outputs,
+    lay_out_verdicts,
+    read_kept_run,
+)
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
+from gradebook.tasks.runs.function_settings import FunctionSettings
+from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_run_id
+from gradebook.tasks.runs.run import Run, code_version
+from gradebook.tasks.stages.aggregate import aggregate_run
+from gradebook.tasks.stages.open_run import is_published, recorded
+from gradebook.tasks.stages.publish import conclude_run, publish_run
+from gradebook.tasks.system.files import write_parquet
+from gradebook.tasks.workspace.lock import claim_run, created_at
+from gradebook.tasks.workspace.timings import Timing, keep_timing, timed
+
+TRIGGER = "rescore"
+_VERDICTS = """
+select
+    '{run}' as run_id,
+    * exclude (run_id, is_replayed),
+    is_replayed or (request_key is not null and status = 'scored') as is_replayed
+from verdicts
+where run_id = '{source}' and criterion_id not in ({dropped})
+"""
+_OPINIONS = """
+select '{run}' as run_id, * exclude (run_id) from opinions
+where run_id = '{source}' and criterion_id not in ({dropped})
+"""
+# What each verdict rests on: its opinions, where the run has some; of a judgment in the ledger the first reply counts.
+# What is not there was recorded, and cost nothing.
+_SAVED = """
+with used as (
+    select criterion_id, request_key from opinions where run_id = $run and level_id is not null
+    union all
+    select criterion_id, request_key
+    from verdicts
+    where run_id = $run and request_key is not null and status = 'scored'
+        and not exists (from opinions where run_id = $run)
+),
+
+held as (
+    select request_key, arg_min(struct_pack(cost_usd), (asked_at, judgment_id)) as judgment
+    from judgments
+    where status = 'scored' and request_key in (select request_key from used)
+    group by request_key
+),
+
+replayed as (
+    select
+        used.criterion_id,
+        count(*) as replayed_count,
+        case
+            when count(*) filter (held.judgment is not null and held.judgment.cost_usd is null) = 0
+                then coalesce(sum(held.judgment.cost_usd), 0.0)
+        end as saved_usd,
+    from used left join held on used.request_key = held.request_key
+    group by used.criterion_id
+),
+
+taken as (select criterion_id, count(*) as row_count from verdicts where run_id = $run group by criterion_id)
+
+select
+    taken.criterion_id,
+    taken.row_count,
+    coalesce(replayed.replayed_count, 0) as replayed_count,
+    if(replayed.criterion_id is null, 0.0, replayed.saved_usd) as saved_usd,
+from taken left join replayed on taken.criterion_id = replayed.criterion_id
+order by taken.criterion_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RescoreRequest:
+    """What a person asks for; the words of the command line. run: whose verdicts are taken over."""
+
+    run: str
+    rubric: str
+    lake: str = DEFAULT_LAKE
+    data: str | None = None
+    run_id: str | None = None
+
+
+def rescore_run(request: RescoreRequest) -> tuple[RunSummary, Path]:
+    """Publish a run of another run's verdicts, held to another rubric; returns its summary and the report's path.
+
+    Raises `InputError` before anything is written, where there is no such run or rubric or the run has no verdicts on
+    what the rubric asks; `QualityNotMet` where the marts do not hold.
+    """
+    with _opened(request, datetime.now(UTC)) as (run, source):
+        if not is_published(run):  # by a command that named this run, or was interrupted just after its commit
+            with recorded(run):
+                _publish(run, source)
+        return conclude_run(run), run.folder.report_file
+
+
+def refuse_other_questions(source: KeptRun, rubric: Rubric, held: Row) -> None:
+    """Raise `InputError` that names each criterion of a rubric on which a run has no verdicts.
+
+    held: count of verdicts by criterion.
+    """
+    olds = {criterion.id: criterion for criterion in source.rubric.criteria}
+    faults = []
+    for criterion in rubric.criteria:
+        if criterion.id not in olds:
+            faults.append(f"{criterion.id}: not in {source.name}")
+        elif changes := question_changes(olds[criterion.id], criterion, source.rubric, rubric):
+            faults.append(f"{criterion.id}: another {' and '.join(changes)}")
+        elif not held.get(criterion.id):
+            faults.append(f"{criterion.id}: no verdicts")
+    if faults:
+        raise InputError(
+            f"--rubric: found criteria of {rubric.id} {rubric.version} that run {source.run_id} has no verdicts on: "
+            f"{'; '.join(faults)}. Expected criteria of {source.name} with their description, levels and method; "
+            "`gradebook evaluate` asks what is new, and pays for that alone"
+        )
+
+
+@contextmanager
+def _opened(request: RescoreRequest, now: datetime) -> Iterator[tuple[Run, KeptRun]]:
+    """Check the request, then hold the new run's folder while the block runs; an unfinished one is gone on with."""
+    refuse_bad_run_id(request.run_id)
+    lake = find_lake(request.lake, request.data)
+    rubric = find_rubric(request.rubric, lake)
+    with connect_up_to_date(lake) as connection:
+        source = read_kept_run(connection, lake, request.run)
+        _refuse(connection, source, rubric)
+    refuse_changed_rubric(lake, rubric)
+    with claim_run(lake.root / "runs", _fingerprint(source, rubric), request.run_id, now) as claim:
+        run_id = claim.folder.run_id
+        evaluation = EvaluationRequest(
+            str(source.row["dataset"]),
+            request.rubric,
+            lake=request.lake,
+            data=request.data,
+            trigger=TRIGGER,
+            again=("gradebook", "rescore", source.run_id, "--rubric", request.rubric, "--run-id", run_id),
+        )
+        run = Run(
+            request=evaluation,
+            lake=lake,
+            folder=claim.folder,
+            rubric=rubric,
+            rubric_digest=rubric_digest(rubric),
+            judge=None,
+            files=(),
+            functions=FunctionSettings(),
+            dataset_digest=str(source.row["dataset_digest"]),
+            created_at=created_at(claim.folder),
+            taken_over=_taken_over(source),
+        )
+        yield run, source
+        if claim.folder.published_file.exists():
+            claim.folder.tidy()
+
+
+def _refuse(connection: duckdb.DuckDBPyConnection, source: KeptRun, rubric: Rubric) -> None:
+    query = "select criterion_id, count(*) as count from verdicts where run_id = ? group by criterion_id"
+    held = {row["criterion_id"]: row["count"] for row in read_rows(connection, query, source.run_id)}
+    refuse_other_questions(source, rubric, held)
+    own = {name for name in held if name not in {criterion.id for criterion in source.rubric.criteria}}
+    if clashing := sorted(own.intersection(taken_ids(rubric))):
+        raise InputError(
+            f"--rubric: found {', '.join(clashing)} in {rubric.id} {rubric.version}, which rows of run "
+            f"{source.run_id} brought along, expected other ids"
+        )
+    if not rubric.criteria and not own:
+        raise InputError(f"--rubric: found no criteria, nor has a row of run {source.run_id} its own; expected some")
+
+
+def _taken_over(source: KeptRun) -> Row:
+    """The columns of the new run's row that say what its verdicts came from."""
+    settings = json.loads(source.row["settings"] or "{}")
+    settings |= dict.fromkeys(
+        ("budget_usd", "feedback", "ratings", "baseline", "baseline_run_id", "baseline_fault", "fail_if")
+    )
+    settings |= {"ratings_version": None, "rescored_from": source.run_id}
+    return {"judge": source.row["judge"], "settings": json.dumps(settings)}
+
+
+def _fingerprint(source: KeptRun, rubric: Rubric) -> str:
+    """What makes two requests one run."""
+    parts = {"rescored_from": source.run_id, "rubric": rubric_digest(rubric), "code_version": code_version()}
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _publish(run: Run, source: KeptRun) -> None:
+    ingested = _take_over(run, source)
+    with timed(run.folder, "aggregate") as timing:
+        aggregate_run(run, ingested.shards)
+        timing.row_count = ingested.output_count * len(run.rubric.criteria)
+    publish_run(run, ingested, _notes(run, source))
+
+
+def _take_over(run: Run, source: KeptRun) -> Ingested:
+    """Write what the marts are built from and the publication reads. Done again whole after an interruption."""
+    folder = run.folder
+    folder.timings_file.unlink(missing_ok=True)
+    write_parquet(folder.quarantine_file, QUARANTINE_SCHEMA.empty_table())  # refused rows stay with who read them
+    with timed(folder, "ingest") as timing, connect(run.lake, read_only=True) as connection:
+        shard, output_count = lay_out_outputs(connection, source, folder)
+        words = {"run": run.run_id, "source": quoted(source.run_id), "dropped": _id_list(_dropped(run, source))}
+        lay_out_verdicts(connection, _VERDICTS.format(**words), folder)
+        lay_out_opinions(connection, _OPINIONS.format(**words), folder)
+        lay_out_case_criteria(connection, source, folder)
+        saved = connection.execute(_SAVED, {"run": source.run_id}).to_arrow_table()
+        timing.row_count = output_count
+    _keep_savings(run, source, saved)
+    return Ingested((shard,), output_count, output_count, 0, 0, (), ())
+
+
+def _keep_savings(run: Run, source: KeptRun, saved: pa.Table) -> None:
+    """A piece of work a criterion, that took no time: the judgments used again, and what they had cost."""
+    of_rubric, dropped = {criterion.id for criterion in run.rubric.criteria}, _dropped(run, source)
+    for row in saved.to_pylist():
+        if row["criterion_id"] in dropped:
+            continue
+        name = row["criterion_id"] if row["criterion_id"] in of_rubric else CASE_CRITERIA
+        counts = (row["row_count"], row["replayed_count"], row["saved_usd"])
+        keep_timing(run.folder, Timing("score", name, 0.0, 0.0, *counts))
+
+
+def _dropped(run: Run, source: KeptRun) -> list[str]:
+    """The criteria that the new rubric leaves out."""
+    kept = {criterion.id for criterion in run.rubric.criteria}
+    return [criterion.id for criterion in source.rubric.criteria if criterion.id not in kept]
+
+
+def _id_list(ids: list[str]) -> str:
+    return ", ".join(f"'{quoted(name)}'" for name in ids) or "''"  # no id is empty
+
+
+def _notes(run: Run, source: KeptRun) -> list[str]:
+    """What a person should know of the run; what was noted of the other run's input holds for this one too."""
+    dropped = _dropped(run, source)
+    has_feedback = json.loads(source.row["settings"] or "{}").get("feedback")
+    return [
+        f"rescored from {source.run_id} ({source.name}): its verdicts, and nothing was asked",
+        *([f"left out: {', '.join(dropped)}"] if dropped else []),
+        *([f"what the judge wrote as feedback stays with {source.run_id}"] if has_feedback else []),
+        *(f"of {source.run_id}: {note}" for note in source.row["notes"] or ()),
+    ]

@@ -1,0 +1,242 @@
+"""OpenTelemetry spans and metrics of runs, where an exporter is configured and the extra `otel` is installed.
+
+Names are those of the GenAI semantic conventions. A receiver that is gone costs a run two seconds at most, once.
+"""
+
+import atexit
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Span
+
+ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{part}ENDPOINT" for part in ("", "TRACES_", "METRICS_"))
+NAME = "gradebook"
+EXPORT_TIMEOUT_S = 2.0
+GONE_S = 60.0  # how long a receiver that did not answer is left alone
+# As the GenAI conventions advise.
+TOKEN_BUCKETS = [4.0**power for power in range(14)]
+SECOND_BUCKETS = [0.01 * 2**power for power in range(14)]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTold:
+    """A request to a judge that is back. cost_usd and tokens: None where nobody knows them."""
+
+    model: str
+    base_url: str
+    started_ns: int
+    ended_ns: int
+    model_returned: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Receiver:
+    """Whether somebody takes what is sent: after a failure nothing is for a while, so that nobody waits again."""
+
+    def __init__(self) -> None:
+        self._gone_until = 0.0
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is left alone now."""
+        return time.monotonic() < self._gone_until
+
+    def note(self, is_taken: bool) -> None:
+        """Learn from an export."""
+        self._gone_until = 0.0 if is_taken else time.monotonic() + GONE_S
+
+
+class Tracing:
+    """The spans and metrics of this process, sent by threads of their own."""
+
+    def __init__(self) -> None:
+
+        self.receiver = Receiver()
+        self._traces, self._metrics = open_providers(self.receiver)
+        self._tracer = self._traces.get_tracer(NAME)
+        meter = self._metrics.get_meter(NAME)
+        self._tokens = meter.create_histogram(
+            "gen_ai.client.token.usage", "{token}", explicit_bucket_boundaries_advisory=TOKEN_BUCKETS
+        )
+        self._seconds = meter.create_histogram(
+            "gen_ai.client.operation.duration", "s", explicit_bucket_boundaries_advisory=SECOND_BUCKETS
+        )
+        self._cost = meter.create_counter("gradebook.cost_usd", "{USD}", "Dollars that replies of judges cost")
+        self._open: dict[tuple[str, object], Span] = {}  # runs, and their stages
+        atexit.register(self._end)
+
+    @contextmanager
+    def span(self, fields: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[None]:
+        """A span of a run, a stage, or a criterion and a shard; its counts are read at its end."""
+        run_id, stage = fields["run_id"], fields.get("stage")
+        is_whole = not fields.keys() & {"criterion_id", "shard"}
+        name = " ".join(str(fields[key]) for key in ("stage", "criterion_id") if key in fields) or "run"
+        span = self._start(name, run_id, None if is_whole else stage, _attributes(fields))
+        if is_whole:
+            self._open[run_id, stage] = span
+        try:
+            yield
+        except BaseException as error:
+            from opentelemetry.trace import StatusCode
+
+            span.set_attribute("error.type", type(error).__name__)
+            span.set_status(StatusCode.ERROR, type(error).__name__)
+            raise
+        finally:
+            span.set_attributes(_attributes(counts))
+            span.end()
+            if is_whole:
+                self._open.pop((run_id, stage), None)
+
+    def request(self, run_id: str, told: RequestTold, error_type: str | None) -> None:
+        """A request to a judge: its span, tokens, time and dollars. error_type: None where a reply came."""
+        from opentelemetry.trace import SpanKind, StatusCode
+
+        address = urlsplit(told.base_url)
+        shared: dict[str, Any] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "openai",  # the protocol, whoever speaks it
+            "gen_ai.request.model": told.model,
+            "server.address": address.hostname or "",
+            "server.port": address.port or (443 if address.scheme == "https" else 80),
+            "gen_ai.response.model": told.model_returned,
+            "error.type": error_type,
+        }
+        shared = {name: value for name, value in shared.items() if value is not None}
+        tokens = {"input": told.prompt_tokens, "output": told.completion_tokens}
+        used = {f"gen_ai.usage.{kind}_tokens": count for kind, count in tokens.items() if count is not None}
+        more = _attributes({"run_id": run_id, "cost_usd": told.cost_usd})
+        span = self._start(
+            f"chat {told.model}",
+            run_id,
+            "score",
+            shared | used | more,
+            kind=SpanKind.CLIENT,
+            start_time=told.started_ns,
+        )
+        if error_type is not None:
+            span.set_status(StatusCode.ERROR, error_type)
+        span.end(told.ended_ns)
+        self._seconds.record((told.ended_ns - told.started_ns) / 1e9, shared)
+        for kind, count in tokens.items():
+            if count is not None:
+                self._tokens.record(count, shared | {"gen_ai.token.type": kind})
+        if told.cost_usd:
+            self._cost.add(told.cost_usd, {"gen_ai.request.model": told.model})
+
+    def flush(self) -> bool:
+        """Send what is kept, for two seconds at most. Returns whether the receiver took it."""
+        return self._bounded(self._traces.force_flush, self._metrics.force_flush)
+
+    def _start(self, name: str, run_id: str, stage: object, attributes: Mapping[str, Any], **more: Any) -> "Span":
+        """A span below that of its stage, or else of its run; where neither is of this process, by itself."""
+        from opentelemetry.context import Context
+        from opentelemetry.trace import set_span_in_context
+
+        above = self._open.get((run_id, stage)) or self._open.get((run_id, None))
+        parent = set_span_in_context(above, Context()) if above is not None else Context()
+        return self._tracer.start_span(name, parent, attributes=dict(attributes), **more)
+
+    def _end(self) -> None:
+        self._bounded(self._traces.shutdown, self._metrics.shutdown)
+
+    def _bounded(self, *sends: Any) -> bool:
+        """Call some in a thread that nobody waits for longer than an export may take."""
+        thread = threading.Thread(target=lambda: [send() for send in sends], name="otel flush", daemon=True)
+        thread.start()
+        thread.join(EXPORT_TIMEOUT_S)
+        return not (thread.is_alive() or self.receiver.is_gone)
+
+
+@cache
+def tracing() -> Tracing | None:
+    """The tracing of this process; None, and nothing imported, where no exporter is configured."""
+    is_disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    if is_disabled or not any(os.environ.get(name) for name in ENDPOINTS):
+        return None
+    try:
+        return Tracing()
+    except ImportError:
+        words = "%s is set, but OpenTelemetry is not installed; expected gradebook[otel]"
+        logging.getLogger(NAME).warning(words, next(name for name in ENDPOINTS if os.environ.get(name)))
+        return None
+
+
+def _attributes(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields as attributes of ours; what is None is left out."""
+    return {f"{NAME}.{name}": value for name, value in fields.items() if value is not None}
+
+
+class _Spans(SpanExporter):
+    """Sends spans while somebody takes them."""
+
+    def __init__(self, receiver: "Receiver") -> None:
+        self._receiver = receiver
+        self._exporter = OTLPSpanExporter(timeout=_timeout_s("TRACES"))
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send some; at once where nobody takes them."""
+        if self._receiver.is_gone:
+            return SpanExportResult.FAILURE
+        sent = self._exporter.export(spans)
+        self._receiver.note(sent is SpanExportResult.SUCCESS)
+        return sent
+
+    def shutdown(self) -> None:
+        """Let go of the connection."""
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
+
+
+class _Metrics(OTLPMetricExporter):
+    """Sends metrics while somebody takes them."""
+
+    def __init__(self, receiver: "Receiver") -> None:
+        super().__init__(timeout=_timeout_s("METRICS"))
+        self._receiver = receiver
+
+    def export(
+        self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **more: Any
+    ) -> MetricExportResult:
+        """Send some; at once where nobody takes them."""
+        if self._receiver.is_gone:
+            return MetricExportResult.FAILURE
+        sent = super().export(metrics_data, timeout_millis, **more)
+        self._receiver.note(sent is MetricExportResult.SUCCESS)
+        return sent
+
+
+def open_providers(receiver: "Receiver") -> tuple[TracerProvider, MeterProvider]:
+    """What spans and metrics are made with: of our own, so that nobody else's are sent."""
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # a receiver that is gone is told once, by us
+    named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": NAME}
+    resource = Resource.create(named)
+    traces = TracerProvider(resource=resource, shutdown_on_exit=False)
+    traces.add_span_processor(BatchSpanProcessor(_Spans(receiver)))
+    reader = PeriodicExportingMetricReader(_Metrics(receiver))
+    return traces, MeterProvider([reader], resource, shutdown_on_exit=False)
+
+
+def _timeout_s(signal: str) -> float:
+    """How long an export may take: as the environment says, in seconds, but no longer than a run may wait."""
+    told = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT") or os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT")
+    try:
+        return min(float(told), EXPORT_TIMEOUT_S) if told else EXPORT_TIMEOUT_S
+    except ValueError:
+        return EXPORT_TIMEOUT_S

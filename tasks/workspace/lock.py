@@ -1,0 +1,182 @@
+"""Whether a process works on a run, asked from outside."""
+
+import errno
+import fcntl
+import json
+import os
+import re
+import secrets
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gradebook.rubrics.model.errors import InputError, LakeError
+from gradebook.tasks.system.files import write_text
+from gradebook.tasks.workspace.folder import RunFolder
+
+LOCKS = Path("/proc/locks")
+_FILE = re.compile(r"FLOCK .* ([0-9a-f]+:[0-9a-f]+:\d+) ")
+
+
+def is_at_work(folder: RunFolder) -> bool:
+    """Whether a process works on a run.
+
+    The kernel's list is asked first: a lock taken to see whether there is one could turn away a run that begins in the
+    same instant. It does not name processes of other machines and containers, nor some file systems' files as they name
+    themselves, so where it names none the lock is tried, shared, for a moment.
+    """
+    try:
+        file = os.open(folder.lock_file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        if _listed_as(os.fstat(file)) in _held_files():
+            return True
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def _listed_as(file: os.stat_result) -> str:
+    """How the kernel lists a file: another file system may have a file of the same number."""
+    return f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+
+
+def _held_files() -> set[str]:
+    try:
+        return set(_FILE.findall(LOCKS.read_text(encoding="ascii")))
+    except OSError:
+        return set()
+
+
+class RunClaim:
+    """A run's folder, held by this process alone until it is released or the process dies."""
+
+    def __init__(self, folder: RunFolder, descriptor: int) -> None:
+        self.folder = folder
+        self._descriptor = descriptor
+
+    def __enter__(self) -> Self:
+        return self
+
+    def release(self) -> None:
+        """Let go of the folder."""
+        os.close(self._descriptor)  # the kernel drops the lock, as it does for a killed process
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def claim_run(runs: Path, fingerprint: str, run_id: str | None, now: datetime) -> RunClaim:
+    """Hold the folder of a new run, or of the unfinished run that evaluated the same in the same way.
+
+    What published runs of the same left, killed before they had tidied up, is removed. Raises `InputError` where
+    `run_id` is at work in another process or evaluated something else.
+    """
+    _tidy_published(runs, fingerprint)
+    if run_id is not None:
+        return _claim_named(runs, fingerprint, run_id, now)
+    for folder in _unfinished(runs, fingerprint):
+        claim = _try_claim(folder)
+        if claim is None:
+            continue
+        if not folder.published_file.exists():
+            return claim
+        claim.release()  # published since it was listed
+    return _claim_named(runs, fingerprint, f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}", now)
+
+
+def _claim_named(runs: Path, fingerprint: str, run_id: str, now: datetime) -> RunClaim:
+    folder = RunFolder(runs / run_id)
+    claim = _try_claim(folder)
+    if claim is None:
+        raise InputError(
+            f"--run-id: found {run_id}, which another process is evaluating now, expected an id that is free"
+        )
+    try:
+        found = _fingerprint_of(folder)
+    except InputError:
+        claim.release()
+        raise
+    if found is None:
+        identity = {"run_id": run_id, "fingerprint": fingerprint, "created_at": now.isoformat()}
+        write_text(folder.identity_file, json.dumps(identity))
+    elif found != fingerprint:
+        with claim:
+            raise InputError(
+                f"--run-id: found {run_id}, which evaluated other outputs, another rubric or another judge; "
+                "expected a new id or the same command"
+            )
+    return claim
+
+
+def created_at(folder: RunFolder) -> datetime:
+    """When the run was begun, UTC."""
+    return datetime.fromisoformat(json.loads(folder.identity_file.read_text(encoding="utf-8"))["created_at"])
+
+
+def held_folder(folder: RunFolder) -> RunClaim:
+    """Hold the folder of a run, whatever it evaluates. Raises `InputError` where another process does."""
+    claim = _try_claim(folder)
+    if claim is None:
+        raise InputError(f"{folder.run_id}: found a process that is evaluating it now, expected it to have ended")
+    return claim
+
+
+def _unfinished(runs: Path, fingerprint: str) -> list[RunFolder]:
+    folders = [RunFolder(path) for path in sorted(runs.glob("*"), reverse=True) if path.is_dir()]
+    return [folder for folder in folders if not folder.published_file.exists() and _is_of(folder, fingerprint)]
+
+
+def _tidy_published(runs: Path, fingerprint: str) -> None:
+    for folder in map(RunFolder, runs.glob("*")):
+        if not (folder.published_file.exists() and folder.is_untidy and _is_of(folder, fingerprint)):
+            continue
+        claim = _try_claim(folder)
+        if claim is not None:  # else its process is at it
+            with claim:
+                folder.tidy()
+
+
+def _is_of(folder: RunFolder, fingerprint: str) -> bool:
+    """Whether a run evaluates that; one that nobody can tell of, after a power failure, is in nobody's way."""
+    try:
+        return _fingerprint_of(folder) == fingerprint
+    except InputError:
+        return False
+
+
+def _fingerprint_of(folder: RunFolder) -> str | None:
+    """What a run evaluates; None where it is not begun. Raises `InputError` where its file does not say."""
+    try:
+        fingerprint: str = json.loads(folder.identity_file.read_text(encoding="utf-8"))["fingerprint"]
+    except FileNotFoundError:
+        return None
+    except (ValueError, LookupError, TypeError):
+        raise InputError(
+            f"{folder.identity_file}: found no fingerprint of a run, expected what it evaluates; remove its folder: "
+            "what it asked stays in the ledger"
+        ) from None
+    return fingerprint
+
+
+def _try_claim(folder: RunFolder) -> RunClaim | None:
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise
+        raise LakeError(f"{folder.path}: can't be written: {error.strerror}; expected a lake that can") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return RunClaim(folder, descriptor)
