@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from gradebook.rubrics.check_kit.registry import Example
+from gradebook.rubrics.check_kit.check import Example, read_settings
 from gradebook.rubrics.check_kit.samples import example_shard
-from gradebook.rubrics.checks import check_names, find_check, read_settings
+from gradebook.rubrics.checks.registry import check_names, find_check
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.tasks.scoring.computed import Computation
 from gradebook.tasks.scoring.process_pool import CheckPool

@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from hostile_settings import WORSE
 from hostile_texts import hostile_texts
 
-from gradebook.rubrics.check_kit.registry import Check, Example
+from gradebook.rubrics.check_kit.check import Check, Example, read_settings
 from gradebook.rubrics.check_kit.samples import example_shard
-from gradebook.rubrics.checks import check_names, find_check, read_settings
+from gradebook.rubrics.checks.registry import check_names, find_check
 
 SHAPES = (
     "CRLF",

@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 
 def judge(name: str, output: str, **settings: object) -> tuple[bool | None, str | None]:

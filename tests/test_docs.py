@@ -16,11 +16,11 @@ import yaml
 from pydantic import BaseModel
 
 from gradebook.flows.cli import app
-from gradebook.rubrics import checks
+from gradebook.rubrics.checks import registry as checks
 from gradebook.rubrics.checks.describing import describe_check
 from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
 from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
-from gradebook.rubrics.lint import rules
+from gradebook.rubrics.lint.linting import rules
 from gradebook.rubrics.model.columns import OUTPUT_COLUMNS
 from gradebook.rubrics.model.levels import Level, Scale
 from gradebook.rubrics.model.methods import METHODS, SCORED_METHODS

@@ -14,7 +14,7 @@ app = typer.Typer(help="Deterministic checks: list, show, try.", no_args_is_help
 
 def _check_names(incomplete: str) -> list[str]:
     """For the shell's completion."""
-    from gradebook.rubrics.checks import check_names
+    from gradebook.rubrics.checks.registry import check_names
 
     return [name for name in check_names() if name.startswith(incomplete)]
 
@@ -33,8 +33,8 @@ def list_checks(
     gradebook checks list
     gradebook checks list json
     """
-    from gradebook.rubrics.checks import families, find_check
     from gradebook.rubrics.checks.describing import describe_check
+    from gradebook.rubrics.checks.registry import families, find_check
 
     listed = [
         {"family": title, **describe_check(find_check(name))}

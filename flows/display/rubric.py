@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from gradebook.flows.display.terminal import people, plain
 from gradebook.rubrics.files.semver import VersionStep, next_version, step_between
-from gradebook.rubrics.lint import Finding, Severity
+from gradebook.rubrics.lint.findings import Finding, Severity
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.rubric_store.files import ImportSummary
 from gradebook.tasks.system.number_format import counted

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts
 from gradebook.rubrics.check_kit.evidence import cut_text
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts
 
 Count = Annotated[int, Field(ge=0, strict=True)]
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.check_kit.registry import CheckVerdicts
+from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 
 MARK = "\x00"  # stands around a match while it is cut out; the text's own are replaced first

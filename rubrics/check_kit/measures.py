@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts
 from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts
 
 Measure = Annotated[float, Field(allow_inf_nan=False)]
 SHOWN_DIGITS = 6  # behind the point

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.check_kit.evidence import cut_text
-from gradebook.rubrics.check_kit.registry import CheckVerdicts
 
 
 class RowFinding(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gradebook.rubrics.check_kit.registry import Check, Example
+from gradebook.rubrics.check_kit.check import Check, Example
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 
 MADE_COLUMNS = {"audio": pa.binary(), "audio_fault": pa.string()}  # made of an output when a check asks for them

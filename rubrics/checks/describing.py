@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from gradebook.rubrics.check_kit.registry import COSTS, Check, Example
+from gradebook.rubrics.check_kit.check import COSTS, Check, Example
 
 REQUIRED = "required"
 

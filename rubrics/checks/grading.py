@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gradebook.rubrics.check_kit.registry import CheckVerdicts
+from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA, verdict_rows

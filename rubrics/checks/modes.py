@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gradebook.rubrics.check_kit.check import Check, CheckSettings, CheckVerdicts
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import evidence_where
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
-from gradebook.rubrics.check_kit.registry import Check, CheckSettings, CheckVerdicts
 from gradebook.rubrics.model.methods import Mode
 
 FIRST_LINE = r"\A[^\n]*(?:\n|\z)"

@@ -199,11 +199,12 @@ def method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
 
 
 def _check_faults(name: str, settings: dict[str, Any], place: Place) -> Iterator[FoundFault]:
-    from gradebook.rubrics import checks  # here: registering them all takes pyarrow's compute module
+    from gradebook.rubrics.check_kit.check import read_settings
+    from gradebook.rubrics.checks.registry import find_check  # here: a check takes pyarrow's compute module
 
     try:
-        check = checks.find_check(name)
-        checks.read_settings(check, settings)
+        check = find_check(name)
+        read_settings(check, settings)
     except KeyError as error:
         yield (*place, "check"), f"{place_text((*place, 'check'))}: {error.args[0]}", "unknown-check"
     except ValidationError as error:

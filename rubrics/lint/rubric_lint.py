@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
-from gradebook.rubrics.lint import Finding, lint_text, rules
+from gradebook.rubrics.lint.findings import Finding
+from gradebook.rubrics.lint.linting import lint_text, rules
 from gradebook.rubrics.lint.parser_rules import PARSER_RULES
 
 MOST_FINDINGS_SHOWN = 3

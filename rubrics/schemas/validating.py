@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 from jsonschema.protocols import Validator
 
+from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.check_kit.json_text import Extract, NotJson, TooManyBrackets, extract_json
 from gradebook.rubrics.check_kit.regexes import regex_fault
-from gradebook.rubrics.check_kit.registry import CheckVerdicts
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.check_kit.stack import on_a_full_stack
 from gradebook.rubrics.schemas.drafts import (

@@ -12,7 +12,8 @@ from gradebook.rubrics.importers.interfaces import Exported, Imported, Row
 from gradebook.rubrics.importers.join_answers import join_answers
 from gradebook.rubrics.importers.json_lines import json_lines, read_json_lines
 from gradebook.rubrics.importers.registry import find_format
-from gradebook.rubrics.lint import Finding, lint_text
+from gradebook.rubrics.lint.findings import Finding
+from gradebook.rubrics.lint.linting import lint_text
 from gradebook.rubrics.model.errors import Fault, InputError, RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake

@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.samples import MADE_COLUMNS
-from gradebook.rubrics.checks import find_check, read_settings
 from gradebook.rubrics.checks.grading import Finding, grade_findings, grade_outputs
 from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.model.methods import CheckMethod, SchemaMethod
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import verdict_table

@@ -10,11 +10,11 @@ import pyarrow as pa
 import yaml
 from pydantic import ValidationError
 
-from gradebook.rubrics.check_kit.registry import Check, CheckSettings, Example
+from gradebook.rubrics.check_kit.check import Check, CheckSettings, Example, read_settings
 from gradebook.rubrics.check_kit.samples import example_shard
-from gradebook.rubrics.checks import find_check, read_settings
 from gradebook.rubrics.checks.grading import NO_REASON
 from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.model.errors import InputError
 from gradebook.rubrics.model.methods import Mode
 from gradebook.rubrics.text.plain_words import describe, keys_of

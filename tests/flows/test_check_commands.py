@@ -2,7 +2,7 @@ import wave
 
 import pytest
 
-from gradebook.rubrics.checks import check_names
+from gradebook.rubrics.checks.registry import check_names
 
 
 def test_every_check_is_listed_under_its_family(gradebook):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from gradebook.rubrics.checks import check_names, find_check
+from gradebook.rubrics.checks.registry import check_names, find_check
 from gradebook.rubrics.files.editor_schema import editor_schema
 from gradebook.rubrics.files.load import shipped_rubrics
 from gradebook.rubrics.text.yaml_lines import read_yaml

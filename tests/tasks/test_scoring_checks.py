@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.check_kit.registry import CheckVerdicts
+from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.checks.grading import grade_outputs
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA

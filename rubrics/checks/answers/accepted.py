@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from gradebook.rubrics.check_kit.check import CheckSettings
 from gradebook.rubrics.check_kit.columns import Mask, text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
-from gradebook.rubrics.check_kit.registry import CheckSettings
 
 NO_REFERENCE = "no reference"
 MOST_ANSWERS = 1_000  # in a reference: each of them is held against the output

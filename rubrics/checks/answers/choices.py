@@ -5,9 +5,9 @@ from typing import Annotated, Self
 import pyarrow as pa
 from pydantic import AfterValidator, Field, model_validator
 
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.checks.answers.accepted import MOST_CHARACTERS, AcceptedSettings, accepted_answers
 from gradebook.rubrics.checks.answers.choice_letters import choice_finder

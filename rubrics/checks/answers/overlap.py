@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import model_validator
 
+from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.check_kit.columns import Mask, text_column
 from gradebook.rubrics.check_kit.evidence import evidence_where
 from gradebook.rubrics.check_kit.measures import MeasureSettings, judge_measures
-from gradebook.rubrics.check_kit.registry import CheckVerdicts
 from gradebook.rubrics.checks.answers.accepted import Accepted, AcceptedSettings, accepted_answers
 from gradebook.rubrics.checks.answers.sequences import SequencePairs, Sequences
 

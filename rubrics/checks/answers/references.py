@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 from pydantic import model_validator
 
 from gradebook.rubrics.check_kit.character_classes import gap_class
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.answers.accepted import MOST_CHARACTERS, Accepted, AcceptedSettings, accepted_answers
 from gradebook.rubrics.checks.answers.normalising import (
     Punctuation,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from gradebook.rubrics.check_kit.audio_reading import Recording, UnusableAudio
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.audio.measuring import AUDIO_COLUMNS, AudioMeasureSettings, frame_powers, judge_audio
 from gradebook.rubrics.checks.audio.waves import EXAMPLE_RATE, shown, tone
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from gradebook.rubrics.check_kit.audio_reading import Recording, UnusableAudio, open_recording
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.checks.audio.measuring import AUDIO_COLUMNS, audio_rows
 from gradebook.rubrics.checks.audio.waves import shown, tone

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from gradebook.rubrics.check_kit.audio_reading import Recording, UnusableAudio
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.audio.measuring import (
     AUDIO_COLUMNS,
     QUIETEST_DBFS,

@@ -8,9 +8,9 @@ import pyarrow as pa
 from pydantic import model_validator
 
 from gradebook.rubrics.check_kit.audio_reading import BLOCK_SAMPLES, Recording, Samples, UnusableAudio, open_recording
+from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.check_kit.evidence import cut_text
 from gradebook.rubrics.check_kit.measures import MeasureSettings, judge_measures
-from gradebook.rubrics.check_kit.registry import CheckVerdicts
 
 AUDIO_COLUMNS = ("audio", "audio_fault")
 QUIETEST_DBFS = -120.0  # below it nothing is told apart, and digital silence has no logarithm

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
 from gradebook.rubrics.check_kit.matching import find_likely
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.keywords.keywords import ShortWords
 from gradebook.rubrics.checks.privacy.phone_numbers import LIKELY, find_phones
 from gradebook.rubrics.checks.privacy.pii_kinds import LETTERS

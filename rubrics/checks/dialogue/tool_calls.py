@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text, quote_words
 from gradebook.rubrics.check_kit.json_text import NotJson, parse_json
 from gradebook.rubrics.check_kit.matching import place_findings, same_verdicts
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.dialogue.calls import SUCCESSES, calls_at, name_of, went_well
 from gradebook.rubrics.checks.dialogue.phrase_patterns import any_phrase, phrase_pattern

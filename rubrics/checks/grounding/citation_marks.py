@@ -10,9 +10,9 @@ from typing import Literal, Self
 import pyarrow as pa
 from pydantic import model_validator
 
+from gradebook.rubrics.check_kit.check import CheckSettings
 from gradebook.rubrics.check_kit.matching import find_likely, split_at_matches, without_code
 from gradebook.rubrics.check_kit.regexes import Regex
-from gradebook.rubrics.check_kit.registry import CheckSettings
 
 StyleName = Literal["brackets", "parentheses", "superscripts", "author_year"]
 MOST_RANGE_IDS = 100  # of a range such as [1-3]; a longer one is no citation of each

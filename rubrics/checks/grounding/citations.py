@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from pydantic import model_validator
 
 from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text, evidence_where
 from gradebook.rubrics.check_kit.matching import all_matches, place_findings, same_verdicts
 from gradebook.rubrics.check_kit.regexes import Regex
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.grounding.citation_marks import (
     CitationMarkSettings,

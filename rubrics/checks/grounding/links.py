@@ -11,10 +11,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
 from gradebook.rubrics.check_kit.character_classes import is_all_ascii, whitespace_class
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
 from gradebook.rubrics.check_kit.matching import all_matches, place_findings
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding
 
 # What ends a link beside whitespace: brackets and quotes, and the punctuation of other scripts.

@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 from pydantic import BeforeValidator, Field
 
 from gradebook.rubrics.check_kit.bounds import Count
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
 from gradebook.rubrics.check_kit.matching import find_likely, place_findings, without_code
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.grounding.citation_marks import STYLES, has_marks, read_mark, split_at_marks
 from gradebook.rubrics.checks.grounding.number_forms import TooManyNumbers, hold_numbers, numbers_in

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import evidence_where
-from gradebook.rubrics.check_kit.registry import CheckVerdicts
 
 SourceName = Literal["context", "prompt", "reference"]
 Sources = Annotated[tuple[SourceName, ...], Field(min_length=1)]

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gradebook.rubrics.check_kit.bounds import Count
+from gradebook.rubrics.check_kit.check import CheckSettings, Example
 from gradebook.rubrics.check_kit.json_text import NotJson, parse_json
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
-from gradebook.rubrics.check_kit.registry import CheckSettings, Example
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,

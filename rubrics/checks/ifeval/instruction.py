@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from gradebook.rubrics.check_kit.registry import CheckFunction, CheckSettings, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.check import CheckFunction, CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import PASSED, RowFinding, gather_rows
 
 Relation = Literal["less than", "at least"]

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from gradebook.rubrics.check_kit.bounds import Count
+from gradebook.rubrics.check_kit.check import CheckSettings, Example
 from gradebook.rubrics.check_kit.evidence import quote_words
-from gradebook.rubrics.check_kit.registry import CheckSettings, Example
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,

@@ -6,8 +6,8 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from gradebook.rubrics.check_kit.bounds import Count
+from gradebook.rubrics.check_kit.check import CheckSettings, Example
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
-from gradebook.rubrics.check_kit.registry import CheckSettings, Example
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from gradebook.rubrics.check_kit.bounds import Count
-from gradebook.rubrics.check_kit.registry import CheckSettings, Example
+from gradebook.rubrics.check_kit.check import CheckSettings, Example
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
+from gradebook.rubrics.check_kit.check import CheckSettings, Example
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS
-from gradebook.rubrics.check_kit.registry import CheckSettings, Example
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.ifeval.instruction import (
     FOLLOWED,

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
 from gradebook.rubrics.check_kit.regexes import Regex
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 
 
 class RegexSettings(CheckSettings):

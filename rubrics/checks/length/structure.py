@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.matching import are_few
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.length.sentences import tally_sentences
 
 # Each pattern goes on to the end of what it counts, so that the next match begins at the next one. Arrow searches the

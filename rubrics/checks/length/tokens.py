@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from pydantic import Field, PrivateAttr, model_validator
 
 from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.check import CheckVerdicts, register_check
 from gradebook.rubrics.check_kit.columns import text_column, to_mask
 from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, register_check
 
 MOST_BYTES = 400_000  # of an output; what is hard for a tokenizer takes it about a second a megabyte, some two
 BATCH_OUTPUTS = 256

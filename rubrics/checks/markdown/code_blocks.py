@@ -7,9 +7,9 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
 from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.markdown.lines import CodeBlocks, count_places, mark_rows, split_markdown
 
 LANGUAGE = r"^\{?\.?(?P<language>[^\s,{}]*)"  # also "{.python}" and "{python, echo=TRUE}", of Pandoc and R

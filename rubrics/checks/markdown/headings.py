@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
 from gradebook.rubrics.check_kit.evidence import cut_text, evidence_where, quote_words
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.keywords.keywords import ShortWords, name_words
 from gradebook.rubrics.checks.markdown.lines import (
     MarkdownLines,

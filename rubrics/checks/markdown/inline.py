@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column, to_mask
 from gradebook.rubrics.check_kit.regexes import WHITESPACE, WORD_CHARACTER
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.markdown.lines import MarkdownLines, Places, count_places, split_markdown
 
 # An escaped sign, or code within a line; what is read first wins, as in "\`" and in "`\`".

@@ -5,9 +5,9 @@ from typing import Literal
 import pyarrow as pa
 
 from gradebook.rubrics.check_kit.bounds import BoundsSettings, judge_counts
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.markdown.lines import MarkdownLines, match_mask, split_markdown
 
 ListKind = Literal["any", "ordered", "unordered"]

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 from pydantic import model_validator
 
 from gradebook.rubrics.check_kit.bounds import Count
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
 from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.keywords.keywords import Words
 from gradebook.rubrics.checks.markdown.lines import Places, mark_rows, split_markdown
 from gradebook.rubrics.checks.markdown.table_cells import Cells, Tables, find_columns, find_tables, split_cells

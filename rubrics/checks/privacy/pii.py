@@ -7,9 +7,9 @@ from typing import Annotated
 import pyarrow as pa
 from pydantic import AfterValidator, Field
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.matching import find_likely, place_findings, same_verdicts
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.privacy.phone_numbers import Span
 from gradebook.rubrics.checks.privacy.pii_kinds import KINDS, PiiKindName, mask

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts
 from gradebook.rubrics.check_kit.columns import text_column
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 
 Fence = Literal["optional", "required", "never"]

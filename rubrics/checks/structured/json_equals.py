@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.json_text import Extract, NotJson, TooManyBrackets, extract_json, parse_json
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.check_kit.stack import on_a_full_stack
 from gradebook.rubrics.checks.structured.json_differences import TooLarge, find_difference, put_in_order

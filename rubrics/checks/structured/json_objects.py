@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, model_validator
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.json_text import Extract, FoundJson, NotJson, TooManyBrackets, find_json
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 
 NAMES = {"object": "JSON object", "array": "JSON array", "any": "JSON object or array"}

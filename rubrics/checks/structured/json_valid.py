@@ -6,11 +6,11 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text, cut_texts, evidence_where, join_texts
 from gradebook.rubrics.check_kit.json_text import NotJson, parse_json
 from gradebook.rubrics.check_kit.matching import are_few
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import PASSED, RowFinding, gather_rows
 
 JSON_WHITESPACE = " \t\r\n"

@@ -9,8 +9,8 @@ import pyarrow as pa
 import yaml
 from pydantic import Field
 
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.checks.structured.fences import CannotTell, Misfit, SyntaxSettings, judge_syntax
 
 MOST_XML = 10_000_000

@@ -6,7 +6,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.stack import on_a_full_stack
 from gradebook.rubrics.checks.structured.fences import CannotTell, Misfit, SyntaxSettings, judge_syntax
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text, quote_words
-from gradebook.rubrics.check_kit.registry import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.stack import on_a_full_stack
 from gradebook.rubrics.checks.structured.fences import CannotTell, Misfit, SyntaxSettings, judge_syntax
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
-from gradebook.rubrics.check_kit.registry import CheckSettings
+from gradebook.rubrics.check_kit.check import CheckSettings
 from gradebook.rubrics.checks.style.spaced_words import UNSPACED
 
 # Marks that belong to the letter before them, and are no \w: Latin, Hebrew, Arabic, and those of India and Sri Lanka.

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.checks.style.spaced_words import (
     UNSPACED,

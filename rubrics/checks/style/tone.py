@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
-from gradebook.rubrics.check_kit.registry import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.checks.style.disguises import find_disguised
 from gradebook.rubrics.checks.style.phrases import (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gradebook.rubrics.check_kit.registry import CheckVerdicts
+from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.checks.grading import Finding, grade_findings, grade_outputs
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA

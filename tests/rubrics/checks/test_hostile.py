@@ -7,10 +7,10 @@ from hostile_settings import WORSE
 from hostile_texts import hostile_texts
 from pydantic import ValidationError
 
+from gradebook.rubrics.check_kit.check import Check, CheckVerdicts, Example, read_settings
 from gradebook.rubrics.check_kit.evidence import MOST_EVIDENCE_CHARACTERS
-from gradebook.rubrics.check_kit.registry import Check, CheckVerdicts, Example
 from gradebook.rubrics.check_kit.samples import example_shard
-from gradebook.rubrics.checks import check_names, find_check, read_settings
+from gradebook.rubrics.checks.registry import check_names, find_check
 
 LARGE, SMALL = 200_000, 200
 SHAPES = (

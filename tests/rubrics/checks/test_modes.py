@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.checks.registry import find_check
 
 
 def judge(output: str, mode: str, name: str = "starts_with", **given_settings: object) -> tuple[bool, str | None]:

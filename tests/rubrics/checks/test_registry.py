@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from gradebook.rubrics.check_kit.registry import Check, CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.check import Check, CheckVerdicts, Example, read_settings, register_check
 from gradebook.rubrics.check_kit.samples import example_shard
-from gradebook.rubrics.checks import check_names, families, find_check, read_settings
+from gradebook.rubrics.checks.registry import check_names, families, find_check
 
 NAMES = check_names()
 NEED_A_FILE = {"length_tokens"}  # so its examples stand in test_tokens.py

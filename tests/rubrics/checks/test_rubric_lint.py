@@ -4,9 +4,10 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
+from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.files.load import read_rubric, shipped_text
-from gradebook.rubrics.lint import rules
+from gradebook.rubrics.lint.linting import rules
 from gradebook.rubrics.lint.parser_rules import PARSER_RULES
 from gradebook.rubrics.model.methods import CheckMethod
 

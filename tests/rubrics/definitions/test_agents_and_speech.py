@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.model.methods import CheckMethod
 from gradebook.rubrics.model.rubric import Criterion, Rubric, category_weights, effective_weights

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gradebook.rubrics.lint import Finding, lint_text, rules
+from gradebook.rubrics.lint.findings import Finding
+from gradebook.rubrics.lint.linting import lint_text, rules
 from gradebook.rubrics.lint.parser_rules import find_by_fault
 from gradebook.rubrics.model.errors import Fault
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rubric_strategies import json_values, mappings
 
-from gradebook.rubrics.lint import lint_text, rules
+from gradebook.rubrics.lint.linting import lint_text, rules
 
 HEAD = "id: a\nversion: 1.0.0\ndescription: b\ncriteria:\n"
 LEVELS = "levels: [{id: a, score: 0, description: A}, {id: b, score: 1, description: B}]"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gradebook.rubrics.files.load import parse_rubric, shipped_rubrics, shipped_text
-from gradebook.rubrics.lint import Finding, lint_text, rules
+from gradebook.rubrics.lint.findings import Finding
+from gradebook.rubrics.lint.linting import lint_text, rules
 
 ROOT = Path(__file__).parents[3]
 CLEAN = ("general_answer", "json_record", "meta_rubric")

@@ -2,7 +2,8 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 
 def judge(outputs: list[str], references: list[str | None], **settings: object) -> CheckVerdicts:

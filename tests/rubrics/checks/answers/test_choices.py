@@ -2,8 +2,9 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
 from gradebook.rubrics.checks.answers.choice_letters import choice_finder
+from gradebook.rubrics.checks.registry import find_check
 
 
 def judge(output: str, reference: str | None, **given_settings: object) -> CheckVerdicts:

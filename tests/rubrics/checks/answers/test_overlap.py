@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 MEASURES = ["token_f1", "rouge_n", "rouge_l", "edit_similarity", "bleu", "chrf"]
 

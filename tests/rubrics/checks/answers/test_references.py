@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 
 def judge(output: str, reference: str | None, name: str = "matches_reference", **settings: object) -> CheckVerdicts:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 import soundfile
 
-from gradebook.rubrics.check_kit.registry import CheckVerdicts
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 # A bound for each that its measure always reaches.
 BOUNDS = {

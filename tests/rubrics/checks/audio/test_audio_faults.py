@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.audio.fidelity import _runs
 from gradebook.rubrics.checks.audio.waves import tone, wave_file
+from gradebook.rubrics.checks.registry import find_check
 
 MEASURES = (
     "audio_duration",

@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 judge = partial(checked.judge, "slots")
 

@@ -8,8 +8,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.dialogue.phrase_patterns import any_phrase
+from gradebook.rubrics.checks.registry import find_check
 
 BOOKED = "Your table is booked."
 NO_CALL = "claims 'booked', no call of 'book_table' in metadata"

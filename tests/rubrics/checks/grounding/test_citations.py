@@ -5,8 +5,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.grounding.citation_marks import STYLES, cited_ids, position_of, split_at_marks
+from gradebook.rubrics.checks.registry import find_check
 
 TWO = ["Opens at 9.", "Entry is free."]
 

@@ -4,7 +4,8 @@ import checked
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 ALLOWED = {"any": ["example.org"]}
 

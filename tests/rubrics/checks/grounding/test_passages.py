@@ -5,8 +5,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.grounding.number_forms import numbers_in, readings
+from gradebook.rubrics.checks.registry import find_check
 
 CONTEXT = ["On Mondays, entry\r\nis free. He said “it’s all–right”.", "入场免费、周一开放。 การเข้าชมฟรี"]
 

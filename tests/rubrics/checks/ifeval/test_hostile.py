@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.checks import check_names, find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.registry import check_names, find_check
 
 SIZE = 1_000_000
 UNITS = ["*", "[", "<", "\n", "- ", "a.", "!", "a. ", '"', "P.", "'", "Section1", "A'S ", "{[", "`", "]\n*", "é.", "AB"]

@@ -6,8 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.modes import run_check
+from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.importers.metadata import given
 
 FOLDERS = [path for path in Path(__file__).parents[5].glob("*/data/ifeval") if path.is_dir()]

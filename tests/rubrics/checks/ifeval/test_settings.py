@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 REFUSED = [
     ("keywords:existence", {"keywords": []}, "at least 1 item"),

@@ -6,7 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 TEXTS = st.text(alphabet="aB1 \n\t*-[]<>.é_\r", max_size=40).filter(str.strip)
 SLOW = {

@@ -5,7 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 CASES = [
     ("keywords:existence", {"keywords": ["dog", "day"]}, "YESTERDAY a dogma", True),

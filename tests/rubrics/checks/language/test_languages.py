@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.language.language_of import known_languages
+from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.checks.style.phrases import read_phrases
 
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 
 def judge(name: str, output: str | pa.Array | pa.ChunkedArray, **settings: object) -> CheckVerdicts:

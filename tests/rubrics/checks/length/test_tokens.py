@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from gradebook.rubrics.checks import CheckVerdicts, find_check, read_settings
+from gradebook.rubrics.check_kit.check import CheckVerdicts, read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 WORDS = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "tea": 3, "cake": 4}
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.checks.style.readability import LINE_END, _count_all, _count_syllables
 
 TWO_SENTENCES = "The cat sat on the mat. It was warm."  # 9 words, 2 sentences, 26 letters, 9 syllables

@@ -6,9 +6,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.privacy.check_digits import IBAN_LENGTHS, is_card, is_iban
 from gradebook.rubrics.checks.privacy.pii_kinds import KINDS
+from gradebook.rubrics.checks.registry import find_check
 
 CARDS = ["4111111111111111", "378282246310005", "30569309025904", "5555555555554444", "6011111111111117"]
 IBANS = ["DE89370400440532013000", "GB29NWBK60161331926819", "NO9386011117947", "MT84MALT011000012345MTLCAST001S"]

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.check_kit.json_text import MOST_LEVELS, find_json
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 TOO_DEEP = f"nested too deeply, at most {MOST_LEVELS} levels are read"
 

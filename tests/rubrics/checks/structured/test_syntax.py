@@ -9,7 +9,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.registry import find_check
 from gradebook.rubrics.checks.structured.fences import judge_syntax
 
 GOOD = {"xml_valid": "<a/>", "yaml_valid": "a: 1", "sql_valid": "select 1", "python_valid": "print(1)"}

@@ -2,7 +2,8 @@ import pytest
 from checked import judge
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
+from gradebook.rubrics.checks.registry import find_check
 
 
 @pytest.mark.parametrize(

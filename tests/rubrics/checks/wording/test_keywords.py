@@ -8,8 +8,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.keywords.folding import fold_texts
+from gradebook.rubrics.checks.registry import find_check
 
 NEITHER, ONE, BOTH = "nothing here", "a Refund", "money, refund"
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gradebook.rubrics.checks import find_check, read_settings
+from gradebook.rubrics.check_kit.check import read_settings
 from gradebook.rubrics.checks.keywords.patterns import first_matches
+from gradebook.rubrics.checks.registry import find_check
 
 judge = partial(checked.judge, "matches_regex")
 

@@ -1,6 +1,5 @@
-"""The checks by name: a vectorised function over a shard's columns, the settings it takes, and how it is shown."""
+"""Check: a vectorised function over a shard's columns, its settings, and how it is documented."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -72,7 +71,7 @@ class Check:
     examples: tuple[Example, ...]
 
 
-_CHECKS: dict[str, Check] = {}
+REGISTERED: dict[str, Check] = {}  # by name; `rubrics.checks.registry` imports their modules
 
 
 def register_check(
@@ -89,27 +88,13 @@ def register_check(
     """
 
     def register(function: CheckFunction) -> CheckFunction:
-        if name in _CHECKS:
+        if name in REGISTERED:
             raise ValueError(f"found a second check {name!r}, expected each name once")
         summary, _, details = inspect.cleandoc(function.__doc__ or "").partition("\n")
-        _CHECKS[name] = Check(name, summary, details.strip(), settings_model, function, columns, cost, examples)
+        REGISTERED[name] = Check(name, summary, details.strip(), settings_model, function, columns, cost, examples)
         return function
 
     return register
-
-
-def check_names() -> tuple[str, ...]:
-    """All registered names, sorted."""
-    return tuple(sorted(_CHECKS))
-
-
-def find_check(name: str) -> Check:
-    """The check of that name. Raises `KeyError` whose text offers the nearest names."""
-    if name in _CHECKS:
-        return _CHECKS[name]
-    near = difflib.get_close_matches(name, _CHECKS, n=3)
-    expected = " or ".join(near) if near else "a known one: gradebook checks list shows them"
-    raise KeyError(f"found the check {name!r}, expected {expected}")
 
 
 def read_settings(check: Check, settings: Mapping[str, Any]) -> CheckSettings:
@@ -129,17 +114,3 @@ def read_settings(check: Check, settings: Mapping[str, Any]) -> CheckSettings:
             for each in told
         ]
         raise ValidationError.from_exception_data(error.title, details) from None
-
-
-__all__ = [
-    "COSTS",
-    "Check",
-    "CheckSettings",
-    "CheckVerdicts",
-    "Example",
-    "ValidationError",
-    "check_names",
-    "find_check",
-    "read_settings",
-    "register_check",
-]
