@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer
 
+from gradebook.flows.commands.options import LakeOption
 from gradebook.flows.display.summary import show_summary
 from gradebook.flows.display.tables import write_rows
 from gradebook.flows.display.terminal import people
@@ -13,9 +14,14 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.user_queries import run_query
 from gradebook.tasks.runs.request import EvaluationRequest
 
+DEMO_LAKE = "sqlite:demo-lake/catalog.sqlite"
 
-def run_demo(lake: str) -> None:
-    """Evaluate the support replies of two models, print the tables, ask three questions."""
+
+def demo(lake: LakeOption = DEMO_LAKE) -> None:
+    """Evaluate the shipped example: support replies of two models, no key needed.
+
+    The judge's replies are recorded; the lake is made in the folder demo-lake.
+    """
     example = Path(str(resources.files("gradebook.examples"))) / "support_replies"
     if example.is_relative_to(Path.cwd()):  # from a checkout: the tables need not name where that stands
         example = example.relative_to(Path.cwd())
