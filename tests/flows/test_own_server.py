@@ -11,10 +11,10 @@ from prefect_homes import embedded, processes_of
 
 from gradebook import flows
 
-SCRIPT = Path(flows.__file__).with_name("server_process.py")
+SCRIPT = Path(flows.__file__).parent / "server" / "process.py"
 COMMAND = [sys.executable, "-m", "gradebook.flows.cli", "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml"]
 # The package under test, also where another checkout is installed.
-ROOT = {"PYTHONPATH": str(SCRIPT.parents[1])}
+ROOT = {"PYTHONPATH": str(SCRIPT.parents[3])}
 QUIET = {"PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_LEVEL": "CRITICAL"}
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
@@ -38,7 +38,7 @@ def wait_until(is_so, timeout_s: float = 60) -> bool:
 def test_a_killed_command_leaves_no_server_behind(tmp_path):
     home = str(tmp_path / "home")
     with subprocess.Popen(COMMAND, cwd=tmp_path, env=embedded(tmp_path) | ROOT, stderr=subprocess.DEVNULL) as command:
-        is_begun = wait_until(lambda: any("server_process" in words for words in processes_of(home)))
+        is_begun = wait_until(lambda: any("server/process.py" in words for words in processes_of(home)))
         command.send_signal(signal.SIGKILL)
     assert is_begun
     assert wait_until(lambda: processes_of(home) == [], timeout_s=15), processes_of(home)
