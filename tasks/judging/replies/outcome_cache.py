@@ -12,7 +12,7 @@ class OutcomeCache:
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("", isolation_level=None)
-        self._database.execute("pragma journal_mode = off")
+        self._database.execute("pragma journal_mode = memory")
         self._database.execute("create table outcomes (request_key text primary key, outcome blob) without rowid")
         self._unwritten: dict[str, Outcome] = {}  # what a full disk refused: it must not be paid for again
 
