@@ -1,4 +1,4 @@
-"""The rules of the parser: what keeps a file from being a rubric at all."""
+"""Rules of the parser: faults that make a file invalid as a rubric."""
 
 import re
 
@@ -6,10 +6,10 @@ from gradebook.rubrics.lint.findings import Finding, Rule, declare_rule, known_r
 from gradebook.rubrics.model.errors import Fault
 
 _RULES_OF_THE_PARSER = (
-    ("syntax", "The file is not YAML, or uses a part of YAML that a rubric has no need of.", "Mend the YAML there."),
-    ("unknown-key", "A key is not one of the format's.", "Correct the key's spelling, or move it under metadata."),
-    ("missing-key", "A key that has to be there is not.", "Add the key."),
-    ("wrong-value", "A value has the wrong type or lies out of its bounds.", "Write a value of the expected kind."),
+    ("syntax", "The file is not YAML, or uses a part of YAML that rubrics do not support.", "Fix the YAML there."),
+    ("unknown-key", "A key is not part of the format.", "Correct the key's spelling, or move it under metadata."),
+    ("missing-key", "A required key is missing.", "Add the key."),
+    ("wrong-value", "A value has the wrong type or is out of bounds.", "Write a value of the expected kind."),
     ("repeated-id", "An id stands twice in the same list.", "Give the second entry an id of its own."),
     ("no-criteria", "The rubric has no criteria.", "Add a criterion under criteria."),
     ("no-method", "A criterion has no method.", "Give the criterion a method with a type."),
@@ -60,9 +60,7 @@ _RULES_OF_THE_PARSER = (
         "Name a shipped rubric or a file beside this one.",
     ),
 )
-INVALID = declare_rule(
-    Rule("invalid", "error", "Anything else that the parser refuses.", "Mend it as the message says.")
-)
+INVALID = declare_rule(Rule("invalid", "error", "Any other fault found by the parser.", "Follow the message."))
 for _id, _summary, _mend in _RULES_OF_THE_PARSER:
     declare_rule(Rule(_id, "error", _summary, _mend))
 PARSER_RULES = ("invalid", *(entry[0] for entry in _RULES_OF_THE_PARSER))
@@ -71,7 +69,7 @@ _PLACE_OF_A_MESSAGE = re.compile(r"([a-z_]+(?:\[[0-9]+\]|\.[A-Za-z0-9_$-]+)*): "
 
 
 def find_by_fault(fault: Fault) -> Finding:
-    """A fault of the parser as a finding; its message starts with the place, where it has one."""
+    """Convert a fault of the parser to a finding. Its message starts with the place, if it has one."""
     rule = known_rules().get(fault.rule, INVALID)
     named = _PLACE_OF_A_MESSAGE.match(fault.message)
     place = named[1] if named else ""
