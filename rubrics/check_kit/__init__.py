@@ -1,4 +1,4 @@
-"""Check kit: what every check is built from. Used by checks, schemas, prompts and lint.
+"""Check kit: what every check is built from. Used by checks, schemas, files and lint.
 
 check              Check, CheckSettings, CheckVerdicts, Example, register_check, read_settings
 rows               RowFinding, gather_rows: checks that read one output at a time
