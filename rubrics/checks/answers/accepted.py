@@ -32,7 +32,7 @@ class AcceptedSettings(CheckSettings):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.expected is not None and self.separator is not None:
-            raise ValueError("found both expected and separator, expected separator only without expected")
+            raise ValueError("found both expected and separator, expected one of them")
         return self
 
     @property
