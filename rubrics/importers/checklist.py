@@ -74,12 +74,12 @@ def _criterion(criterion_id: str, question: _Question, kept: Kept) -> Row:
 
 
 def read_checklist(text: str, path: str) -> Imported:
-    """Cases with a criterion a question, `q1` ..., judged as `no` 0 or `yes` 1. Raises `RubricError`."""
+    """Import cases with one criterion per question, `q1` ..., judged as `no` 0 or `yes` 1. Raises `RubricError`."""
     return import_cases(text, path, _Checklist)
 
 
 def write_checklist(rows: Sequence[Row]) -> Exported:
-    """JSON Lines with a row an output, or a case where none has been answered. Raises `RubricError`."""
+    """Write JSON Lines with one row per output, or per case without answers. Raises `RubricError`."""
     return export_cases(rows, lambda cases: json_lines(_line(case) for case in cases), read_checklist)
 
 
@@ -99,5 +99,5 @@ def _written(criterion: CaseCriterion) -> Row:
     return {**kept, "id": criterion.id, "question": criterion.description, **weight}
 
 
-SUMMARY = "yes/no questions for each case, with the answers where they are there"
+SUMMARY = "yes/no questions for each case, optionally with answers"
 FORMAT = Format("checklist", SUMMARY, ".jsonl", "cases", read_checklist, write_checklist)

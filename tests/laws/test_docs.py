@@ -169,7 +169,7 @@ def anchor(heading: str) -> str:
 
 def rule_table() -> str:
     rows = ((f"`{rule.id}`", rule.severity, rule.summary, rule.mend) for rule in rules())
-    return table(("rule", "severity", "what it finds", "the mend"), *rows)
+    return table(("rule", "severity", "what it finds", "remedy"), *rows)
 
 
 def format_table() -> str:

@@ -1,4 +1,4 @@
-"""AutoRubric lists read."""
+"""Import of AutoRubric lists."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -15,14 +15,14 @@ from gradebook.rubrics.importers.requirements import met_levels
 from gradebook.rubrics.model.rubric import Weight
 from gradebook.rubrics.text.plain_words import Place, shown
 
-USUAL_WEIGHT = 10.0  # the format's own, where a criterion has none
+USUAL_WEIGHT = 10.0  # the format's default for a criterion without a weight
 LONGEST_CATEGORY = 64
 
 FullText = Annotated[str, Field(min_length=1)]
 
 
 class Option(OpenMapping):
-    """One answer of a criterion."""
+    """Option of a criterion."""
 
     label: FullText
     value: float | None = None
@@ -44,7 +44,7 @@ def _are_levels(options: list[Option]) -> list[Option]:
 
 
 class Question(OpenMapping):
-    """A criterion as AutoRubric writes it."""
+    """Criterion of an AutoRubric file."""
 
     requirement: FullText
     weight: Weight | None = None
@@ -54,14 +54,14 @@ class Question(OpenMapping):
 
 
 class Section(OpenMapping):
-    """A named part of the list."""
+    """Named section of the list."""
 
     name: str | None = None
     criteria: list[Any]
 
 
 def read_autorubric(text: str, path: str) -> Imported:
-    """The rubric of one AutoRubric file; its id is the file's name."""
+    """Import the rubric of one AutoRubric file; its id is the file's name."""
     reading = open_list_or_mapping(text, path)
     listed, beside, place = _the_list(reading)
     kept = Kept()
@@ -83,7 +83,7 @@ def read_autorubric(text: str, path: str) -> Imported:
 
 
 def _the_list(reading: Reading) -> tuple[list[Any], Row, Place]:
-    """The list of criteria or sections, what the file says beside it, and where the list stands."""
+    """List of criteria or sections, the other keys of the file, and the place of the list."""
     value, place = reading.value, cast("Place", ())
     beside: Row = {}
     while isinstance(value, dict):
@@ -104,7 +104,9 @@ def _the_list(reading: Reading) -> tuple[list[Any], Row, Place]:
 def _entries(
     listed: list[Any], place: Place, sections: dict[str, Row], reading: Reading
 ) -> Iterator[tuple[Place, str | None, Any]]:
-    """Each criterion, not yet looked into, with its place and its section; `sections` takes what these say."""
+    """Each criterion, not yet validated, with its place and its section; the content of sections is put into
+    `sections`.
+    """
     for index, entry in enumerate(listed):
         here = (*place, index)
         if not isinstance(entry, dict) or "criteria" not in entry:

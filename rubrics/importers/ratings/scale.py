@@ -1,6 +1,6 @@
-"""The annotations of Scale's contributors: a task, its responses, and a rating of each by criterion.
+"""Annotations of Scale's contributors: a task, its responses, and a rating of each by criterion.
 
-A task is read as the import of its rows and criteria reads it, so the case of a rating is the case of that import.
+A task is parsed by the importer of its rows and criteria, so a rating has the same case as that import.
 """
 
 import json
@@ -15,7 +15,7 @@ _OUTPUT = ("case_id", "model", "sample_index")
 
 
 def read_scale_task(row: Row, _naming: Naming, _left_out: LeftOut) -> Sequence[Sheet]:
-    """A sheet a response and rater. Raises `Misfit` with the first fault of the task."""
+    """One sheet per response and rater. Raises `Misfit` with the first fault of the task."""
     try:
         ratings = read_scale(json.dumps(row), "task").ratings
     except RubricError as error:

@@ -1,4 +1,4 @@
-"""A task export as Scale writes it."""
+"""Shape of Scale's task exports."""
 
 import re
 from typing import Annotated, Any, Literal, Self
@@ -14,7 +14,7 @@ CRITERION_KEY = re.compile(r"rubric_[0-9]{1,9}_criteria_[0-9]{1,9}")
 
 
 class Annotation(OpenMapping):
-    """What people say of a turn or a response: a criterion, a rating of one, or a choice."""
+    """Annotation of a turn or a response: a criterion, a rating of one, or a choice."""
 
     id: str | None = None
     key: str | None = None
@@ -29,7 +29,7 @@ class Annotation(OpenMapping):
 
     @property
     def rated(self) -> Any:
-        """The criterion that this rates; None for an annotation of another kind."""
+        """Criterion that this rates; None for any other annotation."""
         if self.metadata and "criteria" in self.metadata:
             return self.metadata["criteria"]
         key = (self.id or "").removesuffix("_rating")
@@ -48,20 +48,20 @@ class Annotation(OpenMapping):
 
 
 class Content(OpenMapping):
-    """What a message says."""
+    """Content of a message."""
 
     text: str
 
 
 class Part(OpenMapping):
-    """A part of a task that people may annotate."""
+    """Part of a task that people may annotate."""
 
     id: CaseId | None = None
     annotations: list[Annotation] | None = None
 
 
 class Message(Part):
-    """A question or a response."""
+    """Question or response."""
 
     role: Literal["system", "user", "assistant"]
     source_id: Words | None = None
@@ -75,12 +75,12 @@ class Turn(Part):
 
     @property
     def asked(self) -> list[Message]:
-        """The messages that are no responses."""
+        """Messages that are not responses."""
         return [message for message in self.messages if message.role != "assistant"]
 
     @property
     def criteria(self) -> list[Annotation]:
-        """The criteria that people wrote for it."""
+        """Criteria that people wrote for it."""
         return [each for each in self.annotations or [] if each.is_criterion]
 
     @model_validator(mode="after")
@@ -96,13 +96,13 @@ class Turn(Part):
 
 
 class Thread(Part):
-    """Turns that follow each other."""
+    """Sequence of turns."""
 
     turns: Annotated[list[Turn], Field(min_length=1)]
 
 
 class Task(OpenMapping):
-    """A task of an export."""
+    """Task of an export."""
 
     task_id: CaseId
     completed_at: Moment | None = None

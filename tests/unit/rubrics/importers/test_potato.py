@@ -214,7 +214,7 @@ def test_a_wrong_value_is_told_at_its_line(found: str, wanted: str, line: int, e
 
 
 def test_two_scales_are_a_fault():
-    expected = "form.yaml:9: annotation_schemes[0].scale_points: found it beside scale, expected one of them"
+    expected = "form.yaml:9: annotation_schemes[0].scale_points: found it next to scale, expected one of them"
     assert faults_of(SMALL + "    scale_points: 5\n") == [expected]
 
 
