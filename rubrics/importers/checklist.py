@@ -20,6 +20,7 @@ from gradebook.rubrics.importers.foreign_file import OpenMapping
 from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
 from gradebook.rubrics.importers.json_lines import json_lines
 from gradebook.rubrics.importers.metadata import Kept, given, kept_as, kept_of, plain_number
+from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT, CaseCriterion
 
 LEVELS = ({"id": "no", "score": 0.0}, {"id": "yes", "score": 1.0})
@@ -48,7 +49,7 @@ class _Checklist(Answered, CaseShape):
     def _each_id_once(self) -> Self:
         twice = [name for name, count in Counter(self.ids).items() if count > 1]
         if twice:
-            raise ValueError(f"questions: found the id {twice[0]!r} again, expected each id once")
+            raise ModelFault("invalid", f"found the id {twice[0]!r} again, expected each id once", "questions")
         return self
 
     @property

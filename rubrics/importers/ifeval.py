@@ -12,6 +12,7 @@ from gradebook.rubrics.importers.ids import DistinctIds
 from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
 from gradebook.rubrics.importers.json_lines import json_lines
 from gradebook.rubrics.importers.metadata import Kept, given, kept_as
+from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.methods import CheckMethod
 
 # shorter than the limit of a criterion's id: a repeated one gets a number at the end
@@ -29,7 +30,7 @@ class _Example(Answered, CaseShape):
     def _kwargs_an_instruction(self) -> Self:
         found, wanted = len(self.kwargs), len(self.instruction_id_list)
         if found != wanted:
-            raise ValueError(f"kwargs: found {found} entries, expected {wanted}: one per instruction")
+            raise ModelFault("invalid", f"found {found} entries, expected {wanted}: one per instruction", "kwargs")
         return self
 
     @property

@@ -13,6 +13,7 @@ from gradebook.rubrics.importers.foreign_file import OpenMapping
 from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
 from gradebook.rubrics.importers.json_lines import indented_json
 from gradebook.rubrics.importers.metadata import Kept, filled, given, kept_as, kept_of
+from gradebook.rubrics.model.errors import ModelFault
 
 SCORES = range(1, 6)
 _SCORE_LINE = re.compile(r"^Score ([0-9]+):[ \t]*", re.MULTILINE)
@@ -96,7 +97,7 @@ class _Example(CaseShape):
         wrong += [f"'###{name}' {count} times" for name, count in Counter(names).items() if count > 1]
         wrong += [f"{field!r} beside a judge prompt" for field in fields if field != "instruction" and field in value]
         if wrong:
-            raise ValueError(f"instruction: found {', '.join(wrong)}, expected each part once")
+            raise ModelFault("invalid", f"found {', '.join(wrong)}, expected each part once", "instruction")
         return {**value, **fields}
 
     @field_validator("gpt4_feedback")

@@ -47,15 +47,14 @@ class Fault:
 
 
 class ModelFault(ValueError):
-    """Fault found by a model's validator, with the rule's id; pydantic stores it in its error details."""
+    """Fault that a model's validator found. rule: id of the lint rule; place: path of the field inside the model."""
 
-    def __init__(self, rule: str, message: str) -> None:
-        super().__init__(rule, message)
-        self.rule = rule
+    def __init__(self, rule: str, message: str, *place: str | int) -> None:
+        super().__init__(rule, message, *place)  # args == parameters, so it pickles
+        self.rule, self.message, self.place = rule, message, place
 
     def __str__(self) -> str:
-        message: str = self.args[1]
-        return message
+        return ": ".join([*([".".join(map(str, self.place))] if self.place else ()), self.message])
 
 
 class InputError(GradebookError):

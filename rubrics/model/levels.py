@@ -76,26 +76,26 @@ class Scale(Frozen):
             raise ModelFault("wrong-scale", "found one of min and max, expected both or none")
         self._refuse_strange_points()
         if len({float(point) for point in self.points}) < len(self.points):
-            raise ModelFault("wrong-scale", f"points: found {', '.join(self.points)}, expected each number once")
+            raise ModelFault("wrong-scale", f"found {', '.join(self.points)}, expected each number once", "points")
         numbers = self._numbers()
         if not 2 <= len(numbers) <= MOST_LEVELS:
             raise ModelFault("wrong-scale", f"found {len(numbers)} points, expected 2 to {MOST_LEVELS}")
         for name, given in (("points", self.points), ("labels", self.labels)):
             strange = [point for point in given if point not in numbers]
             if strange:
-                words = f"{name}: found the point {_cut(strange[0])}, expected one of {', '.join(numbers)}"
-                raise ModelFault("wrong-scale", words)
+                words = f"found the point {_cut(strange[0])}, expected one of {', '.join(numbers)}"
+                raise ModelFault("wrong-scale", words, name)
         return self
 
     def _refuse_strange_points(self) -> None:
         """Refuse points that cannot serve both as a level's id and as a number."""
         for name, end in (("min", self.min), ("max", self.max)):
             if end is not None and end >= 10**LONGEST_POINT:
-                words = f"{name}: found a number of more than {LONGEST_POINT} digits, expected {_POINT_WORDS}"
-                raise ModelFault("wrong-scale", words)
+                words = f"found a number of more than {LONGEST_POINT} digits, expected {_POINT_WORDS}"
+                raise ModelFault("wrong-scale", words, name)
         for point in self.points:
             if len(point) > LONGEST_POINT or not _POINT.fullmatch(point):
-                raise ModelFault("wrong-scale", f"points: found {_cut(point)!r}, expected {_POINT_WORDS}")
+                raise ModelFault("wrong-scale", f"found {_cut(point)!r}, expected {_POINT_WORDS}", "points")
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -115,7 +115,7 @@ class Scale(Frozen):
     def _numbers(self) -> list[str]:
         if self.min is not None and self.max is not None:
             if self.max - self.min > MOST_LEVELS:
-                raise ModelFault("wrong-scale", f"max: found {self.max}, expected at most {MOST_LEVELS} points")
+                raise ModelFault("wrong-scale", f"found {self.max}, expected at most {MOST_LEVELS} points", "max")
             return [str(point) for point in range(self.min, self.max + 1)]
         return sorted(self.points, key=float)
 
@@ -146,8 +146,8 @@ def refuse_bad_levels(levels: tuple[Level, ...], scale: Scale | None) -> None:
     """Raise `ModelFault` for a single level, a repeated id, or levels together with a scale."""
     ids = [level.id for level in levels]
     if len(ids) != len(set(ids)):
-        raise ModelFault("repeated-id", f"levels: found the ids {', '.join(ids)}, expected each id once")
+        raise ModelFault("repeated-id", f"found the ids {', '.join(ids)}, expected each id once", "levels")
     if len(ids) == 1:
-        raise ModelFault("no-levels", f"levels: found one level, {ids[0]}, expected at least two")
+        raise ModelFault("no-levels", f"found one level, {ids[0]}, expected at least two", "levels")
     if ids and scale:
-        raise ModelFault("wrong-scale", "scale: found levels and a scale, expected one of them")
+        raise ModelFault("wrong-scale", "found levels and a scale, expected one of them", "scale")

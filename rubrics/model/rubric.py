@@ -131,29 +131,29 @@ def tree_steps(rubric: "Rubric") -> Iterator[tuple[str, str, Step]]:
                 yield root, criterion.id, step
 
 
-def tree_fault(rubric: "Rubric") -> str | None:
-    """Fault of the categories, as `categories: found .., expected ..`; None if they form a tree."""
+def tree_fault(rubric: "Rubric") -> tuple[str, str] | None:
+    """First fault of the categories as a field of the rubric and a message; None if they form a tree."""
     return next(_tree_faults(rubric), None) if rubric.categories else None
 
 
-def _tree_faults(rubric: "Rubric") -> Iterator[str]:
+def _tree_faults(rubric: "Rubric") -> Iterator[tuple[str, str]]:
     ids = [category.id for category in rubric.categories]
     parents = {category.id: category.parent for category in rubric.categories}
     known = ", ".join(ids)
     if len(ids) != len(parents):
-        yield f"categories: found the ids {known}, expected each id once"
+        yield "categories", f"found the ids {known}, expected each id once"
     for category_id, parent in parents.items():
         if parent is not None and parent not in parents:
-            yield f"categories: found the parent {parent!r}, expected one of {known}"
+            yield "categories", f"found the parent {parent!r}, expected one of {known}"
         if _is_in_itself(category_id, parents):
-            yield f"categories: found {category_id!r} within itself, expected a tree"
+            yield "categories", f"found {category_id!r} within itself, expected a tree"
     for criterion in rubric.criteria:
         if criterion.category is not None and criterion.category not in parents:
-            yield f"criteria: found the category {criterion.category!r}, expected one of {known}"
+            yield "criteria", f"found the category {criterion.category!r}, expected one of {known}"
     sums = WeightTree.of(rubric).positive_sums
     for category_id in ids:
         if sums[category_id] <= 0:
-            yield f"categories: found {category_id!r} without a positive weight in it, expected a criterion with one"
+            yield "categories", f"found {category_id!r} without a positive weight in it, expected a criterion with one"
 
 
 def _is_in_itself(category: str, parents: dict[str, str | None]) -> bool:
@@ -213,8 +213,8 @@ class Criterion(Frozen):
     def _levels_make_a_scale(self) -> Self:
         refuse_bad_levels(self.levels, self.scale)
         if self._needs_levels and not self.levels and not self.scale:
-            words = f"levels: found none, expected at least two for the method {self.method.type}"
-            raise ModelFault("no-levels", words)
+            words = f"found none, expected at least two for the method {self.method.type}"
+            raise ModelFault("no-levels", words, "levels")
         return self
 
     @model_validator(mode="after")
@@ -222,23 +222,21 @@ class Criterion(Frozen):
         known = [level.id for level in self.ranked_levels]
         for index, example in enumerate(self.method.examples if isinstance(self.method, JudgeMethod) else ()):
             if example.level not in known:
-                expected = f"expected one of {', '.join(known)}"
-                raise ModelFault(
-                    "wrong-example", f"method.examples[{index}].level: found {example.level!r}, {expected}"
-                )
+                words = f"found {example.level!r}, expected one of {', '.join(known)}"
+                raise ModelFault("wrong-example", words, "method", "examples", index, "level")
         return self
 
     @model_validator(mode="after")
     def _weight_fits(self) -> Self:
         if self.gate and self.weight is not None:
-            words = f"weight: found {self.weight:g} on a gate, expected a gate without a weight, or gate: false"
-            raise ModelFault("gate-with-weight", words)
+            words = f"found {self.weight:g} on a gate, expected a gate without a weight, or gate: false"
+            raise ModelFault("gate-with-weight", words, "weight")
         if self.weight is not None and 0 < abs(self.weight) < SMALLEST_WEIGHT:
-            words = f"weight: found {self.weight:g}, expected 0, or {SMALLEST_WEIGHT:f} or more on either side of it"
-            raise ModelFault("wrong-value", words)
+            words = f"found {self.weight:g}, expected 0, or {SMALLEST_WEIGHT:f} or more on either side of it"
+            raise ModelFault("wrong-value", words, "weight")
         if self.threshold is not None and self.weight is not None and self.weight < 0:
-            words = f"threshold: found {self.threshold:g} on a penalty, expected none where the weight is below 0"
-            raise ModelFault("penalty-with-threshold", words)
+            words = f"found {self.threshold:g} on a penalty, expected none where the weight is below 0"
+            raise ModelFault("penalty-with-threshold", words, "threshold")
         return self
 
     @property
@@ -376,24 +374,26 @@ class Rubric(Frozen):
         counts = Counter(criterion.id for criterion in self.criteria)
         twice = sorted(criterion_id for criterion_id, count in counts.items() if count > 1)
         if twice:
-            raise ModelFault("repeated-id", f"criteria: found {', '.join(twice)} more than once, expected each id once")
+            raise ModelFault(
+                "repeated-id", f"found {', '.join(twice)} more than once, expected each id once", "criteria"
+            )
         weighted = [criterion for criterion in self.criteria if not criterion.gate]
         if weighted and not any(self.weight_of(criterion) > 0 for criterion in weighted):
-            words = "criteria: found a weight sum of 0, expected at least one criterion with a weight above 0"
-            raise ModelFault("no-weight", words)
+            words = "found a weight sum of 0, expected at least one criterion with a weight above 0"
+            raise ModelFault("no-weight", words, "criteria")
         return self
 
     @model_validator(mode="after")
     def _overall_is_no_criterion(self) -> Self:
         if self.overall and "overall" in [criterion.id for criterion in self.criteria]:
-            raise ModelFault("repeated-id", "overall: found a criterion of that id too, expected one of them")
+            raise ModelFault("repeated-id", "found a criterion of that id too, expected one of them", "overall")
         return self
 
     @model_validator(mode="after")
     def _categories_are_a_tree(self) -> Self:
-        fault = tree_fault(self)
-        if fault:
-            raise ModelFault("category-tree", fault)
+        if fault := tree_fault(self):
+            field, words = fault
+            raise ModelFault("category-tree", words, field)
         return self
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN
 from gradebook.rubrics.model.rubric import ID_PATTERN, OWN_ID_PATTERN, VERSION_PATTERN
 
@@ -38,7 +39,6 @@ _BOUNDS = {
     "less_than_equal": ("le", "of at most"),
     "less_than": ("lt", "below"),
 }
-_FIELD_OF_A_MESSAGE = re.compile(r"([a-z_]+(?:\.[a-z_]+|\[\d+\])*): found ")
 
 
 def place_text(place: Place) -> str:
@@ -91,7 +91,7 @@ def describe(fault: Any, place: Place, keys: Sequence[str]) -> tuple[Place, str]
             f"{_prefix(place[:-1])}found the unknown key {place[-1]!r}, expected {unknown_word(str(place[-1]), keys)}",
         )
     if kind == "value_error":
-        return _own_words(str(fault["ctx"]["error"]), place)
+        return _own_words(fault["ctx"]["error"], place)
     if kind.startswith("union_tag"):
         return _union_words(fault, place)
     return place, f"{_prefix(place)}found {shown(value)}, expected {_expected(kind, fault)}"
@@ -101,15 +101,11 @@ def _prefix(place: Place) -> str:
     return f"{place_text(place)}: " if place else ""
 
 
-def _own_words(message: str, place: Place) -> tuple[Place, str]:
-    """Place and message of a validator's own error. A message that starts with a field moves the place there."""
-    named = _FIELD_OF_A_MESSAGE.match(message)
-    if not named:
-        return place, f"{_prefix(place)}{message}"
-    parts = re.findall(r"[a-z_]+|\d+", named[1])
-    inside = tuple(int(part) if part.isdigit() else part for part in parts)
+def _own_words(error: ValueError, place: Place) -> tuple[Place, str]:
+    """Place and message of a validator's own error; a `ModelFault` may name a field further inside."""
+    inside, message = (error.place, error.message) if isinstance(error, ModelFault) else ((), str(error))
     inner = place if place and place[-1:] == inside else (*place, *inside)
-    return inner, f"{_prefix(inner)}{message.removeprefix(named[1] + ': ')}"
+    return inner, f"{_prefix(inner)}{message}"
 
 
 def _union_words(fault: Any, place: Place) -> tuple[Place, str]:

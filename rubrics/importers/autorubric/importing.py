@@ -12,6 +12,7 @@ from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, identifier
 from gradebook.rubrics.importers.interfaces import Imported, Row
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, plain_number
 from gradebook.rubrics.importers.requirements import met_levels
+from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.rubric import Weight
 from gradebook.rubrics.text.plain_words import Place, shown
 
@@ -32,7 +33,7 @@ class Option(OpenMapping):
     def _has_a_score(self) -> Self:
         if not self.na and (self.value is None or not 0 <= self.value <= 1):
             found = "nothing" if self.value is None else f"{self.value:g}"
-            raise ValueError(f"value: found {found}, expected a number from 0 to 1")
+            raise ModelFault("invalid", f"found {found}, expected a number from 0 to 1", "value")
         return self
 
 

@@ -17,6 +17,7 @@ from gradebook.rubrics.importers.foreign_file import OpenMapping
 from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, complete_version, identifier
 from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, filled, given
+from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.levels import Share, pass_or_fail
 from gradebook.rubrics.model.methods import FUNCTION_PATTERN
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
@@ -41,7 +42,9 @@ class _Foreign(OpenMapping):
     @model_validator(mode="after")
     def _no_reserved_key(self) -> Self:
         if LEFT_OUT in (self.model_extra or {}):
-            raise ValueError(f"{LEFT_OUT}: found this key, expected another one: imports use it for their own notes")
+            raise ModelFault(
+                "invalid", "found this key, expected another one: imports use it for their own notes", LEFT_OUT
+            )
         return self
 
 
@@ -68,9 +71,9 @@ class ForeignMethod(_Foreign):
     @model_validator(mode="after")
     def _names_what_scores(self) -> Self:
         if self.type == "deterministic" and not self.function_ref:
-            raise ValueError("function_ref: found nothing, expected one for the type deterministic")
+            raise ModelFault("invalid", "found nothing, expected one for the type deterministic", "function_ref")
         if self.type == "schema" and self.json_schema is None and not self.schema_ref:
-            raise ValueError("schema: found no schema and no schema_ref, expected one of them")
+            raise ModelFault("invalid", "found no schema and no schema_ref, expected one of them", "schema")
         return self
 
 

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from gradebook.rubrics.importers.case_rows import CaseId, Moment, Words
 from gradebook.rubrics.importers.foreign_file import OpenMapping
+from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.text.plain_words import shown
 
 KINDS = ("objective", "implicit")
@@ -37,13 +38,15 @@ class Annotation(OpenMapping):
 
     @model_validator(mode="after")
     def _criterion_has_words(self) -> Self:
-        wrong = []
+        wrong = {}
         if self.is_criterion and not (self.title or "").strip():
-            wrong.append("title: found no words, expected the text of the criterion")
+            wrong["title"] = "found no words, expected the text of the criterion"
         if self.is_criterion and self.value not in (None, *KINDS):
-            wrong.append(f"value: found {shown(self.value)}, expected one of {', '.join(KINDS)}")
+            wrong["value"] = f"found {shown(self.value)}, expected one of {', '.join(KINDS)}"
         if wrong:
-            raise ValueError("; ".join(wrong))
+            first, *others = wrong
+            message = "; ".join([wrong[first], *(f"{field}: {wrong[field]}" for field in others)])
+            raise ModelFault("invalid", message, first)
         return self
 
 
@@ -88,10 +91,13 @@ class Turn(Part):
         roles = [message.role for message in self.messages]
         late = roles[roles.index("assistant") :] if "assistant" in roles else []
         if set(late) - {"assistant"}:
-            raise ValueError("messages: found a question after a response, expected a turn of its own for it")
+            raise ModelFault(
+                "invalid", "found a question after a response, expected a turn of its own for it", "messages"
+            )
         keys = [each.key for each in self.criteria]
         if len(keys) > len(set(keys)):
-            raise ValueError(f"annotations: found the keys {', '.join(map(str, keys))}, expected each criterion once")
+            message = f"found the keys {', '.join(map(str, keys))}, expected each criterion once"
+            raise ModelFault("invalid", message, "annotations")
         return self
 
 
