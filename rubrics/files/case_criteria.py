@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from gradebook.rubrics.files.validate import CASE_CRITERIA, validate_case_criteria
 from gradebook.rubrics.model.methods import ROW_METHODS, SCORED_METHODS
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import CaseCriterion
 from gradebook.rubrics.prompts.prompt import criterion_digest
 from gradebook.rubrics.text.yaml_lines import DEEPEST
@@ -38,8 +39,6 @@ CASE_CRITERIA_SCHEMA = pa.schema(
         pa.field("row_index", pa.int64(), nullable=False),  # row of the output within its shard
     ]
 )
-
-Row = dict[str, Any]
 
 
 def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_unscored_allowed: bool = False) -> str:

@@ -7,9 +7,10 @@ from pydantic import BaseModel, ConfigDict
 
 from gradebook.rubrics.importers.case_rows import CaseId, Prompt, SampleIndex, Words, prompt_key
 from gradebook.rubrics.importers.foreign_file import Reading, each_row
-from gradebook.rubrics.importers.interfaces import Exported, Imported, Row
+from gradebook.rubrics.importers.interfaces import Exported, Imported
 from gradebook.rubrics.importers.json_lines import strange_values
 from gradebook.rubrics.importers.metadata import Kept, kept_of, plain_number
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import CaseCriterion
 
 _EXPORTED = "the rows to export"

@@ -6,10 +6,11 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.json_lines import placed, printable, read_json, read_json_lines
 from gradebook.rubrics.importers.metadata import Kept, filled
 from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import Place, describe, shown
 from gradebook.rubrics.text.yaml_lines import DEEPEST, read_yaml

@@ -18,9 +18,10 @@ from gradebook.rubrics.importers.case_rows import (
     import_cases,
 )
 from gradebook.rubrics.importers.foreign_file import OpenMapping
-from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
+from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
 from gradebook.rubrics.importers.json_lines import json_lines
 from gradebook.rubrics.importers.metadata import Kept, filled, given, kept_as, kept_of, plain_number
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import CaseCriterion
 
 _AXIS = "axis:"

@@ -9,11 +9,12 @@ from pydantic import Field, model_validator
 from gradebook.rubrics.importers.case_export import Case, export_cases, prompt_text
 from gradebook.rubrics.importers.case_rows import Answered, CaseId, CaseShape, Words, criterion_row, import_cases
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
+from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
 from gradebook.rubrics.importers.json_lines import json_lines
 from gradebook.rubrics.importers.metadata import Kept, given, kept_as
 from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.methods import CheckMethod
+from gradebook.rubrics.model.rows import Row
 
 # shorter than the limit of a criterion's id: a repeated one gets a number at the end
 _NAME = r"[A-Za-z][A-Za-z0-9_.:-]{0,59}"

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from gradebook.rubrics.importers.case_rows import (
     prompt_key,
 )
 from gradebook.rubrics.importers.foreign_file import Reading, each_row
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import given
+from gradebook.rubrics.model.rows import Row
 
 _OWNED = ("model", "output", "checkpoint", "sample_index")
 _ID_COLUMNS = ("case_id", "prompt_id", "key", "id")

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from gradebook.rubrics.importers.interfaces import Row
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
 
 FIRST_VERSION = "1.0.0"  # of a rubric whose format has no versions

@@ -10,10 +10,11 @@ from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field
 from gradebook.rubrics.importers.case_export import Case, export_cases, prompt_text
 from gradebook.rubrics.importers.case_rows import CaseId, CaseShape, Words, answer_columns, criterion_row, read_cases
 from gradebook.rubrics.importers.foreign_file import OpenMapping
-from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
+from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
 from gradebook.rubrics.importers.json_lines import indented_json
 from gradebook.rubrics.importers.metadata import Kept, filled, given, kept_as, kept_of
 from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.model.rows import Row
 
 SCORES = range(1, 6)
 _SCORE_LINE = re.compile(r"^Score ([0-9]+):[ \t]*", re.MULTILINE)

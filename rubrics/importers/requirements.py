@@ -1,6 +1,6 @@
 """Criteria from bare requirements: a question for a judge, and the levels not met and met."""
 
-from gradebook.rubrics.importers.interfaces import Row
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion
 
 MET_LEVELS: tuple[Row, ...] = (

@@ -11,11 +11,12 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
+
 Aggregate = Literal["mean", "median", "majority", "all"]
 AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
 NO_MAJORITY = "no_majority"
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

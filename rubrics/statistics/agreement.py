@@ -11,6 +11,7 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics import agreement_sums as sums_of
 from gradebook.rubrics.statistics import correlation
 from gradebook.rubrics.statistics.agreement_sums import Kinds, LevelSums
@@ -20,7 +21,6 @@ from gradebook.rubrics.statistics.icc import OneWaySums, TwoWaySums, one_way_cor
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, SCORES, Interval
 from gradebook.rubrics.statistics.kappa import cohen_kappa, distance_weights, fleiss_kappa, gwet_ac1
 
-Floats = NDArray[np.float64]
 RESAMPLE_COUNT = 1_000
 SEED = 0
 MOST_LEVELS = 20  # more distinct values are not levels

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.correlation import Pairs
 from gradebook.rubrics.statistics.icc import OneWaySums, TwoWaySums
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 

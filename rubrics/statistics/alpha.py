@@ -5,11 +5,10 @@ time and is under the GPL; here a bootstrap's thousand tables are one matrix pro
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.kappa import ratio
 
-Floats = NDArray[np.float64]
 RELATIVE_TOLERANCE = 1e-12  # of a difference of two sums of squares: the rounding error of a float sum
 METRICS = ("nominal", "ordinal", "ratio")  # of levels; the interval metric applies to scores
 

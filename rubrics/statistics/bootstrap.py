@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.intervals import SPREAD_TOLERANCE, UNKNOWN, Interval
 
@@ -16,8 +17,6 @@ MOST_GROUPS = 512  # equal values are drawn together; more distinct values than 
 MOST_VARIANCE_LOST = 1e-3  # by that binning; 10,000 resamples estimate a variance to within 1.4e-2
 CHUNK_CELLS = 4_000_000  # of 8 bytes: maximum in memory at once
 LEAST_DEFINED = 0.95  # share of resamples in which a statistic has to be defined
-
-Floats = NDArray[np.float64]
 
 
 def bootstrap_means(

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.case_influence import Influences, measure_influences
 from gradebook.rubrics.statistics.intervals import (
     LEVEL,
@@ -24,7 +25,6 @@ from gradebook.rubrics.statistics.intervals import (
     student_t,
 )
 
-Floats = NDArray[np.float64]
 Levels = tuple[float, float]
 LEAST_RATED = 3  # two values and the weight of the judge
 

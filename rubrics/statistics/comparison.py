@@ -6,6 +6,7 @@ from math import isnan, nan
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.distributions import pair_distributions
@@ -17,8 +18,6 @@ SIGNIFICANT = 0.05
 SEED = 20_261_101
 FEW_MOVED = 10  # below this, bench/coverage.py finds 84 to 92% coverage instead of 95%
 FEW_CLUSTERS = 30  # below this, 87 to 92%
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

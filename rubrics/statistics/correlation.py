@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.kappa import ratio
 
-Floats = NDArray[np.float64]
 MOST_PAIRS = 2_000  # distinct pairs compared with one another; larger inputs go to scipy, one weighting at a time
 
 

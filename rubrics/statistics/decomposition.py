@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
+
 EXACT = 1e-12  # scores are rounded to 12 digits, the maximum error of parts without missing scores
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from gradebook.rubrics.model.arrays import Floats
 
 SCORE_DIGITS = 9  # scores that differ by less are equal: the rounding error of a float sum
 MOST_SCORES = 1_000  # a CDF with more distinct scores than this is shown at 3 digits
 SHOWN_DIGITS = 3
 SHARE_TOLERANCE = 1e-12
-
-Floats = NDArray[np.float64]
 
 
 class Dominance(StrEnum):

@@ -7,11 +7,9 @@ the only raters, and their severity is ignored. The k forms refer to the mean of
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.kappa import ratio
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,8 @@ explains everything, as with equal ratings.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from gradebook.rubrics.model.arrays import Floats
 
 
 def ratio(numerators: Floats, denominators: Floats) -> Floats:

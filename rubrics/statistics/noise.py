@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.comparison import PASS_FIGURES, measure_pairs
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.paired import TIED, adjust_for_many, mcnemar, wilcoxon
 from gradebook.rubrics.statistics.rule_false_alarms import holds_in_each
 from gradebook.rubrics.statistics.rules import OVERALL, Rule
-from gradebook.rubrics.statistics.vectorised_means import Codes, Floats, Means, mean_intervals, mean_ps, measure_means
+from gradebook.rubrics.statistics.vectorised_means import Codes, Means, mean_intervals, mean_ps, measure_means
 
 CHUNK_CELLS = 400_000  # draws x outputs in memory at once
 UNDRAWN_FIGURES = ("boot_low", "boot_high")  # a bootstrap for each draw would take hours

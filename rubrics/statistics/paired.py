@@ -11,6 +11,7 @@ from math import exp, nan, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.intervals import Interval, Mean, measure_mean, rate_interval
 
@@ -19,8 +20,6 @@ TIED = 1e-9  # of a difference: the rounding error of a float sum
 MOST_EXACT_FLIPS = 50
 MOST_LISTED_FLIPS = 16
 MOST_SUMS = 5_000_000  # 17 to 50 clusters with thousands of pairs each exceed it: the sum is taken as normal
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ sampling).
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-MOST_SCORES = 10  # strata per group; more distinct scores are binned into as many steps of equal size
+from gradebook.rubrics.model.arrays import Floats
 
-Floats = NDArray[np.float64]
+MOST_SCORES = 10  # strata per group; more distinct scores are binned into as many steps of equal size
 
 
 def rate_next(scores: Floats, is_rated: NDArray[np.bool_], groups: ArrayLike, count: int, seed: int = 0) -> list[int]:

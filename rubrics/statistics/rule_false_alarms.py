@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.rules import OPERATORS, AnyOf, Comparison, Junction, Negation, Rule
 
-Floats = NDArray[np.float64]
 P_FIGURES = frozenset({"p", "p_adjusted", "p_wilcoxon", "p_mcnemar"})
 SIGNED_FIGURES = frozenset({"mean_diff", "pass_diff", "effect_size"})
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, SPREAD_TOLERANCE, Interval
 from gradebook.rubrics.statistics.paired import TIED
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 

@@ -9,7 +9,6 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pydantic import Field
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
@@ -17,9 +16,9 @@ from gradebook.rubrics.check_kit.columns import Mask, text_column
 from gradebook.rubrics.check_kit.evidence import evidence_where
 from gradebook.rubrics.check_kit.measures import MeasureSettings, judge_measures
 from gradebook.rubrics.checks.style.spaced_words import UNSPACED, Numbers, WordColumn, split_words, text_blocks
+from gradebook.rubrics.model.arrays import Floats
 
 Formula = Literal["flesch_kincaid", "flesch_ease", "coleman_liau", "ari", "gunning_fog"]
-Floats = NDArray[np.float64]
 
 COMPLEX_SYLLABLES = 3
 LINE_END = "\ue000"  # a private character: a word of its own that represents a line end

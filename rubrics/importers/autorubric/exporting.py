@@ -1,10 +1,11 @@
 """Export of rubrics as AutoRubric lists: flat, for a judge, with the weights that give the same score."""
 
 from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import plain_yaml
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_of, mapping_of, note_lost, note_method, plain_number
 from gradebook.rubrics.importers.requirements import are_met_levels
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights
 
 LIST_KEY = "rubric"

@@ -9,10 +9,11 @@ from pydantic import AfterValidator, Field, model_validator
 from gradebook.rubrics.importers.autorubric.lists import open_list_or_mapping
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading
 from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, identifier
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, plain_number
 from gradebook.rubrics.importers.requirements import met_levels
 from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Weight
 from gradebook.rubrics.text.plain_words import Place, shown
 

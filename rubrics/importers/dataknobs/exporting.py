@@ -12,10 +12,11 @@ from gradebook.rubrics.importers.dataknobs.notes import (
 )
 from gradebook.rubrics.importers.dataknobs.terms import express_rubric
 from gradebook.rubrics.importers.foreign_file import Reading
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import indented_json
 from gradebook.rubrics.importers.metadata import Kept
 from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights
 
 UNSEEN = "not seen by dataknobs, comes back on import"

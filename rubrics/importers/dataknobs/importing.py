@@ -21,8 +21,9 @@ from gradebook.rubrics.importers.dataknobs.terms import (
 )
 from gradebook.rubrics.importers.foreign_file import Reading, open_json
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import Kept, kept_as, mapping_of
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.text.plain_words import shown
 
 CONFIG = f"{THEIRS}_config"  # the key of `metadata` for the other content of a config file

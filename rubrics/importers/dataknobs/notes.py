@@ -20,8 +20,8 @@ from gradebook.rubrics.importers.dataknobs.terms import (
     without_namespaces,
 )
 from gradebook.rubrics.importers.ids import may_be_id_of
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_of, mapping_of
+from gradebook.rubrics.model.rows import Row
 
 OURS, THEIRS = NAMESPACES
 DEFAULTS = {"required": "criteria.required", "indicators": "levels.indicators"}  # defaults that a file may always omit

@@ -15,11 +15,11 @@ from pydantic import Field, model_validator
 from gradebook.rubrics.importers.dataknobs.overlays import LEFT_OUT
 from gradebook.rubrics.importers.foreign_file import OpenMapping
 from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, complete_version, identifier
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, filled, given
 from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.levels import Share, pass_or_fail
 from gradebook.rubrics.model.methods import FUNCTION_PATTERN
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
 
 CHECK_PREFIX = "gradebook:"  # function_ref of a check: gradebook:length_words

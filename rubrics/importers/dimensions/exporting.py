@@ -3,10 +3,11 @@
 import math
 
 from gradebook.rubrics.importers.dimensions.methods import LEVELS, method_name, question_of, source_key, without_slots
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import indented_json
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, given, kept_of, note_lost, plain_number
 from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights
 
 MOST_DIMENSIONS = 10  # the format's own limit

@@ -7,8 +7,9 @@ from pydantic import BeforeValidator, Field
 from gradebook.rubrics.importers.dimensions.methods import DIMENSIONS, GATES, LEVELLED, LEVELS, method_of, question_of
 from gradebook.rubrics.importers.foreign_file import OpenMapping, open_json
 from gradebook.rubrics.importers.ids import DistinctIds, complete_version, identifier
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, plain_number
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
 
 MethodName = Literal["deterministic", "semantic_similarity", "llm_judge", "claim_pipeline", "groundedness", "human"]

@@ -8,11 +8,12 @@ written back into one.
 from collections.abc import Sequence
 
 from gradebook.rubrics.importers.ids import DistinctIds, identifier
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import plain_yaml
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_of, mapping_of, note_lost, note_method, plain_number
 from gradebook.rubrics.importers.potato.trajectory_export import is_of_trajectory, trajectory_blocks
 from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 
 EVEN = 1e-9

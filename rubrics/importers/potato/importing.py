@@ -7,7 +7,7 @@ from typing import Any
 
 from gradebook.rubrics.importers.foreign_file import Reading, open_yaml
 from gradebook.rubrics.importers.ids import DistinctIds, identifier
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, mapping_of
 from gradebook.rubrics.importers.potato.rubric_eval import (
     RubricScheme,
@@ -22,6 +22,7 @@ from gradebook.rubrics.importers.potato.trajectory import (
     read_trajectory,
     spelling_of,
 )
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.text.plain_words import shown
 
 LONGEST_CATEGORY = 64

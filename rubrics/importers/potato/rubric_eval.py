@@ -11,9 +11,9 @@ from pydantic import Field
 
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_as, plain_number
 from gradebook.rubrics.model.levels import MOST_LEVELS
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
 from gradebook.rubrics.text.plain_words import Place
 

@@ -27,9 +27,9 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import Kept, filled, plain_number
 from gradebook.rubrics.model.levels import MOST_LEVELS
+from gradebook.rubrics.model.rows import Row
 
 MOST_COUNTS = 1_000  # kinds of error times severities
 MOST_ERRORS = MOST_LEVELS - 1

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_of, mapping_of, plain_number
 from gradebook.rubrics.importers.potato.trajectory import DEFAULT_LABELS, DEFAULT_START, DIGITS, ERROR_TYPES, TAXONOMY
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion
 
 GROUP_KEYS = ("category", "name")

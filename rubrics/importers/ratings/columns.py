@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from gradebook.rubrics.importers.json_lines import printable
-from gradebook.rubrics.importers.ratings.shapes import Misfit, Naming, Row, Slot
+from gradebook.rubrics.importers.ratings.shapes import Misfit, Naming, Slot
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.text.plain_words import shown
 
 LONGEST_NAME = 1_000  # characters of an id, a model or a rater

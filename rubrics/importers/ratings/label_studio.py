@@ -15,8 +15,9 @@ from gradebook.rubrics.importers.ratings.columns import (
     repeated_words,
     words_of,
 )
-from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet
 from gradebook.rubrics.importers.ratings.tables import NOTES_ENDINGS
+from gradebook.rubrics.model.rows import Row
 
 TYPES = ("choices", "rating", "number", "textarea")
 

@@ -16,9 +16,10 @@ from gradebook.rubrics.importers.ratings.columns import (
     refuse_repeated,
     words_of,
 )
-from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet
 from gradebook.rubrics.importers.ratings.sheets import is_rated_trace, read_json_row
 from gradebook.rubrics.importers.ratings.trajectory import is_trajectory
+from gradebook.rubrics.model.rows import Row
 
 HOLDERS = ("label_annotations", "annotations")
 NO_SCHEMES = frozenset(

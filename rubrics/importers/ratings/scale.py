@@ -7,9 +7,10 @@ import json
 from collections.abc import Sequence
 
 from gradebook.rubrics.importers.ratings.columns import moment
-from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet, Slot
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet, Slot
 from gradebook.rubrics.importers.scale.importing import read_scale
 from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rows import Row
 
 _OUTPUT = ("case_id", "model", "sample_index")
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-Row = dict[str, Any]
 # value: a level or a number, still to be decided; running_score: a score after deductions
 Kind = Literal["value", "level", "score", "running_score"]
 OVERALL = "overall"  # name of a mark of the whole output, which does not belong to a criterion

@@ -14,9 +14,10 @@ from gradebook.rubrics.importers.ratings.columns import (
     read_slot,
     words_of,
 )
-from gradebook.rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Sheet
 from gradebook.rubrics.importers.ratings.tables import marked, read_table_row
 from gradebook.rubrics.importers.ratings.trajectory import is_trajectory, read_trajectory_row
+from gradebook.rubrics.model.rows import Row
 
 
 def is_rated_trace(row: Row) -> bool:

@@ -15,7 +15,8 @@ from gradebook.rubrics.importers.ratings.columns import (
     read_slot,
     words_of,
 )
-from gradebook.rubrics.importers.ratings.shapes import Kind, LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.shapes import Kind, LeftOut, Mark, Misfit, Naming, Sheet
+from gradebook.rubrics.model.rows import Row
 
 NOTES_ENDINGS = ("_notes", "_comment", "_comments")
 _MARK_COLUMNS: tuple[tuple[str, Kind], ...] = (("level_id", "level"), ("score", "score"), ("value", "value"))

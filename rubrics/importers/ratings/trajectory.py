@@ -17,7 +17,8 @@ from gradebook.rubrics.importers.ratings.columns import (
     read_slot,
     words_of,
 )
-from gradebook.rubrics.importers.ratings.shapes import Mark, Misfit, Naming, Row, Sheet, Slip
+from gradebook.rubrics.importers.ratings.shapes import Mark, Misfit, Naming, Sheet, Slip
+from gradebook.rubrics.model.rows import Row
 
 START = 100.0
 TRAJECTORY = "trajectory"  # the rated criterion if none has penalties

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from gradebook.rubrics.importers.case_export import Case, export_cases
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import indented_json
 from gradebook.rubrics.importers.metadata import kept_of
 from gradebook.rubrics.importers.scale.importing import read_scale
 from gradebook.rubrics.importers.scale.shapes import CRITERION_KEY, KINDS
+from gradebook.rubrics.model.rows import Row
 
 
 def write_scale(rows: Sequence[Row]) -> Exported:

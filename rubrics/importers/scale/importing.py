@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from gradebook.rubrics.importers.case_rows import UNKNOWN_MODEL, criterion_row
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_rows
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import Kept, filled
 from gradebook.rubrics.importers.scale.shapes import Annotation, Message, Task, Turn
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.text.plain_words import shown
 
 DEFAULT_RATER = "scale"

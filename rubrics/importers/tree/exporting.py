@@ -3,10 +3,11 @@
 from itertools import chain, count
 from typing import Any
 
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import indented_json
 from gradebook.rubrics.importers.metadata import Kept, kept_of, note_lost, note_method, plain_number
 from gradebook.rubrics.importers.requirements import are_met_levels
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Category, Criterion, Rubric
 
 TASK_KEYS = ("id", "requirements", "weight", "sub_tasks")

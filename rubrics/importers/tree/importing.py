@@ -8,9 +8,10 @@ from pydantic import Field
 
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_json
 from gradebook.rubrics.importers.ids import DistinctIds, identifier
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, plain_number
 from gradebook.rubrics.importers.requirements import met_levels
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
 from gradebook.rubrics.text.plain_words import Place
 
