@@ -1,5 +1,6 @@
 -- int_categories: one row per category of the rubric. weight is the sum of its criteria's weight shares, null where all
 -- are gates; parent is the category around it.
+-- materialized: table
 with criteria as (select * from int_category_criteria),
 
 categories as (select * from stg_categories),

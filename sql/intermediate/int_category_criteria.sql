@@ -2,6 +2,7 @@
 -- the category, 1 each where the category has no weighted criterion. category_base is the part of it that the
 -- category's denominator counts: positive weights, or all where it has only penalties. weight_rank is 2, 0 and 1 in
 -- these cases.
+-- materialized: table
 with weights as (select * from stg_category_weights),
 
 criteria as (select * from int_criteria),

@@ -1,5 +1,6 @@
 -- int_category_points: one row per output_number, category with a scored verdict on the rubric's criteria. Sums and
 -- counts over its scored verdicts; points and base_weight are those of int_skip_points where it has them.
+-- materialized: table
 with verdicts as (select * from int_verdicts where score is not null),
 
 criteria as (select * from int_category_criteria),

@@ -1,6 +1,7 @@
 -- int_category_scores: one row per output_number, category that the output is held to. score is the weighted mean of
 -- the category's criteria, with gaps as the rubric's `missing` says; is_met is whether all its gates and thresholds
 -- hold, null where that is unknown.
+-- materialized: table
 with categories as (select * from int_categories),
 
 points as (select * from int_category_points),

@@ -1,6 +1,7 @@
 -- int_cluster_spreads: one row per scope, scope_id, model, checkpoint of int_clustered_values: of its scores and its
 -- passes {unit_count, standard_error, df}. CR2 over clusters, a residual sum over 1 - its share, with the degrees of
 -- freedom of Bell and McCaffrey (2002); of clusters of one value each Student's. Null under two clusters.
+-- materialized: table
 with found as (select * from int_clustered_values),
 
 clusters as (

@@ -1,5 +1,6 @@
 -- int_criteria: one row per criterion_id of the rubric; criterion_number stands for it within this run. weight is what
 -- it weighs beside a row's own criteria. weight_share is its part of the sum of positive weights, null for a gate.
+-- materialized: table
 with criteria as (select * from stg_criteria),
 
 roots as (select * from int_roots where root = ''),

@@ -1,5 +1,6 @@
 -- int_criterion_means: one row per model, checkpoint, criterion_id of the rubric. Scores and rates in 0..1 over the n
 -- scored outputs; sd is the sample's, null where n is 1; pass_rate is null where the criterion has no mark to pass.
+-- materialized: table
 with verdicts as (select * from int_verdicts where score is not null),
 
 criteria as (select * from int_criteria),

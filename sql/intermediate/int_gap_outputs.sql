@@ -1,5 +1,6 @@
 -- int_gap_outputs: one row per output_number that lacks a score it is held to, where gaps are skipped and there is a
 -- tree of categories: the shares of the others have to be worked out for this output alone. Empty in any other run.
+-- materialized: table
 with totals as (select * from int_uneven_totals),
 
 held as (select * from int_held_outputs),

@@ -1,5 +1,6 @@
 -- int_groups: one row per model, checkpoint (null where there is none). group_number stands for both within this run
 -- alone: small whole numbers group the fastest.
+-- materialized: table
 with outputs as (select * from stg_outputs),
 
 counted as (

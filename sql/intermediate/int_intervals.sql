@@ -1,6 +1,7 @@
 -- int_intervals: one row per scope, scope_id, model, checkpoint of int_means: the 95% intervals on its mean and
 -- pass_rate, in 0..1, null under two values or clusters. Wilson's where all values are 0 or 1, the rule of three where
 -- they are equal (Hanley and Lippman-Hand 1983), else t, robust to clusters where int_cluster_spreads has them.
+-- materialized: table
 with means as (select * from int_means),
 
 spreads as (select * from int_cluster_spreads),

@@ -1,6 +1,7 @@
 -- int_means: one row per scope (criterion, category, run or slice), scope_id, model, checkpoint: what marts tell of a
 -- group's scores. Means and rates over n scored outputs and over pass_count ones of which it is known whether they
 -- pass.
+-- materialized: table
 with slices as (select * from int_weak_spots),
 
 outputs as (select * from int_measured_outputs),

@@ -1,4 +1,5 @@
 -- int_opinions: one row per output_number, criterion_id, judge, replicate, is_swapped that gave a level. score in 0..1.
+-- materialized: table
 with opinions as (select * from stg_opinions where score is not null),
 
 outputs as (select * from int_outputs),

@@ -1,4 +1,5 @@
 -- int_output_points: one row per output_number with a scored verdict: sums and counts over its scored verdicts alone.
+-- materialized: table
 with verdicts as (select * from int_scored_verdicts),
 
 final as (

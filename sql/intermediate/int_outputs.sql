@@ -1,5 +1,6 @@
 -- int_outputs: one row per output_id. output_number stands for the id within this run alone: a number groups and joins
 -- in a fraction of the memory that a text of 32 characters takes.
+-- materialized: table
 with outputs as (select * from stg_outputs),
 
 groups as (select * from int_groups),

@@ -1,5 +1,6 @@
 -- int_own_criteria: one row per output_number, criterion_id that the output's row brought along; mostly empty.
 -- criterion_number stands for the id as in int_criteria, below 0 here.
+-- materialized: table
 with criteria as (select * from stg_case_criteria),
 
 outputs as (select * from int_outputs),

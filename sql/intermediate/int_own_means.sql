@@ -1,5 +1,6 @@
 -- int_own_means: one row per model, checkpoint, criterion_id that rows brought along, over the outputs that brought it.
 -- Scores and rates as in int_criterion_means; category is null where the rows put it in several.
+-- materialized: table
 with verdicts as (select * from int_own_verdicts),
 
 final as (

@@ -1,6 +1,7 @@
 -- int_quantiles: one row per scope (category or run), scope_id, model, checkpoint that has a score. p05 to p95 are the
 -- scores that 5%, 25%, 50%, 75% and 95% of the outputs do not exceed, interpolated; where several scores share their
 -- first 4 digits after the point, these are taken for all of them.
+-- materialized: table
 with outputs as (select * from int_measured_outputs where score is not null),
 
 -- Millions of scores have few values then: a quantile of them all holds them all in memory.

@@ -1,5 +1,6 @@
 -- int_roots: one row per root of a tree of categories, '' for the whole. positive_weight is the sum of the positive
 -- weights right below it: shares times this are weights that criteria of a row's own can stand beside.
+-- materialized: table
 with steps as (select * from stg_steps where parent = root),
 
 nodes as (

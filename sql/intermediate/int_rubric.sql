@@ -1,5 +1,6 @@
 -- int_rubric: the one row of this run, with what the rubric's criteria add up to. Negative weights are those of points
 -- rubrics. has_own_weights: some row brought a weighted criterion of its own.
+-- materialized: table
 with run as (select * from stg_run),
 
 criteria as (select * from int_criteria),

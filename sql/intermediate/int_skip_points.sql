@@ -1,5 +1,6 @@
 -- int_skip_points: one row per output_number, root of int_skip_steps: its points and its denominator over what has a
 -- score. A group without a scored criterion of positive weight has no score: it is absent from the group around it.
+-- materialized: table
 with steps as (select * from int_skip_steps),
 
 present as (

@@ -1,5 +1,6 @@
 -- int_slice_means: one row per slice_number, criterion_id of the rubric with 2 scores or more. scope_id names both;
 -- scores in 0..1 over the n scored outputs of the slice, pass_rate over pass_count.
+-- materialized: table
 with outputs as (select * from int_slice_outputs),
 
 criteria as (select * from int_criteria),

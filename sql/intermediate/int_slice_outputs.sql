@@ -1,6 +1,7 @@
 -- int_slice_outputs: one row per output_number, slice_number. A slice is the outputs of a model and checkpoint with one
 -- value of a key of their metadata: 5 outputs or more, of a key that takes 2 to 50 values in the run, one of the first
 -- 50 such keys by name.
+-- materialized: table
 with entries as (select * from stg_slices),
 
 outputs as (select * from int_outputs),

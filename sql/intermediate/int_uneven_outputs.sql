@@ -1,5 +1,6 @@
 -- int_uneven_outputs: one row per output_number that lacks a score it is held to, or is held to criteria of its own:
 -- what its scored criteria add up to is not what the rubric's do. Mostly empty.
+-- materialized: table
 with outputs as (select * from int_outputs),
 
 points as (select * from int_output_points),

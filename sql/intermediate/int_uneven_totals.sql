@@ -1,5 +1,6 @@
 -- int_uneven_totals: one row per output_number of int_uneven_outputs: what its scored criteria add up to, so that what
 -- is missing, as a gap or as no row at all, is what the totals have more.
+-- materialized: table
 with outputs as (select * from int_uneven_outputs),
 
 verdicts as (select * from int_scored_verdicts),

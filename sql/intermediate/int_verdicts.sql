@@ -1,4 +1,5 @@
 -- int_verdicts: one row per output_number, criterion_number that has a verdict. score in 0..1, null where unscored.
+-- materialized: file
 with verdicts as (select * from stg_verdicts),
 
 outputs as (select * from int_outputs),

@@ -1,6 +1,7 @@
 -- int_weak_spots: one row per slice_number, criterion_id whose outputs do worse than the model's others: the 100 of
 -- each model, checkpoint that lose most, gates counted apart. loss is the score that they lose together, rest_ is of
 -- the others.
+-- materialized: table
 with slices as (select * from int_slice_means),
 
 means as (select * from int_criterion_means),

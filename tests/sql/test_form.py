@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from tasks.aggregate import SOURCES, model_order
+from tasks.aggregate import MATERIALIZED, SOURCES, model_order
 
 LAYERS = ("staging", "intermediate", "marts", "views", "checks", "report")
 FILES = {
@@ -29,6 +29,15 @@ def code_of(path: str) -> str:
 @pytest.mark.parametrize("path", MODELS)
 def test_a_model_begins_with_its_name_and_grain(path):
     assert FILES[path].startswith(f"-- {stem(path)}: ")
+
+
+@pytest.mark.parametrize("path", MODELS)
+def test_a_header_ends_with_the_kind_of_relation_if_it_names_one(path):
+    header = re.match(r"(?:--.*\n)+", FILES[path])[0].splitlines()
+    named = [line for line in FILES[path].splitlines() if line.startswith("-- materialized:")]
+    assert named in ([], [header[-1]])
+    assert {line.removeprefix("-- materialized: ") for line in named} <= {*MATERIALIZED}
+    assert path.startswith("intermediate/") or not named
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.startswith("checks/")])
