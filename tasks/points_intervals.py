@@ -24,13 +24,8 @@ from (select weight from int_criteria union all select weight from int_own_crite
 """
 _SCORES = """
 create or replace temp view points_scores as
-select 'run' as scope, '' as scope_id, model, checkpoint, outputs.output_number, score,
-from output_scores
-inner join (select output_id, output_number from int_outputs) as outputs using (output_id)
-where score is not null
-union all by name
-select 'category' as scope, category as scope_id, groups.model, groups.checkpoint, output_number, score,
-from int_category_scores
+select scope, scope_id, groups.model, groups.checkpoint, output_number, score,
+from int_measured_outputs
 inner join int_groups as groups using (group_number)
 where score is not null
 """
@@ -53,7 +48,7 @@ MOST_OUTPUTS = 20_000
 
 
 def add_points_intervals(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the source of stg_points_intervals, over output_scores and int_category_scores; empty without penalties."""
+    """Make the source of stg_points_intervals, over int_measured_outputs; empty without penalties."""
     connection.register("measured_points", pa.Table.from_pylist(list(_intervals(connection)), POINTS_INTERVAL_SCHEMA))
     connection.execute("create or replace table source_points_intervals as from measured_points")
     connection.unregister("measured_points")

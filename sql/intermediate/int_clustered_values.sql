@@ -15,10 +15,10 @@ slices as (
     inner join int_weak_spots as spots on outputs.slice_number = spots.slice_number
 ),
 
-categories as (
-    select categories.*,
-    from int_category_scores as categories
-    semi join outputs on categories.output_number = outputs.output_number
+scores as (
+    select scores.*,
+    from int_measured_outputs as scores
+    semi join outputs on scores.output_number = outputs.output_number
 ),
 
 measured as (
@@ -35,12 +35,8 @@ measured as (
         and slices.criterion_id = verdicts.criterion_id
     where not verdicts.is_own
     union all
-    select output_number, 'category' as scope, category as scope_id, score, is_met::integer as pass,
-    from categories
-    union all
-    select outputs.output_number, 'run' as scope, '' as scope_id, scores.score, scores.is_passed::integer as pass,
-    from output_scores as scores
-    inner join outputs on scores.output_id = outputs.output_id
+    select output_number, scope, scope_id, score, is_passed::integer as pass,
+    from scores
 ),
 
 final as (

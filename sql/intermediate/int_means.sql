@@ -4,14 +4,11 @@
 -- materialized: table
 with slices as (select * from int_weak_spots),
 
-outputs as (select * from int_measured_outputs),
-
-final as (
+averaged as (
     select
         scope,
         scope_id,
-        model,
-        checkpoint,
+        group_number,
         count(*) as output_count,
         count(score) as n,
         exact_mean(score) as mean,
@@ -19,8 +16,14 @@ final as (
         is_rate(score) as is_rate,
         count(is_passed) as pass_count,
         avg(is_passed::integer) as pass_rate,
-    from outputs
-    group by scope, scope_id, model, checkpoint
+    from int_measured_outputs
+    group by scope, scope_id, group_number
+),
+
+final as (
+    select scope, scope_id, groups.model, groups.checkpoint, averaged.* exclude (scope, scope_id, group_number),
+    from averaged
+    inner join int_groups as groups on averaged.group_number = groups.group_number
     union all by name
     select
         'criterion' as scope, criterion_id as scope_id, model, checkpoint,

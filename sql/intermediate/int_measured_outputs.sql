@@ -1,19 +1,15 @@
--- int_measured_outputs: one row per scope (category or run), scope_id, output that is held to something in it. score is
--- null where it is not known, is_passed where that is not.
+-- int_measured_outputs: one row per scope (category or run), scope_id, output_number with a criterion in it. score and
+-- is_passed are null where missing scores leave them open.
 with categories as (select * from int_category_scores),
 
-scores as (select * from output_scores),
-
-groups as (select * from int_groups),
+outputs as (select * from int_output_scores),
 
 final as (
-    select 'category' as scope, categories.category as scope_id, groups.model, groups.checkpoint,
-        categories.score, categories.is_met as is_passed,
+    select 'category' as scope, category as scope_id, output_number, group_number, score, is_met as is_passed,
     from categories
-    inner join groups on categories.group_number = groups.group_number
     union all
-    select 'run' as scope, '' as scope_id, model, checkpoint, score, is_passed,
-    from scores
+    select 'run' as scope, '' as scope_id, output_number, group_number, score, is_passed,
+    from outputs
 )
 
 select * from final

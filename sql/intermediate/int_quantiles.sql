@@ -7,35 +7,40 @@ with outputs as (select * from int_measured_outputs where score is not null),
 -- Millions of scores have few values then: a quantile of them all holds them all in memory.
 counted as (
     select
-        scope, scope_id, model, checkpoint,
+        scope, scope_id, group_number,
         round(score, 4) as near,
         if(min(score) = max(score), min(score), near) as score,
         count(*) as n,
     from outputs
-    group by scope, scope_id, model, checkpoint, near
+    group by scope, scope_id, group_number, near
 ),
 
 ordered as (
     select
         *,
-        sum(n) over (partition by scope, scope_id, model, checkpoint order by near) as up_to,
-        sum(n) over (partition by scope, scope_id, model, checkpoint) as total,
+        sum(n) over (partition by scope, scope_id, group_number order by near) as up_to,
+        sum(n) over (partition by scope, scope_id, group_number) as total,
     from counted
 ),
 
-final as (
+quantiles as (
     select
         scope,
         scope_id,
-        model,
-        checkpoint,
+        group_number,
         quantile_of(score, up_to, total, 0.05::double) as p05,
         quantile_of(score, up_to, total, 0.25::double) as p25,
         quantile_of(score, up_to, total, 0.5::double) as p50,
         quantile_of(score, up_to, total, 0.75::double) as p75,
         quantile_of(score, up_to, total, 0.95::double) as p95,
     from ordered
-    group by scope, scope_id, model, checkpoint
+    group by scope, scope_id, group_number
+),
+
+final as (
+    select groups.model, groups.checkpoint, quantiles.* exclude (group_number),
+    from quantiles
+    inner join int_groups as groups on quantiles.group_number = groups.group_number
 )
 
 select * from final

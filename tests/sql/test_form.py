@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from tasks.aggregate import MATERIALIZED, SOURCES, model_order
+from tasks.aggregate import MATERIALIZED, SOURCES, mart_names, model_order
 
 LAYERS = ("staging", "intermediate", "marts", "views", "checks", "report")
 FILES = {
@@ -73,3 +73,8 @@ def test_no_expression_is_named_after_a_relation(path):
 @pytest.mark.parametrize("path", FILES)
 def test_sources_are_read_by_staging_models_alone(path):
     assert path.startswith("staging/") or "source_" not in code_of(path)
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.startswith(("staging/", "intermediate/", "marts/"))])
+def test_no_model_reads_a_mart(path):
+    assert set(re.findall(r"(?:from|join) (\w+)", code_of(path))) & {*mart_names()} == set()
