@@ -20,7 +20,7 @@ POINTS_INTERVAL_SCHEMA = pa.schema(
 )
 _HAS_PENALTIES = """
 select coalesce(bool_or(weight < 0), false)
-from (select weight from int_criteria union all select weight from int_own_criteria)
+from int_criteria
 """
 _SCORES = """
 create or replace temp view points_scores as

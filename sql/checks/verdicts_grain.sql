@@ -4,13 +4,7 @@ with verdicts as (select * from int_verdicts),
 
 outputs as (select * from int_outputs),
 
-criteria as (
-    select criterion_number, criterion_id,
-    from int_criteria
-    union
-    select criterion_number, criterion_id,
-    from int_own_criteria
-),
+criteria as (select * from int_criteria),
 
 repeated as (
     select

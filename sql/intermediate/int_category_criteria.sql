@@ -5,7 +5,7 @@
 -- materialized: table
 with weights as (select * from stg_category_weights),
 
-criteria as (select * from int_criteria),
+criteria as (select * from int_criteria where not is_per_case),
 
 roots as (select * from int_roots),
 

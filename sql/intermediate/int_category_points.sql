@@ -1,13 +1,9 @@
--- int_category_points: one row per output_number, category with a scored verdict on the rubric's criteria. Sums and
--- counts over its scored verdicts; points and base_weight are those of int_skip_points where it has them.
+-- int_category_points: one row per output_number, category of the rubric with a scored verdict on the rubric's criteria:
+-- sums and counts over its scored verdicts. points and base_weight are those of int_skip_points where it has a row.
 -- materialized: table
-with verdicts as (select * from int_verdicts where score is not null),
-
-criteria as (select * from int_category_criteria),
+with criteria as (select * from int_category_criteria),
 
 categories as (select * from int_categories),
-
-skipped as (select * from int_skip_points),
 
 summed as (
     select
@@ -15,8 +11,24 @@ summed as (
         criteria.category_number,
         exact_sum(criteria.category_weight * verdicts.score) as points,
         countif(is_below(verdicts.score, criteria.pass_mark)) as below_mark_count,
-    from verdicts
+    from int_verdicts as verdicts
     inner join criteria on verdicts.criterion_number = criteria.criterion_number
+    where verdicts.score is not null
+    group by verdicts.output_number, criteria.category_number
+),
+
+-- Every other output has a score on all criteria of the rubric.
+irregular as (
+    select
+        verdicts.output_number,
+        criteria.category_number,
+        exact_sum(criteria.category_base) as base_weight,
+        count(*) filter (criteria.category_weight <> 0) as weighted_count,
+        count(criteria.pass_mark) as mark_count,
+    from int_irregular_outputs as outputs
+    inner join int_verdicts as verdicts on outputs.output_number = verdicts.output_number
+    inner join criteria on verdicts.criterion_number = criteria.criterion_number
+    where verdicts.score is not null
     group by verdicts.output_number, criteria.category_number
 ),
 
@@ -24,19 +36,19 @@ final as (
     select
         summed.output_number,
         categories.category,
-        coalesce(skipped.points, summed.points) as points,
-        coalesce(skipped.positive_weight, uneven.base_weight, categories.base_weight) as base_weight,
-        coalesce(uneven.weighted_count, categories.weighted_count) as weighted_count,
-        coalesce(uneven.mark_count, categories.mark_count) as mark_count,
+        coalesce(trees.points, summed.points) as points,
+        coalesce(trees.positive_weight, irregular.base_weight, categories.base_weight) as base_weight,
+        coalesce(irregular.weighted_count, categories.weighted_count) as weighted_count,
+        coalesce(irregular.mark_count, categories.mark_count) as mark_count,
         summed.below_mark_count,
     from summed
     inner join categories on summed.category_number = categories.category_number
-    left join int_uneven_category_totals as uneven
-        on summed.output_number = uneven.output_number
-        and summed.category_number = uneven.category_number
-    left join skipped
-        on summed.output_number = skipped.output_number
-        and categories.category = skipped.root
+    left join irregular
+        on summed.output_number = irregular.output_number
+        and summed.category_number = irregular.category_number
+    left join int_skip_points as trees
+        on summed.output_number = trees.output_number
+        and categories.category = trees.root
 )
 
 select * from final

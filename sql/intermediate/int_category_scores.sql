@@ -1,52 +1,71 @@
--- int_category_scores: one row per output_number, category that the output is held to. score is the weighted mean of
--- the category's criteria, with gaps as the rubric's `missing` says; is_met is whether all its gates and thresholds
--- hold, null where that is unknown.
+-- int_category_scores: one row per output_number, category of a criterion that applies to the output. score is the
+-- weighted mean of the category's criteria, with missing scores as the rubric's `missing` says; is_met is whether all
+-- its gates and thresholds are met, null where that is unknown. The rubric's and the per-case criteria of a category
+-- count together; where one side has gates alone, only the other side's weights count.
 -- materialized: table
 with categories as (select * from int_categories),
 
 points as (select * from int_category_points),
 
-rubric as (select * from int_rubric),
-
-own as (select * from int_own_category_scores),
-
--- An even output has a scored verdict in every category.
-held as (
+-- Only an irregular output can be without a scored verdict in a category.
+rubric_parts as (
     select *
     from points
     union all by name
-    select uneven.output_number, categories.category,
-    from int_uneven_outputs as uneven
+    select outputs.output_number, categories.category,
+    from int_irregular_outputs as outputs
     cross join categories
     anti join points
-        on uneven.output_number = points.output_number
+        on outputs.output_number = points.output_number
         and categories.category = points.category
+),
+
+merged as (
+    select
+        coalesce(parts.output_number, own.output_number) as output_number,
+        coalesce(parts.category, own.category) as category,
+        coalesce(categories.weight_rank, 0) as rubric_rank,
+        coalesce(own.weight_rank, 0) as case_rank,
+        greatest(rubric_rank, case_rank) as rank,
+        if(rubric_rank > 0 or rank = 0, parts.points, 0.0) as rubric_points,
+        if(case_rank > 0 or rank = 0, own.points, 0.0) as case_points,
+        if(rubric.missing = 'skip', parts.base_weight, categories.base_weight) as rubric_base,
+        if(rubric.missing = 'skip', own.scored_base_weight, own.base_weight) as case_base,
+        coalesce(if(rubric_rank > 0 or rank = 0, categories.weighted_count - coalesce(parts.weighted_count, 0), 0), 0)
+            + coalesce(if(case_rank > 0 or rank = 0, own.weighted_count - own.scored_weighted_count, 0), 0)
+            as missing_count,
+        coalesce(categories.mark_count, 0) + coalesce(own.mark_count, 0) as mark_count,
+        coalesce(parts.mark_count, 0) + coalesce(own.scored_mark_count, 0) as scored_mark_count,
+        coalesce(parts.below_mark_count, 0) + coalesce(own.below_mark_count, 0) as below_mark_count,
+        rubric.missing = 'null' and missing_count > 0 as is_open,
+    from rubric_parts as parts
+    inner join categories on parts.category = categories.category
+    full join int_own_categories as own
+        on parts.output_number = own.output_number
+        and parts.category = own.category
+    cross join int_rubric as rubric
 ),
 
 final as (
     select
-        held.output_number,
+        outputs.output_number,
         outputs.group_number,
-        held.category,
+        merged.category,
         case
-            when rubric.missing <> 'null' or held.weighted_count = categories.weighted_count then
-                coalesce(held.points, 0.0)
-                / nullif(if(rubric.missing = 'skip', held.base_weight, categories.base_weight), 0.0)
+            when not is_open then
+                (coalesce(rubric_points, 0.0) + coalesce(case_points, 0.0))
+                / nullif(
+                    if(rubric_rank = rank, coalesce(rubric_base, 0.0), 0.0)
+                    + if(case_rank = rank, coalesce(case_base, 0.0), 0.0),
+                    0.0
+                )
         end as score,
         case
-            when held.below_mark_count > 0 then false
-            when categories.mark_count > 0 and held.mark_count = categories.mark_count then true
+            when below_mark_count > 0 then false
+            when mark_count > 0 and scored_mark_count = mark_count then true
         end as is_met,
-    from held
-    inner join int_outputs as outputs on held.output_number = outputs.output_number
-    inner join categories on held.category = categories.category
-    cross join rubric
-    anti join own
-        on held.output_number = own.output_number
-        and held.category = own.category
-    union all by name
-    select output_number, group_number, category, score, is_met,
-    from own
+    from merged
+    inner join int_outputs as outputs on merged.output_number = outputs.output_number
 )
 
 select * from final

@@ -33,7 +33,7 @@ measured as (
     inner join verdicts
         on slices.output_number = verdicts.output_number
         and slices.criterion_id = verdicts.criterion_id
-    where not verdicts.is_own
+    where not verdicts.is_per_case
     union all
     select output_number, scope, scope_id, score, is_passed::integer as pass,
     from scores

@@ -8,9 +8,12 @@ spreads as (select * from int_cluster_spreads),
 
 points as (select * from stg_points_intervals),
 
+quantiles as (select * from int_quantiles),
+
 weighed as (
     select
         means.*,
+        quantiles.* exclude (scope, scope_id, model, checkpoint),
         points.ci_low as drawn_low,
         points.ci_high as drawn_high,
         coalesce(score_spread.unit_count, n) as unit_count,
@@ -29,14 +32,16 @@ weighed as (
         and means.scope_id = points.scope_id
         and means.model = points.model
         and means.checkpoint is not distinct from points.checkpoint
+    left join quantiles
+        on means.scope = quantiles.scope
+        and means.scope_id = quantiles.scope_id
+        and means.model = quantiles.model
+        and means.checkpoint is not distinct from quantiles.checkpoint
 ),
 
 final as (
     select
-        scope,
-        scope_id,
-        model,
-        checkpoint,
+        * exclude (drawn_low, drawn_high, unit_count, standard_error, quantile, worth, pass_worth),
         unit_count as cluster_count,
         case
             when unit_count < 2 then null

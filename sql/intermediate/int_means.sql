@@ -18,22 +18,17 @@ averaged as (
         avg(is_passed::integer) as pass_rate,
     from int_measured_outputs
     group by scope, scope_id, group_number
+    union all by name
+    select
+        'criterion' as scope, criterion_id as scope_id, group_number,
+        output_count, n, mean, sd, is_rate, pass_count, pass_rate,
+    from int_criterion_means
 ),
 
 final as (
     select scope, scope_id, groups.model, groups.checkpoint, averaged.* exclude (scope, scope_id, group_number),
     from averaged
     inner join int_groups as groups on averaged.group_number = groups.group_number
-    union all by name
-    select
-        'criterion' as scope, criterion_id as scope_id, model, checkpoint,
-        output_count, n, mean, sd, is_rate, pass_count, pass_rate,
-    from int_criterion_means
-    union all by name
-    select
-        'criterion' as scope, criterion_id as scope_id, model, checkpoint,
-        output_count, n, mean, sd, is_rate, pass_count, pass_rate,
-    from int_own_means
     union all by name
     select 'slice' as scope, scope_id, model, checkpoint, output_count, n, mean, sd, is_rate, pass_count, pass_rate,
     from slices

@@ -11,40 +11,40 @@ failures as (
     group by output_number
 ),
 
--- An output without a scored verdict has no row in points: all its sums are 0. One that is not uneven lacks nothing.
-filled as (
+-- An output without a scored verdict has no row in points: all its sums are 0.
+joined as (
     select
-        held.*,
-        coalesce(skipped.points, points.points, 0.0) as points,
+        outputs.output_number,
+        outputs.group_number,
+        rubric.missing,
+        coalesce(irregular.applied_totals, rubric.totals) as applied,
+        coalesce(irregular.scored_totals, rubric.totals) as present,
+        if(rubric.missing = 'skip', present, applied) as base,
+        coalesce(trees.points, points.points, 0.0) as points,
+        trees.positive_weight as tree_weight,
         coalesce(points.uniform_points, 0.0) as uniform_points,
-        coalesce(held.positive_weight - uneven.positive_weight, 0.0) as missing_weight,
-        coalesce(held.negative_weight - uneven.negative_weight, 0.0) as missing_penalty,
-        coalesce(held.weighted_count - uneven.weighted_count, 0) as missing_weighted_count,
-        coalesce(held.gate_count - uneven.gate_count, 0) as missing_gate_count,
-        coalesce(held.threshold_count - uneven.threshold_count, 0) as missing_threshold_count,
         coalesce(points.below_threshold_count, 0) as below_threshold_count,
-        rubric.missing = 'null' and missing_weighted_count > 0 as is_open,
-        coalesce(skipped.positive_weight, uneven.positive_weight, held.positive_weight) as scored_weight,
-        nullif(if(rubric.missing = 'skip', scored_weight, held.positive_weight), 0.0) as base_weight,
-        coalesce(uneven.positive_count, held.positive_count) as met_count,
-        nullif(if(rubric.missing = 'skip', met_count, held.positive_count), 0) as base_count,
-    from int_held_outputs as held
+    from int_outputs as outputs
     cross join rubric
-    left join int_output_points as points on held.output_number = points.output_number
-    left join int_uneven_totals as uneven on held.output_number = uneven.output_number
-    left join int_skip_points as skipped
-        on held.output_number = skipped.output_number
-        and skipped.root = ''
+    left join int_irregular_outputs as irregular on outputs.output_number = irregular.output_number
+    left join int_output_points as points on outputs.output_number = points.output_number
+    left join int_skip_points as trees on outputs.output_number = trees.output_number and trees.root = ''
 ),
 
 scored as (
     select
         *,
-        case when not is_open then round(points / base_weight, 12) end as score,
-        round((points + if(is_open, missing_penalty, 0.0)) / base_weight, 12) as score_low,
-        round((points + if(is_open, missing_weight, 0.0)) / base_weight, 12) as score_high,
-        case when not is_open then round(uniform_points / base_count, 12) end as uniform_score,
-    from filled
+        applied.weighted_count - present.weighted_count as missing_weighted_count,
+        applied.gate_count - present.gate_count as missing_gate_count,
+        missing = 'null' and missing_weighted_count > 0 as is_open,
+        nullif(coalesce(tree_weight, base.positive_weight), 0.0) as base_weight,
+        if(is_open, applied.positive_weight - present.positive_weight, 0.0) as open_weight,
+        if(is_open, applied.negative_weight - present.negative_weight, 0.0) as open_penalty,
+        if(is_open, null, round(points / base_weight, 12)) as score,
+        round((points + open_penalty) / base_weight, 12) as score_low,
+        round((points + open_weight) / base_weight, 12) as score_high,
+        if(is_open, null, round(uniform_points / nullif(base.positive_count, 0), 12)) as uniform_score,
+    from joined
 ),
 
 final as (
@@ -62,13 +62,12 @@ final as (
             when failures.output_number is not null then false
             when is_below(scored.score_high, rubric.pass_threshold) then false
             when rubric.require_thresholds and scored.below_threshold_count > 0 then false
-            -- Where nothing is required, nothing passes.
             when (rubric.pass_threshold is not null
-                    or scored.gate_count > 0
-                    or (rubric.require_thresholds and scored.weighted_count > 0))
+                    or scored.applied.gate_count > 0
+                    or (rubric.require_thresholds and scored.applied.weighted_count > 0))
                 and scored.missing_gate_count = 0
                 and (rubric.pass_threshold is null or not is_below(scored.score_low, rubric.pass_threshold))
-                and (not rubric.require_thresholds or scored.missing_threshold_count = 0)
+                and (not rubric.require_thresholds or scored.applied.threshold_count = scored.present.threshold_count)
                 then true
         end as is_passed,
     from scored

@@ -1,12 +1,17 @@
--- int_own_categories: one row per output_number, category of a criterion that the output's row brought along. Totals
--- over these criteria, and (scored_) over the scored ones; weight_rank, weights and bases as in int_category_criteria.
-with verdicts as (select * from int_own_verdicts),
+-- int_own_categories: one row per output_number, category of a per-case criterion: totals over the output's per-case
+-- criteria of the category, and (scored_) over those with a score. weight_rank, weights and bases as in
+-- int_category_criteria.
+with criteria as (select * from int_criteria where is_per_case),
+
+verdicts as (select * from int_verdicts where score is not null),
 
 ranked as (
     select
-        *,
-        max(if(weight > 0, 2, if(weight < 0, 1, 0))) over (partition by output_number, category) as weight_rank,
-    from verdicts
+        criteria.*,
+        verdicts.score,
+        max(if(weight > 0, 2, if(weight < 0, 1, 0))) over (partition by criteria.output_number, category) as weight_rank,
+    from criteria
+    left join verdicts on criteria.criterion_number = verdicts.criterion_number
 ),
 
 weighed as (

@@ -1,37 +1,27 @@
--- int_rubric: the one row of this run, with what the rubric's criteria add up to. Negative weights are those of points
--- rubrics. has_own_weights: some row brought a weighted criterion of its own.
+-- int_rubric: the one row of this run: its settings, and the totals of the rubric's criteria. Negative weights are those
+-- of points rubrics. has_case_weights: some per-case criterion has a weight.
 -- materialized: table
 with run as (select * from stg_run),
 
 criteria as (select * from int_criteria),
 
-roots as (select * from int_roots),
-
-own as (select * from int_own_criteria),
-
-totals as (
+summed as (
     select
         count(*) as criterion_count,
-        coalesce(exact_sum(greatest(weight, 0.0)), 0.0) as positive_weight,
-        coalesce(exact_sum(least(weight, 0.0)), 0.0) as negative_weight,
-        count(*) filter (weight > 0) as positive_count,
-        count(*) filter (is_weighted) as weighted_count,
-        count(*) filter (is_gate) as gate_count,
-        count(*) filter (is_weighted and threshold is not null) as threshold_count,
+        totals_of(weight, is_weighted, is_gate, threshold) as totals,
     from criteria
+    where not is_per_case
 ),
 
 final as (
     select
-        run.run_id,
-        run.missing,
-        run.pass_threshold,
-        run.require_thresholds,
-        totals.*,
-        (select count(*) from roots) > 0 as has_tree,
-        (select count(*) from own where is_weighted) > 0 as has_own_weights,
+        run.*,
+        summed.criterion_count,
+        summed.totals,
+        exists (select 1 from int_roots) as has_tree,
+        exists (select 1 from criteria where is_per_case and is_weighted) as has_case_weights,
     from run
-    cross join totals
+    cross join summed
 )
 
 select * from final

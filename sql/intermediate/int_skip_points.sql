@@ -1,27 +1,35 @@
--- int_skip_points: one row per output_number, root of int_skip_steps: its points and its denominator over what has a
--- score. A group without a scored criterion of positive weight has no score: it is absent from the group around it.
+-- int_skip_points: one row per output_number, root with a missing score, where the rubric skips missing scores and has a
+-- tree of categories: points and positive weight over what has a score. A group without a scored criterion of positive
+-- weight has no score, and is absent from the group around it. Per-case criteria are at the top of the tree.
 -- materialized: table
-with steps as (select * from int_skip_steps),
+with verdicts as (
+    select verdicts.*,
+    from int_irregular_outputs as outputs
+    cross join int_rubric as rubric
+    inner join int_scored_verdicts as verdicts on outputs.output_number = verdicts.output_number
+    where rubric.missing = 'skip' and rubric.has_tree and verdicts.is_weighted
+        and outputs.scored_totals.weighted_count < outputs.applied_totals.weighted_count
+),
 
-present as (
+steps as (
     select
-        output_number,
-        root,
-        parent,
-        node,
-        any_value(weight) as weight,
-    from steps
-    where is_positive
-    group by output_number, root, parent, node
+        verdicts.output_number, verdicts.criterion_number, verdicts.score, verdicts.weight > 0 as is_positive,
+        steps.root, steps.parent, steps.node, steps.weight,
+    from verdicts
+    inner join stg_steps as steps on verdicts.criterion_id = steps.criterion_id
+    union all
+    select
+        output_number, criterion_number, score, weight > 0 as is_positive,
+        '' as root, '' as parent, 'own:' || criterion_id as node, weight,
+    from verdicts
+    where is_per_case
 ),
 
 totals as (
     select
-        output_number,
-        root,
-        parent,
+        output_number, root, parent,
         exact_sum(weight) as positive_weight,
-    from present
+    from (select distinct output_number, root, parent, node, weight from steps where is_positive)
     group by output_number, root, parent
 ),
 
@@ -41,7 +49,7 @@ weighed as (
         on steps.output_number = totals.output_number
         and steps.root = totals.root
         and steps.parent = totals.parent
-    group by steps.output_number, steps.root, steps.criterion_id
+    group by steps.output_number, steps.root, steps.criterion_number
 ),
 
 final as (

@@ -3,7 +3,7 @@
 -- materialized: table
 with outputs as (select * from int_slice_outputs),
 
-criteria as (select * from int_criteria),
+criteria as (select * from int_criteria where not is_per_case),
 
 slices as (
     select slice_number, model, checkpoint, slice_key, slice_value,

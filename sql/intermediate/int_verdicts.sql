@@ -4,23 +4,23 @@ with verdicts as (select * from stg_verdicts),
 
 outputs as (select * from int_outputs),
 
-criteria as (
-    select criterion_id, criterion_number,
-    from int_criteria
-    union
-    select criterion_id, criterion_number,
-    from int_own_criteria
-),
+rubric_criteria as (select * from int_criteria where not is_per_case),
+
+case_criteria as (select * from int_criteria where is_per_case),
 
 final as (
     select
         outputs.output_number,
         outputs.group_number,
-        criteria.criterion_number,
+        coalesce(rubric_criteria.criterion_number, case_criteria.criterion_number) as criterion_number,
         verdicts.score,
     from verdicts
     inner join outputs on verdicts.output_id = outputs.output_id
-    inner join criteria on verdicts.criterion_id = criteria.criterion_id
+    left join rubric_criteria on verdicts.criterion_id = rubric_criteria.criterion_id
+    left join case_criteria
+        on outputs.output_number = case_criteria.output_number
+        and verdicts.criterion_id = case_criteria.criterion_id
+    where coalesce(rubric_criteria.criterion_number, case_criteria.criterion_number) is not null
 )
 
 select * from final

@@ -4,9 +4,14 @@
 -- materialized: table
 with slices as (select * from int_slice_means),
 
-means as (select * from int_criterion_means),
+means as (
+    select groups.model, groups.checkpoint, means.criterion_id, means.n, means.mean,
+    from int_criterion_means as means
+    inner join int_groups as groups on means.group_number = groups.group_number
+    where not means.is_per_case
+),
 
-criteria as (select * from int_criteria),
+criteria as (select * from int_criteria where not is_per_case),
 
 compared as (
     select

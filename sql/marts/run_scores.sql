@@ -1,11 +1,7 @@
 -- run_scores: one row per run_id, model, checkpoint. Means and rates in 0..1 over the n scored outputs of cluster_count
 -- cases; intervals as in int_intervals; pass_rate over outputs whose is_passed is known, gate_failure_rate over those
 -- whose gates are. cost_usd is what this run paid.
-with means as (select * from int_means where scope = 'run'),
-
-intervals as (select * from int_intervals where scope = 'run'),
-
-quantiles as (select * from int_quantiles where scope = 'run'),
+with means as (select * from int_intervals where scope = 'run'),
 
 others as (
     select
@@ -37,33 +33,27 @@ final as (
         means.checkpoint,
         means.output_count,
         means.n,
-        intervals.cluster_count,
+        means.cluster_count,
         clip(means.mean) as mean,
         means.sd,
-        intervals.ci_low,
-        intervals.ci_high,
-        quantiles.p05,
-        quantiles.p25,
-        quantiles.p50,
-        quantiles.p75,
-        quantiles.p95,
+        means.ci_low,
+        means.ci_high,
+        means.p05,
+        means.p25,
+        means.p50,
+        means.p75,
+        means.p95,
         clip(others.uniform_mean) as uniform_mean,
         means.pass_rate,
-        intervals.pass_low,
-        intervals.pass_high,
+        means.pass_low,
+        means.pass_high,
         others.gate_failure_rate,
         means.n / means.output_count as coverage_rate,
         case when costs.model is null then 0.0 else costs.cost_usd end as cost_usd,
     from means
-    inner join intervals
-        on means.model = intervals.model
-        and means.checkpoint is not distinct from intervals.checkpoint
     inner join others
         on means.model = others.model
         and means.checkpoint is not distinct from others.checkpoint
-    left join quantiles
-        on means.model = quantiles.model
-        and means.checkpoint is not distinct from quantiles.checkpoint
     left join costs
         on means.model = costs.model
         and means.checkpoint is not distinct from costs.checkpoint

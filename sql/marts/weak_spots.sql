@@ -7,7 +7,7 @@ intervals as (select * from int_intervals where scope = 'slice'),
 
 outputs as (select * from int_slice_outputs),
 
-verdicts as (select * from int_scored_verdicts where not is_own),
+verdicts as (select * from int_scored_verdicts where not is_per_case),
 
 examples as (
     select
