@@ -41,7 +41,7 @@ class Measured:
 
 # By the staging model that reads the source.
 MEASURED: Mapping[str, Measured] = MappingProxyType(
-    {"stg_points_intervals": Measured(("int_measured_outputs",), add_points_intervals)}
+    {"stg_points_intervals": Measured(("int_scores_unioned",), add_points_intervals)}
 )
 # Relations by the kind in a header, `-- materialized: table`. A table bounds the memory that one statement needs,
 # and DuckDB takes longer to plan views of views than to write a few rows. A temporary table is neither compressed nor

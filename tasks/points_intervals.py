@@ -20,13 +20,13 @@ POINTS_INTERVAL_SCHEMA = pa.schema(
 )
 _HAS_PENALTIES = """
 select coalesce(bool_or(weight < 0), false)
-from int_criteria
+from int_criteria_weighted
 """
 _SCORES = """
 create or replace temp view points_scores as
 select scope, scope_id, groups.model, groups.checkpoint, output_number, score,
-from int_measured_outputs
-inner join int_groups as groups using (group_number)
+from int_scores_unioned
+inner join int_groups_counted as groups using (group_number)
 where score is not null
 """
 _GROUPS = """
@@ -39,7 +39,7 @@ order by scope, scope_id, model, checkpoint
 _OF_GROUP = """
 select dense_rank() over (order by cluster_of(outputs.cluster, outputs.case_id)) as cluster_number, scores.score
 from points_scores as scores
-inner join int_outputs as outputs on scores.output_number = outputs.output_number
+inner join int_outputs_numbered as outputs on scores.output_number = outputs.output_number
 where scores.scope = ? and scores.scope_id = ? and scores.model = ? and scores.checkpoint is not distinct from ?
 order by cluster_number, scores.score
 """
@@ -48,7 +48,7 @@ MOST_OUTPUTS = 20_000
 
 
 def add_points_intervals(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the source of stg_points_intervals, over int_measured_outputs; empty without penalties."""
+    """Make the source of stg_points_intervals, over int_scores_unioned; empty without penalties."""
     connection.register("measured_points", pa.Table.from_pylist(list(_intervals(connection)), POINTS_INTERVAL_SCHEMA))
     connection.execute("create or replace table source_points_intervals as from measured_points")
     connection.unregister("measured_points")

@@ -4,9 +4,9 @@ with scores as (select * from output_scores),
 
 totals as (
     select outputs.output_id, coalesce(irregular.applied_totals, rubric.totals).negative_weight as negative_weight,
-    from int_outputs as outputs
-    cross join int_rubric as rubric
-    left join int_irregular_outputs as irregular on outputs.output_number = irregular.output_number
+    from int_outputs_numbered as outputs
+    cross join int_rubric_summed as rubric
+    left join int_irregular_outputs_summed as irregular on outputs.output_number = irregular.output_number
 ),
 
 final as (

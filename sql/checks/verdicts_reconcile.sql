@@ -1,8 +1,8 @@
 -- Scored and unscored verdicts add up to outputs times criteria, and the rows' own: weighted ones and gates.
 -- severity: error
-with verdicts as (select * from int_scored_verdicts where is_weighted or is_gate),
+with verdicts as (select * from int_verdicts_weighted where is_weighted or is_gate),
 
-criteria as (select * from int_criteria where is_weighted or is_gate),
+criteria as (select * from int_criteria_weighted where is_weighted or is_gate),
 
 scores as (select * from output_scores),
 

@@ -1,11 +1,11 @@
--- category_scores: one row per run_id, model, checkpoint, category, inner and outer ones. Scores and rates in 0..1 over
--- the n outputs that have a score in the category; intervals as in int_intervals; pass_rate over outputs whose gates
--- and thresholds of the category are known, null where it has none.
-with means as (select * from int_intervals where scope = 'category'),
+-- category_scores: one row per run_id, model, checkpoint, category, nested categories included. Scores and rates are in
+-- 0..1 over the n outputs with a score in the category; intervals are those of int_means_estimated; pass_rate is over
+-- outputs with known gates and thresholds of the category, null where the category has none.
+with means as (select * from int_means_estimated where scope = 'category'),
 
-categories as (select * from int_categories),
+categories as (select * from int_categories_summed),
 
-rubric as (select * from int_rubric),
+rubric as (select * from int_rubric_summed),
 
 final as (
     select

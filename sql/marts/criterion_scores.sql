@@ -1,12 +1,12 @@
--- criterion_scores: one row per run_id, model, checkpoint, criterion_id, of the rubric or brought along by rows. Scores
--- and rates in 0..1 over the n scored outputs of cluster_count cases; intervals as in int_intervals.
-with rubric as (select * from int_rubric),
+-- criterion_scores: one row per run_id, model, checkpoint, criterion_id, of the rubric or per-case. Scores and rates
+-- are in 0..1 over the n scored outputs of cluster_count clusters; intervals are those of int_means_estimated.
+with rubric as (select * from int_rubric_summed),
 
-groups as (select * from int_groups),
+groups as (select * from int_groups_counted),
 
-means as (select * from int_criterion_means),
+means as (select * from int_criteria_averaged),
 
-intervals as (select * from int_intervals where scope = 'criterion'),
+intervals as (select * from int_means_estimated where scope = 'criterion'),
 
 final as (
     select

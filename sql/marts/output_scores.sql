@@ -1,11 +1,11 @@
--- output_scores: one row per run_id, output_id. score is 0..1 (negative weights alone take it below 0), null where
--- a weighted verdict is missing, with score_low and score_high as its bounds. is_passed is null where it is not known,
--- or there is no gate and no threshold to pass.
+-- output_scores: one row per run_id, output_id. score is 0..1 (below 0 only through negative weights), null where a
+-- weighted verdict is missing, with score_low and score_high as its bounds. is_passed is null where unknown, or where
+-- the rubric has no gate and no threshold to pass.
 with run as (select * from stg_run),
 
-outputs as (select * from int_outputs),
+outputs as (select * from int_outputs_numbered),
 
-scores as (select * from int_output_scores),
+scores as (select * from int_outputs_scored),
 
 final as (
     select

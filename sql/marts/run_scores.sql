@@ -1,7 +1,7 @@
--- run_scores: one row per run_id, model, checkpoint. Means and rates in 0..1 over the n scored outputs of cluster_count
--- cases; intervals as in int_intervals; pass_rate over outputs whose is_passed is known, gate_failure_rate over those
--- whose gates are. cost_usd is what this run paid.
-with means as (select * from int_intervals where scope = 'run'),
+-- run_scores: one row per run_id, model, checkpoint. Means and rates are in 0..1 over the n scored outputs of
+-- cluster_count clusters; intervals are those of int_means_estimated; pass_rate is over outputs with a known is_passed,
+-- gate_failure_rate over outputs with known gates. cost_usd is the amount that this run paid.
+with means as (select * from int_means_estimated where scope = 'run'),
 
 others as (
     select
@@ -11,8 +11,8 @@ others as (
         count(scores.failed_gates)
             / nullif(count(*) filter (scores.failed_gates is not null or scores.unscored_gate_count = 0), 0)
             as gate_failure_rate,
-    from int_output_scores as scores
-    inner join int_groups as groups on scores.group_number = groups.group_number
+    from int_outputs_scored as scores
+    inner join int_groups_counted as groups on scores.group_number = groups.group_number
     group by groups.model, groups.checkpoint
 ),
 
@@ -22,7 +22,7 @@ costs as (
         outputs.checkpoint,
         if(count(*) = count(judgments.cost_usd), exact_sum(judgments.cost_usd), null) as cost_usd,
     from stg_judgments as judgments
-    inner join int_outputs as outputs on judgments.output_id = outputs.output_id
+    inner join int_outputs_numbered as outputs on judgments.output_id = outputs.output_id
     group by outputs.model, outputs.checkpoint
 ),
 

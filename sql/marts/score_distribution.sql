@@ -1,10 +1,11 @@
--- score_distribution: one row per run_id, model, checkpoint, score. n outputs have this score; share (0..1) of the
--- scored outputs are at or below it. Scores are exact; a group with more than 1,000 of them is rounded to 3 digits.
+-- score_distribution: one row per run_id, model, checkpoint, score. n is the count of outputs with this score; share
+-- (0..1) is the part of the scored outputs at or below it. Scores are exact; in a group with more than 1,000 distinct
+-- scores they are rounded to 3 digits.
 with run as (select * from stg_run),
 
-groups as (select * from int_groups),
+groups as (select * from int_groups_counted),
 
-scores as (select * from int_output_scores where score is not null),
+scores as (select * from int_outputs_scored where score is not null),
 
 exact as (
     select

@@ -111,7 +111,7 @@ def test_the_order_holds_every_model_file_once():
 
 def test_staging_comes_first_and_a_mart_after_the_model_it_reads():
     order = model_order()
-    assert order.index("stg_verdicts") < order.index("int_output_scores") < order.index("run_scores")
+    assert order.index("stg_verdicts") < order.index("int_outputs_scored") < order.index("run_scores")
 
 
 def test_building_returns_the_marts_in_the_order_built(connection):

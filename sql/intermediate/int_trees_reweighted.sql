@@ -1,12 +1,13 @@
--- int_skip_points: one row per output_number, root with a missing score, where the rubric skips missing scores and has a
--- tree of categories: points and positive weight over what has a score. A group without a scored criterion of positive
--- weight has no score, and is absent from the group around it. Per-case criteria are at the top of the tree.
+-- int_trees_reweighted: one row per output_number, root of a category tree, for outputs with a missing score where the
+-- rubric skips missing scores: points and positive weight over the scored criteria. A category without a scored
+-- criterion of positive weight has no score, and is absent from its parent. Per-case criteria are at the top of the
+-- tree.
 -- materialized: table
 with verdicts as (
     select verdicts.*,
-    from int_irregular_outputs as outputs
-    cross join int_rubric as rubric
-    inner join int_scored_verdicts as verdicts on outputs.output_number = verdicts.output_number
+    from int_irregular_outputs_summed as outputs
+    cross join int_rubric_summed as rubric
+    inner join int_verdicts_weighted as verdicts on outputs.output_number = verdicts.output_number
     where rubric.missing = 'skip' and rubric.has_tree and verdicts.is_weighted
         and outputs.scored_totals.weighted_count < outputs.applied_totals.weighted_count
 ),

@@ -1,12 +1,12 @@
--- int_output_scores: one row per output_number. Scores are met points over positive points (0..1 where no weight is
--- negative), rounded to 12 digits, so that equal verdicts give equal scores in whatever order they were summed.
--- is_passed is null where missing scores leave it open, or the rubric requires nothing.
+-- int_outputs_scored: one row per output_number. Scores are points met over positive points (0..1 where no weight is
+-- negative), rounded to 12 digits: equal verdicts give equal scores in any order of summation. is_passed is null where
+-- missing scores leave it open, or the rubric requires nothing.
 -- materialized: table
-with rubric as (select * from int_rubric),
+with rubric as (select * from int_rubric_summed),
 
 failures as (
     select output_number, list_sort(list(criterion_id)) as failed_gates,
-    from int_scored_verdicts
+    from int_verdicts_weighted
     where is_gate and is_below(score, pass_mark)
     group by output_number
 ),
@@ -24,11 +24,11 @@ joined as (
         trees.positive_weight as tree_weight,
         coalesce(points.uniform_points, 0.0) as uniform_points,
         coalesce(points.below_threshold_count, 0) as below_threshold_count,
-    from int_outputs as outputs
+    from int_outputs_numbered as outputs
     cross join rubric
-    left join int_irregular_outputs as irregular on outputs.output_number = irregular.output_number
-    left join int_output_points as points on outputs.output_number = points.output_number
-    left join int_skip_points as trees on outputs.output_number = trees.output_number and trees.root = ''
+    left join int_irregular_outputs_summed as irregular on outputs.output_number = irregular.output_number
+    left join int_output_points_summed as points on outputs.output_number = points.output_number
+    left join int_trees_reweighted as trees on outputs.output_number = trees.output_number and trees.root = ''
 ),
 
 scored as (

@@ -1,6 +1,6 @@
--- int_output_points: one row per output_number with a scored verdict: sums and counts over its scored verdicts alone.
+-- int_output_points_summed: one row per output_number with a scored verdict: sums and counts over its scored verdicts.
 -- materialized: table
-with verdicts as (select * from int_scored_verdicts),
+with verdicts as (select * from int_verdicts_weighted),
 
 final as (
     select

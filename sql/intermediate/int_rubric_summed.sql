@@ -1,9 +1,9 @@
--- int_rubric: the one row of this run: its settings, and the totals of the rubric's criteria. Negative weights are those
--- of points rubrics. has_case_weights: some per-case criterion has a weight.
+-- int_rubric_summed: the one row of this run: its settings, and the totals of the rubric's criteria. Negative weights
+-- occur in points rubrics. has_case_weights: some per-case criterion has a weight.
 -- materialized: table
 with run as (select * from stg_run),
 
-criteria as (select * from int_criteria),
+criteria as (select * from int_criteria_weighted),
 
 summed as (
     select
@@ -18,7 +18,7 @@ final as (
         run.*,
         summed.criterion_count,
         summed.totals,
-        exists (select 1 from int_roots) as has_tree,
+        exists (select 1 from int_trees_summed) as has_tree,
         exists (select 1 from criteria where is_per_case and is_weighted) as has_case_weights,
     from run
     cross join summed

@@ -1,8 +1,9 @@
--- int_opinions: one row per output_number, criterion_id, judge, replicate, is_swapped that gave a level. score in 0..1.
+-- int_opinions_numbered: one row per output_number, criterion_id, judge, replicate, is_swapped with a level. score is
+-- in 0..1.
 -- materialized: table
 with opinions as (select * from stg_opinions where score is not null),
 
-outputs as (select * from int_outputs),
+outputs as (select * from int_outputs_numbered),
 
 final as (
     select

@@ -1,17 +1,17 @@
--- int_weak_spots: one row per slice_number, criterion_id whose outputs do worse than the model's others: the 100 of
--- each model, checkpoint that lose most, gates counted apart. loss is the score that they lose together, rest_ is of
--- the others.
+-- int_slices_ranked: one row per slice_number, criterion_id on which the slice does worse than the model's other
+-- outputs: the 100 of each model, checkpoint with the largest loss, gates ranked apart. loss is the total score lost;
+-- rest_ columns describe the other outputs.
 -- materialized: table
-with slices as (select * from int_slice_means),
+with slices as (select * from int_slices_averaged),
 
 means as (
     select groups.model, groups.checkpoint, means.criterion_id, means.n, means.mean,
-    from int_criterion_means as means
-    inner join int_groups as groups on means.group_number = groups.group_number
+    from int_criteria_averaged as means
+    inner join int_groups_counted as groups on means.group_number = groups.group_number
     where not means.is_per_case
 ),
 
-criteria as (select * from int_criteria where not is_per_case),
+criteria as (select * from int_criteria_weighted where not is_per_case),
 
 compared as (
     select

@@ -1,23 +1,23 @@
--- int_clustered_values: one row per measure (score or pass), scope (criterion, category, run or slice), scope_id,
--- output_number of int_clustered_outputs that has a value: a score, or 1 for a pass and 0 for none.
-with outputs as (select * from int_clustered_outputs),
+-- int_values_clustered: one row per measure (score or pass), scope (criterion, category, run or slice), scope_id,
+-- output_number of int_outputs_clustered with a value: a score, or 1 for a pass and 0 for a fail.
+with outputs as (select * from int_outputs_clustered),
 
 -- Only theirs from the start, so that nothing is read in a run that has no use for it.
 verdicts as (
     select verdicts.*,
-    from int_scored_verdicts as verdicts
+    from int_verdicts_weighted as verdicts
     semi join outputs on verdicts.output_number = outputs.output_number
 ),
 
 slices as (
     select outputs.output_number, spots.scope_id, spots.criterion_id,
-    from int_slice_outputs as outputs
-    inner join int_weak_spots as spots on outputs.slice_number = spots.slice_number
+    from int_outputs_sliced as outputs
+    inner join int_slices_ranked as spots on outputs.slice_number = spots.slice_number
 ),
 
 scores as (
     select scores.*,
-    from int_measured_outputs as scores
+    from int_scores_unioned as scores
     semi join outputs on scores.output_number = outputs.output_number
 ),
 

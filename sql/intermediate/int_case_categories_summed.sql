@@ -1,15 +1,16 @@
--- int_own_categories: one row per output_number, category of a per-case criterion: totals over the output's per-case
--- criteria of the category, and (scored_) over those with a score. weight_rank, weights and bases as in
--- int_category_criteria.
-with criteria as (select * from int_criteria where is_per_case),
+-- int_case_categories_summed: one row per output_number, category of a per-case criterion: totals over the output's
+-- per-case criteria in the category, and (scored_) over the scored ones. weight_rank, weights and bases are defined as
+-- in int_category_criteria_weighted.
+with criteria as (select * from int_criteria_weighted where is_per_case),
 
-verdicts as (select * from int_verdicts where score is not null),
+verdicts as (select * from int_verdicts_numbered where score is not null),
 
 ranked as (
     select
         criteria.*,
         verdicts.score,
-        max(if(weight > 0, 2, if(weight < 0, 1, 0))) over (partition by criteria.output_number, category) as weight_rank,
+        max(if(weight > 0, 2, if(weight < 0, 1, 0)))
+            over (partition by criteria.output_number, criteria.category) as weight_rank,
     from criteria
     left join verdicts on criteria.criterion_number = verdicts.criterion_number
 ),

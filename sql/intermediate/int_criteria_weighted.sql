@@ -1,9 +1,9 @@
--- int_criteria: one row per criterion_id of the rubric, and one per output_number, criterion_id of a per-case criterion.
--- criterion_number stands for the row within this run, below 0 for a per-case criterion; output_number is null for a
--- criterion of the rubric, which applies to every output. weight is on one scale for both kinds. weight_share is the
--- part of the sum of the rubric's positive weights, null for a gate and for a per-case criterion.
+-- int_criteria_weighted: one row per criterion_id of the rubric, and one per output_number, criterion_id of a per-case
+-- criterion. criterion_number identifies the row within this run, below 0 for a per-case criterion. output_number is
+-- null for a criterion of the rubric, which applies to every output. weight has one scale for both kinds; weight_share
+-- is the share of the rubric's positive weights, null for a gate or a per-case criterion.
 -- materialized: table
-with roots as (select * from int_roots where root = ''),
+with roots as (select * from int_trees_summed where root = ''),
 
 totals as (
     select exact_sum(greatest(weight, 0.0)) as weight,
@@ -30,7 +30,7 @@ case_criteria as (
         criteria.* exclude (output_id),
         criteria.weight <> 0 as is_weighted,
     from stg_case_criteria as criteria
-    inner join int_outputs as outputs on criteria.output_id = outputs.output_id
+    inner join int_outputs_numbered as outputs on criteria.output_id = outputs.output_id
 ),
 
 joined as (

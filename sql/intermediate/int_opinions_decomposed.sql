@@ -1,7 +1,8 @@
--- int_opinion_variances: one row per model, checkpoint, criterion_id with n outputs that have several opinions. One-way
--- random effects by the method of moments: judge_variance is the mean square within outputs, output_variance what the
--- one between them exceeds it by, over an output's usual count of opinions; null where n is under 2.
-with opinions as (select * from int_opinions where not is_swapped),
+-- int_opinions_decomposed: one row per model, checkpoint, criterion_id with n outputs that have several opinions.
+-- One-way random effects by the method of moments: judge_variance is the mean square within outputs; output_variance is
+-- the excess of the mean square between outputs over it, divided by the usual opinion count of an output, null where n
+-- is under 2.
+with opinions as (select * from int_opinions_numbered where not is_swapped),
 
 several as (
     select

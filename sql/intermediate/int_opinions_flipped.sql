@@ -1,7 +1,7 @@
--- int_opinion_flips: one row per model, checkpoint, criterion_id with opinions. Rates in 0..1: flip_rate over pairs of
--- replicates of one judge, swap_flip_rate over opinions and the same one with the levels in the other order; null where
--- there is no such pair.
-with opinions as (select * from int_opinions),
+-- int_opinions_flipped: one row per model, checkpoint, criterion_id with opinions. Rates are in 0..1: flip_rate over
+-- pairs of replicates of one judge, swap_flip_rate over pairs of an opinion and its repeat with the levels in the other
+-- order; null without such a pair.
+with opinions as (select * from int_opinions_numbered),
 
 level_counts as (
     select model, checkpoint, criterion_id, output_number, judge, level_id, count(*) as level_count,

@@ -1,7 +1,7 @@
--- int_judge_agreement: one row per model, checkpoint, criterion_id with levels of several judges. agreement_rate (0..1)
--- over pairs of judges, by each one's first opinion; effective_votes from their scores, the replicates' mean,
--- over 3 outputs or more; null where two judges' correlation can't be told.
-with opinions as (select * from int_opinions where not is_swapped),
+-- int_judges_compared: one row per model, checkpoint, criterion_id with levels from several judges. agreement_rate
+-- (0..1) is over pairs of judges, by the first opinion of each. effective_votes comes from the correlation of the
+-- judges' mean scores over at least 3 outputs, null where a pair of judges has no correlation.
+with opinions as (select * from int_opinions_numbered where not is_swapped),
 
 voices as (
     select

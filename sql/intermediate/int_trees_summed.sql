@@ -1,5 +1,5 @@
--- int_roots: one row per root of a tree of categories, '' for the whole. positive_weight is the sum of the positive
--- weights right below it: shares times this are weights that criteria of a row's own can stand beside.
+-- int_trees_summed: one row per root of a category tree, '' for the whole. positive_weight is the sum of the positive
+-- weights directly below the root: a share times positive_weight is a weight on the scale of per-case criteria.
 -- materialized: table
 with steps as (select * from stg_steps where parent = root),
 

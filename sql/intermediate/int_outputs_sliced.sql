@@ -1,10 +1,10 @@
--- int_slice_outputs: one row per output_number, slice_number. A slice is the outputs of a model and checkpoint with one
--- value of a key of their metadata: 5 outputs or more, of a key that takes 2 to 50 values in the run, one of the first
--- 50 such keys by name.
+-- int_outputs_sliced: one row per output_number, slice_number. A slice is the set of outputs of a model and checkpoint
+-- with one value of a metadata key: at least 5 outputs, of a key with 2 to 50 values in the run, among the first 50
+-- such keys by name.
 -- materialized: table
 with entries as (select * from stg_slices),
 
-outputs as (select * from int_outputs),
+outputs as (select * from int_outputs_numbered),
 
 told as (
     select slice_key,
@@ -50,7 +50,7 @@ final as (
         on sliced.group_number = slices.group_number
         and sliced.slice_key = slices.slice_key
         and sliced.slice_value = slices.slice_value
-    inner join int_groups as groups on sliced.group_number = groups.group_number
+    inner join int_groups_counted as groups on sliced.group_number = groups.group_number
 )
 
 select * from final

@@ -1,7 +1,7 @@
--- int_categories: one row per category of the rubric. weight is the sum of its criteria's weight shares, null where all
--- are gates; parent is the category around it.
+-- int_categories_summed: one row per category of the rubric, with the totals of its criteria. weight is the sum of
+-- their weight shares, null if all are gates; parent is the enclosing category.
 -- materialized: table
-with criteria as (select * from int_category_criteria),
+with criteria as (select * from int_category_criteria_weighted),
 
 categories as (select * from stg_categories),
 

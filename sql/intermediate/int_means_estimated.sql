@@ -1,14 +1,15 @@
--- int_intervals: one row per scope, scope_id, model, checkpoint of int_means: the 95% intervals on its mean and
--- pass_rate, in 0..1, null under two values or clusters. Wilson's where all values are 0 or 1, the rule of three where
--- they are equal (Hanley and Lippman-Hand 1983), else t, robust to clusters where int_cluster_spreads has them.
+-- int_means_estimated: one row per scope, scope_id, model, checkpoint of int_scores_averaged, with quantiles and the
+-- 95% intervals on mean and pass_rate, in 0..1, null below two values or clusters. Wilson's interval where all values
+-- are 0 or 1; the rule of three where all are equal (Hanley and Lippman-Hand 1983); else t, cluster-robust where
+-- int_clusters_compared has a row.
 -- materialized: table
-with means as (select * from int_means),
+with means as (select * from int_scores_averaged),
 
-spreads as (select * from int_cluster_spreads),
+spreads as (select * from int_clusters_compared),
 
 points as (select * from stg_points_intervals),
 
-quantiles as (select * from int_quantiles),
+quantiles as (select * from int_scores_ranked),
 
 weighed as (
     select

@@ -1,8 +1,8 @@
--- int_quantiles: one row per scope (category or run), scope_id, model, checkpoint that has a score. p05 to p95 are the
--- scores that 5%, 25%, 50%, 75% and 95% of the outputs do not exceed, interpolated; where several scores share their
--- first 4 digits after the point, these are taken for all of them.
+-- int_scores_ranked: one row per scope (category or run), scope_id, model, checkpoint with a score. p05 to p95 are
+-- interpolated quantiles of the outputs' scores. Different scores with the same first 4 decimals count as that rounded
+-- value.
 -- materialized: table
-with outputs as (select * from int_measured_outputs where score is not null),
+with outputs as (select * from int_scores_unioned where score is not null),
 
 -- Millions of scores have few values then: a quantile of them all holds them all in memory.
 counted as (
@@ -40,7 +40,7 @@ quantiles as (
 final as (
     select groups.model, groups.checkpoint, quantiles.* exclude (group_number),
     from quantiles
-    inner join int_groups as groups on quantiles.group_number = groups.group_number
+    inner join int_groups_counted as groups on quantiles.group_number = groups.group_number
 )
 
 select * from final

@@ -1,9 +1,10 @@
--- int_category_points: one row per output_number, category of the rubric with a scored verdict on the rubric's criteria:
--- sums and counts over its scored verdicts. points and base_weight are those of int_skip_points where it has a row.
+-- int_category_points_summed: one row per output_number, category of the rubric with a scored verdict: sums and counts
+-- over the scored verdicts on the rubric's criteria. points and base_weight come from int_trees_reweighted where it has
+-- a row.
 -- materialized: table
-with criteria as (select * from int_category_criteria),
+with criteria as (select * from int_category_criteria_weighted),
 
-categories as (select * from int_categories),
+categories as (select * from int_categories_summed),
 
 summed as (
     select
@@ -11,7 +12,7 @@ summed as (
         criteria.category_number,
         exact_sum(criteria.category_weight * verdicts.score) as points,
         countif(is_below(verdicts.score, criteria.pass_mark)) as below_mark_count,
-    from int_verdicts as verdicts
+    from int_verdicts_numbered as verdicts
     inner join criteria on verdicts.criterion_number = criteria.criterion_number
     where verdicts.score is not null
     group by verdicts.output_number, criteria.category_number
@@ -25,8 +26,8 @@ irregular as (
         exact_sum(criteria.category_base) as base_weight,
         count(*) filter (criteria.category_weight <> 0) as weighted_count,
         count(criteria.pass_mark) as mark_count,
-    from int_irregular_outputs as outputs
-    inner join int_verdicts as verdicts on outputs.output_number = verdicts.output_number
+    from int_irregular_outputs_summed as outputs
+    inner join int_verdicts_numbered as verdicts on outputs.output_number = verdicts.output_number
     inner join criteria on verdicts.criterion_number = criteria.criterion_number
     where verdicts.score is not null
     group by verdicts.output_number, criteria.category_number
@@ -46,7 +47,7 @@ final as (
     left join irregular
         on summed.output_number = irregular.output_number
         and summed.category_number = irregular.category_number
-    left join int_skip_points as trees
+    left join int_trees_reweighted as trees
         on summed.output_number = trees.output_number
         and categories.category = trees.root
 )

@@ -1,8 +1,9 @@
--- int_criterion_means: one row per group_number, criterion_id, of the rubric or per-case. Scores and rates in 0..1 over
--- the n scored outputs of those that the criterion applies to; sd is the sample's, null where n is 1; pass_rate is over
--- the pass_count scores with a mark to pass. category is null where per-case criteria of the id are in several.
+-- int_criteria_averaged: one row per group_number, criterion_id, of the rubric or per-case. Means and rates are in 0..1
+-- over the n scored outputs, of output_count to which the criterion applies; sd is of the sample, null where n is 1;
+-- pass_rate is over the pass_count scores with a pass mark. category is null where the rows of a per-case criterion
+-- disagree.
 -- materialized: table
-with criteria as (select * from int_criteria),
+with criteria as (select * from int_criteria_weighted),
 
 -- Levels have few scores: what millions of verdicts share is worked out once.
 counted as (
@@ -11,7 +12,7 @@ counted as (
         criterion_number,
         score,
         count(*) as n,
-    from int_verdicts
+    from int_verdicts_numbered
     where score is not null
     group by group_number, criterion_number, score
 ),
@@ -35,7 +36,7 @@ applied as (
     select
         groups.group_number, criteria.is_per_case, criteria.criterion_id, criteria.category, criteria.weight_share,
         groups.output_count,
-    from int_groups as groups
+    from int_groups_counted as groups
     cross join criteria
     where not criteria.is_per_case
     union all

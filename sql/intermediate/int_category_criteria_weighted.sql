@@ -1,13 +1,13 @@
--- int_category_criteria: one row per category, criterion_number in it or below it. category_weight is the weight within
--- the category, 1 each where the category has no weighted criterion. category_base is the part of it that the
--- category's denominator counts: positive weights, or all where it has only penalties. weight_rank is 2, 0 and 1 in
--- these cases.
+-- int_category_criteria_weighted: one row per category, criterion_number in the category or below it. category_weight
+-- is the weight within the category, 1 each where the category has no weighted criterion. category_base is the part of
+-- it in the category's denominator: positive weights, or all weights where the category has only penalties. weight_rank
+-- is 2 for a category with positive weights, 1 with penalties only, 0 with no weight.
 -- materialized: table
 with weights as (select * from stg_category_weights),
 
-criteria as (select * from int_criteria where not is_per_case),
+criteria as (select * from int_criteria_weighted where not is_per_case),
 
-roots as (select * from int_roots),
+roots as (select * from int_trees_summed),
 
 weighed as (
     select

@@ -1,9 +1,9 @@
--- int_slice_means: one row per slice_number, criterion_id of the rubric with 2 scores or more. scope_id names both;
--- scores in 0..1 over the n scored outputs of the slice, pass_rate over pass_count.
+-- int_slices_averaged: one row per slice_number, criterion_id of the rubric with at least 2 scores. scope_id names
+-- both; means are in 0..1 over the n scored outputs of the slice, pass_rate is over pass_count.
 -- materialized: table
-with outputs as (select * from int_slice_outputs),
+with outputs as (select * from int_outputs_sliced),
 
-criteria as (select * from int_criteria where not is_per_case),
+criteria as (select * from int_criteria_weighted where not is_per_case),
 
 slices as (
     select slice_number, model, checkpoint, slice_key, slice_value,
@@ -18,7 +18,7 @@ counted as (
         verdicts.score,
         count(*) as n,
     from outputs
-    inner join int_verdicts as verdicts on outputs.output_number = verdicts.output_number
+    inner join int_verdicts_numbered as verdicts on outputs.output_number = verdicts.output_number
     where verdicts.score is not null
     group by outputs.slice_number, verdicts.criterion_number, verdicts.score
 ),

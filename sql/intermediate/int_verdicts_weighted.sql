@@ -1,8 +1,8 @@
--- int_scored_verdicts: one row per output_number, criterion_number with a score in 0..1, with the criterion's weight and
--- marks.
-with verdicts as (select * from int_verdicts where score is not null),
+-- int_verdicts_weighted: one row per output_number, criterion_number with a score in 0..1, with the weight and marks of
+-- the criterion.
+with verdicts as (select * from int_verdicts_numbered where score is not null),
 
-criteria as (select * from int_criteria),
+criteria as (select * from int_criteria_weighted),
 
 final as (
     select

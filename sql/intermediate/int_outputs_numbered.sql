@@ -1,9 +1,9 @@
--- int_outputs: one row per output_id. output_number stands for the id within this run alone: a number groups and joins
--- in a fraction of the memory that a text of 32 characters takes.
+-- int_outputs_numbered: one row per output_id. output_number identifies the output within this run only: an integer
+-- groups and joins in a fraction of the memory of a text of 32 characters.
 -- materialized: table
 with outputs as (select * from stg_outputs),
 
-groups as (select * from int_groups),
+groups as (select * from int_groups_counted),
 
 final as (
     select

@@ -1,5 +1,5 @@
--- int_groups: one row per model, checkpoint (null where there is none). group_number stands for both within this run
--- alone: small whole numbers group the fastest.
+-- int_groups_counted: one row per model, checkpoint (null where there is none). group_number identifies the pair within
+-- this run only: small integers group fastest.
 -- materialized: table
 with outputs as (select * from stg_outputs),
 

@@ -1,12 +1,13 @@
--- int_verdicts: one row per output_number, criterion_number that has a verdict. score in 0..1, null where unscored.
+-- int_verdicts_numbered: one row per output_number, criterion_number with a verdict. score is in 0..1, null where
+-- unscored.
 -- materialized: file
 with verdicts as (select * from stg_verdicts),
 
-outputs as (select * from int_outputs),
+outputs as (select * from int_outputs_numbered),
 
-rubric_criteria as (select * from int_criteria where not is_per_case),
+rubric_criteria as (select * from int_criteria_weighted where not is_per_case),
 
-case_criteria as (select * from int_criteria where is_per_case),
+case_criteria as (select * from int_criteria_weighted where is_per_case),
 
 final as (
     select

@@ -1,9 +1,9 @@
--- int_clustered_outputs: one row per output_number of a model, checkpoint that has several outputs of one cluster (the
--- one that they name, or else the case): these say less than as many outputs of different ones. Empty in most runs.
+-- int_outputs_clustered: one row per output_number of a model, checkpoint that has several outputs in one cluster (the
+-- named cluster, else the case). Such outputs are not independent. Empty in most runs.
 -- materialized: table
 with outputs as (
     select *, cluster_of(cluster, case_id) as bond,
-    from int_outputs
+    from int_outputs_numbered
 ),
 
 clusters as (

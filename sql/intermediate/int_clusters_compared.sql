@@ -1,8 +1,9 @@
--- int_cluster_spreads: one row per scope, scope_id, model, checkpoint of int_clustered_values: of its scores and its
--- passes {unit_count, standard_error, df}. CR2 over clusters, a residual sum over 1 - its share, with the degrees of
--- freedom of Bell and McCaffrey (2002); of clusters of one value each Student's. Null under two clusters.
+-- int_clusters_compared: one row per scope, scope_id, model, checkpoint of int_values_clustered, with {unit_count,
+-- standard_error, df} of the scores and of the passes. CR2 standard error over clusters: a residual sum over 1 minus
+-- the cluster's share; degrees of freedom of Bell and McCaffrey (2002). Equal to Student's for clusters of one value
+-- each, null below two clusters.
 -- materialized: table
-with found as (select * from int_clustered_values),
+with found as (select * from int_values_clustered),
 
 clusters as (
     select
