@@ -31,12 +31,14 @@ merged as (
         if(case_rank > 0 or rank = 0, case_parts.points, 0.0) as case_points,
         if(rubric.missing = 'skip', parts.base_weight, categories.base_weight) as rubric_base,
         if(rubric.missing = 'skip', case_parts.scored_base_weight, case_parts.base_weight) as case_base,
-        if(rubric_rank > 0 or rank = 0, categories.weighted_count - coalesce(parts.weighted_count, 0), 0) as rubric_gaps,
-        if(case_rank > 0 or rank = 0, case_parts.weighted_count - case_parts.scored_weighted_count, 0) as case_gaps,
+        if(rubric_rank > 0 or rank = 0, categories.weighted_count - coalesce(parts.weighted_count, 0), 0)
+            as rubric_missing_count,
+        if(case_rank > 0 or rank = 0, case_parts.weighted_count - case_parts.scored_weighted_count, 0)
+            as case_missing_count,
         coalesce(categories.mark_count, 0) + coalesce(case_parts.mark_count, 0) as mark_count,
         coalesce(parts.mark_count, 0) + coalesce(case_parts.scored_mark_count, 0) as scored_mark_count,
         coalesce(parts.below_mark_count, 0) + coalesce(case_parts.below_mark_count, 0) as below_mark_count,
-        rubric.missing = 'null' and coalesce(rubric_gaps, 0) + coalesce(case_gaps, 0) > 0 as is_open,
+        rubric.missing = 'null' and coalesce(rubric_missing_count, 0) + coalesce(case_missing_count, 0) > 0 as is_open,
     from rubric_parts as parts
     inner join categories on parts.category = categories.category
     full join int_case_categories_summed as case_parts
