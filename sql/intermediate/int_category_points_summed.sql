@@ -1,10 +1,9 @@
--- int_category_points_summed: one row per output_number, category of the rubric with a scored verdict: sums and counts
--- over the scored verdicts on the rubric's criteria. points and base_weight come from int_trees_reweighted where it has
--- a row.
+-- int_category_points_summed: one row per output_number, category_number with a scored verdict: sums and counts over
+-- the scored verdicts. points and base_weight come from int_trees_reweighted where it has a row.
 -- materialized: table
 with criteria as (select * from int_category_criteria_weighted),
 
-categories as (select * from int_categories_summed),
+categories as (select * from int_categories_summed where output_number is null),
 
 summed as (
     select
@@ -18,7 +17,7 @@ summed as (
     group by verdicts.output_number, criteria.category_number
 ),
 
--- Every other output has a score on all criteria of the rubric.
+-- Every other output has a score on all criteria of the rubric, and no per-case criterion.
 irregular as (
     select
         verdicts.output_number,
@@ -36,14 +35,14 @@ irregular as (
 final as (
     select
         summed.output_number,
-        categories.category,
+        summed.category_number,
         coalesce(trees.points, summed.points) as points,
         coalesce(trees.positive_weight, irregular.base_weight, categories.base_weight) as base_weight,
         coalesce(irregular.weighted_count, categories.weighted_count) as weighted_count,
         coalesce(irregular.mark_count, categories.mark_count) as mark_count,
         summed.below_mark_count,
     from summed
-    inner join categories on summed.category_number = categories.category_number
+    left join categories on summed.category_number = categories.category_number
     left join irregular
         on summed.output_number = irregular.output_number
         and summed.category_number = irregular.category_number

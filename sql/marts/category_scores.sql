@@ -3,7 +3,7 @@
 -- outputs with known gates and thresholds of the category, null where the category has none.
 with means as (select * from int_means_estimated where scope = 'category'),
 
-categories as (select * from int_categories_summed),
+categories as (select * from int_categories_summed where output_number is null),
 
 rubric as (select * from int_rubric_summed),
 
