@@ -18,6 +18,7 @@ GradebookError
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 MOST_FAULTS_SHOWN = 20
 
@@ -58,16 +59,37 @@ class ModelFault(ValueError):
 
 
 class InputError(GradebookError):
-    """The command, a file or a setting is wrong; nothing was written."""
+    """The command, a file or a setting is wrong; nothing was written.
+
+    place: option, file or field; alone, it is the whole message. found: value that came, or a whole clause where
+    `expected` is empty. expected: what is accepted instead. hint: next step for the reader.
+    """
 
     exit_code = 2
+
+    def __init__(self, place: str, found: str = "", expected: str = "", hint: str = "") -> None:
+        super().__init__(place, found, expected, hint)  # args == parameters, so it pickles
+        self.place, self.found, self.expected, self.hint = place, found, expected, hint
+
+    @property
+    def fault(self) -> str:
+        """Message without its place and its hint."""
+        return f"found {self.found}, expected {self.expected}" if self.expected else self.found or self.place
+
+    def at(self, place: str, hint: str = "") -> Self:
+        """Same fault under the name of another option, with the hint that fits there."""
+        return type(self)(place, self.found or self.place, self.expected, hint)
+
+    def __str__(self) -> str:
+        message = f"{self.place}: {self.fault}" if self.found else self.place
+        return f"{message}; {self.hint}" if self.hint else message
 
 
 class _FaultsError(InputError):
     """Every fault of a file at once."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
-        super().__init__(faults)  # args == parameters, so it pickles
+        GradebookError.__init__(self, faults)  # args == parameters, so it pickles
 
     @property
     def faults(self) -> tuple[Fault, ...]:

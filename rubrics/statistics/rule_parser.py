@@ -38,14 +38,12 @@ _SWAPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 class RuleError(InputError):
-    """A rule is not of the language, or asks for a figure that there is none of."""
+    """A rule does not parse, or names an unknown figure."""
 
-    def __init__(self, source: str, position: int, message: str) -> None:
-        super().__init__(source, position, message)  # args == parameters, so it pickles
 
-    def __str__(self) -> str:
-        source, position, message = self.args
-        return f"{source}: at character {position}: {message}"
+def _rule_error(source: str, position: int, found: str, expected: str) -> RuleError:
+    """position: of the character, from 1."""
+    return RuleError(f"{source}: at character {position}", found, expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ def parse_rule(text: str, figures: Mapping[str, Collection[str]], source: str = 
     place and what was expected.
     """
     if len(text) > MOST_LETTERS:
-        raise RuleError(source, MOST_LETTERS, f"found {len(text):,} characters, expected at most {MOST_LETTERS:,}")
+        raise _rule_error(source, MOST_LETTERS, f"{len(text):,} characters", f"at most {MOST_LETTERS:,}")
     parser = _Parser(_tokens(text, source), figures, source)
     rule = parser.disjunction(None, 0)
     parser.expect_end()
@@ -75,8 +73,8 @@ def refuse_unknown_ids(rule: Rule, ids: dict[str, Collection[str]], source: str 
     """Hold the ids of a rule against those that are compared. Raises `RuleError` for the first that is not there."""
     for name in names_in(rule):
         if name.scope != OVERALL and name.scope_id is not None and name.scope_id not in ids[name.scope]:
-            message = f"found the {name.scope} {name.scope_id!r}, expected {_near(name.scope_id, ids[name.scope])}"
-            raise RuleError(source, name.position, message)
+            near = _near(name.scope_id, ids[name.scope])
+            raise _rule_error(source, name.position, f"the {name.scope} {name.scope_id!r}", near)
 
 
 def _tokens(text: str, source: str) -> list[Token]:
@@ -87,7 +85,7 @@ def _tokens(text: str, source: str) -> list[Token]:
         if found is None:
             at = place + len(text[place:]) - len(text[place:].lstrip())
             word = text[at:].split(maxsplit=1)[0]
-            raise RuleError(source, at + 1, f"found {word!r}, expected a name, a number or a sign")
+            raise _rule_error(source, at + 1, repr(word), "a name, a number or a sign")
         kind = str(found.lastgroup)
         tokens.append(Token(kind, found[kind], found.start(kind) + 1))
         place = found.end()
@@ -204,7 +202,7 @@ class _Parser:
 
     def _refuse_token(self, token: Token, expected: str) -> NoReturn:
         found = repr(token.text) if token.text else "the end"
-        raise RuleError(self._source, token.position, f"found {found}, expected {expected}")
+        raise _rule_error(self._source, token.position, found, expected)
 
 
 def _near(word: str, known: Collection[str]) -> str:

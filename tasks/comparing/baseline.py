@@ -102,10 +102,10 @@ def refuse_baseline(lake: Lake, rubric: Rubric, run_id: str | None, baseline: st
     rule = None if fail_if is None else parse_rule(fail_if, FIGURES)
     if baseline is None:
         if rule is not None:
-            raise InputError("--fail-if: found no --baseline, expected a run to hold the rule against, or latest")
+            raise InputError("--fail-if", "no --baseline", "a run to hold the rule against, or latest")
         return
     if baseline == run_id:
-        raise InputError(f"--baseline: found {baseline}, which --run-id names too, expected another run")
+        raise InputError("--baseline", f"{baseline}, which --run-id names too", "another run")
     try:
         with connect_up_to_date(lake) as connection:
             if baseline != LATEST:
@@ -129,7 +129,7 @@ def refuse_unpaired(lake: Lake, run_id: str, baseline: str | None, shards: Seque
         try:
             pair_groups(connection, Wanted(baseline, run_id))
         except InputError as error:
-            raise InputError(f"--baseline: {str(error).partition(';')[0].removeprefix('compare: ')}") from None
+            raise error.at("--baseline") from None
 
 
 def find_baseline(connection: duckdb.DuckDBPyConnection, folder: RunFolder, looking: Looking, asked: str) -> str | None:

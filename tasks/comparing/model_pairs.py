@@ -78,12 +78,11 @@ def find_wanted(
     wanted = Wanted(run_a, run_b or run_a, *models)
     if wanted.is_one_run and all(models):
         if models[0] == models[1]:
-            raise InputError(f"compare: found model {models[0]} of run {run_a} on both sides, expected two models")
+            raise InputError("compare", f"model {models[0]} of run {run_a} on both sides", "two models")
         return wanted
     if run_b == run_a:
         raise InputError(
-            f"compare: found run {run_a} on both sides, expected two runs, or two models of it with --model-a and "
-            "--model-b"
+            "compare", f"run {run_a} on both sides", "two runs, or two models of it with --model-a and --model-b"
         )
     if run_b is not None:
         return wanted
@@ -94,8 +93,9 @@ def find_wanted(
         first, second = (*named, *others)
         return replace(wanted, model_a=second, model_b=first) if models[1] else Wanted(run_a, run_a, first, second)
     raise InputError(
-        f"compare: found one run of the models {', '.join(names) or 'none'}, expected a second run, or two of these "
-        "with --model-a and --model-b"
+        "compare",
+        f"one run of the models {', '.join(names) or 'none'}",
+        "a second run, or two of these with --model-a and --model-b",
     )
 
 
@@ -116,8 +116,10 @@ def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[
     if not pairs:
         names = [", ".join(model_name(row) for row in rows) for rows in (of_a, of_b)]
         raise InputError(
-            f"compare: found the models {names[0]} and {names[1]}, expected one each or a common one; "
-            "--model-a and --model-b name them"
+            "compare",
+            f"the models {names[0]} and {names[1]}",
+            "one each or a common one",
+            "--model-a and --model-b name them",
         )
     if wanted.model_a or wanted.model_b:
         return pairs, []
@@ -185,7 +187,7 @@ def _named(groups: Iterable[Row], name: str | None, run_id: str, option: str) ->
     found = tuple(groups)
     chosen = tuple(group for group in found if name in (None, model_name(group)))
     if not chosen and name is not None:
-        raise InputError(f"{option}: found {name!r}, expected a model of {run_id}: {', '.join(_names(found))}")
+        raise InputError(option, f"{name!r}", f"a model of {run_id}: {', '.join(_names(found))}")
     return chosen
 
 

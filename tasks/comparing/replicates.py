@@ -107,8 +107,9 @@ def take_replicates_apart(lake: duckdb.DuckDBPyConnection, memory: duckdb.DuckDB
     cells = memory.execute(_CELLS, {"replicate_count": replicate_count}).to_arrow_table()
     if not cells.num_rows:
         raise InputError(
-            f"run {run_id}: found no output with {replicate_count} replies to each question, expected some: raise "
-            "`replicate_share` in the judge file"
+            f"run {run_id}",
+            f"no output with {replicate_count} replies to each question",
+            "some: raise `replicate_share` in the judge file",
         )
     _add_verdicts(memory, cells, replicate_count, len(counts), aggregate)
     _add_case_criteria(memory, replicate_count)
@@ -121,14 +122,16 @@ def take_replicates_apart(lake: duckdb.DuckDBPyConnection, memory: duckdb.DuckDB
 
 def _refuse_single(run_id: str, judge: PastJudge | None, counts: dict[str, int]) -> None:
     if judge is None:
-        raise InputError(f"run {run_id}: found no judge, expected one that replied several times to each question")
+        raise InputError(f"run {run_id}", "no judge", "one that replied several times to each question")
     single = [name for name, count in counts.items() if count < 2]
     if counts and not single:
         return
     whose = "the file of each judge of the panel" if len(counts) > 1 else "the judge file"
     raise InputError(
-        f"run {run_id}: found one reply of {', '.join(single) or judge.name} to each question, expected several: write "
-        f"`replicates: 2` into {whose} and evaluate the outputs again; the replies that are there are not asked again"
+        f"run {run_id}",
+        f"one reply of {', '.join(single) or judge.name} to each question",
+        f"several: write `replicates: 2` into {whose} and evaluate the outputs again",
+        "the replies that are there are not asked again",
     )
 
 
@@ -137,14 +140,15 @@ def _find_aggregate(run_id: str, judge: PastJudge | None, judge_count: int) -> A
     identity = (judge.identity if judge else None) or {}
     if identity.get("kind") == "cascade":
         raise InputError(
-            f"run {run_id}: found a cascade, expected one judge or a panel: whom a cascade asks hangs on all "
-            "replicates, so one of them alone has no verdict"
+            f"run {run_id}",
+            "a cascade",
+            "one judge or a panel: whom a cascade asks hangs on all replicates, so one of them alone has no verdict",
         )
     if judge_count == 1:
         return "mean"
     found = next((each for each in AGGREGATES if each == identity.get("aggregate")), None)
     if found is None:
-        raise InputError(f"run {run_id}: found no word on how its {judge_count} judges were combined, expected a panel")
+        raise InputError(f"run {run_id}", f"no word on how its {judge_count} judges were combined", "a panel")
     return found
 
 

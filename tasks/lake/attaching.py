@@ -110,9 +110,7 @@ def refuse_other_place(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> N
     rows = read_catalog(connection, lake, _MADE_WITH)
     if rows and (place := str(rows[0][0])).startswith("s3://"):
         said = place.rstrip("/").removesuffix("/data")
-        raise LakeError(
-            f"--data: found none, expected {said}, where this lake's files are, or where they were moved to"
-        )
+        raise LakeError("--data", "none", f"{said}, where this lake's files are, or where they were moved to")
 
 
 @contextmanager
@@ -158,7 +156,7 @@ def _import_extension(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     except ImportError as error:
         mend = "pip install 'gradebook[s3]'" if name == "httpfs" else f"duckdb-extension-{name.replace('_', '-')}"
         raise LakeError(
-            f"DuckDB's extension {name} can't be loaded: found no package of it, expected it installed: {mend}"
+            f"DuckDB's extension {name} can't be loaded", "no package of it", f"it installed: {mend}"
         ) from error
     except (duckdb.Error, OSError) as error:
         raise LakeError(f"DuckDB's extension {name} can't be loaded: {error}") from error

@@ -192,7 +192,7 @@ def prepare_lake(lake: Lake) -> None:
                 return
     except NoLakeThere:
         if _is_taken(lake):
-            raise LakeError(f"{lake.name}: found a database of something else, expected a lake's or none") from None
+            raise LakeError(lake.name, "a database of something else", "a lake's or none") from None
 
     def make_tables(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
         if not is_up_to_date(connection):

@@ -47,14 +47,16 @@ def find_version(lake: Lake, text: str) -> int:
         if _TIME.fullmatch(text):
             return _version_by(connection, text)
     raise InputError(
-        f"--at: found {text!r}, expected a version, the id of a published run or a time, "
-        "as 2026-11-01 or 2026-11-01T09:30; `gradebook versions` lists them"
+        "--at",
+        f"{text!r}",
+        "a version, the id of a published run or a time, as 2026-11-01 or 2026-11-01T09:30",
+        "`gradebook versions` lists them",
     )
 
 
 def _version_of_run(run_id: str, status: str, version: int | None) -> int:
     if status != "published" or version is None:
-        raise InputError(f"--at: found run {run_id}, which is {status}, expected a published run")
+        raise InputError("--at", f"run {run_id}, which is {status}", "a published run")
     return version
 
 
@@ -62,7 +64,7 @@ def _version_by(connection: duckdb.DuckDBPyConnection, text: str) -> int:
     ((version,),) = connection.execute(_LAST_BEFORE, [_end_of(text)]).fetchall()
     if version is None:
         ((first,),) = connection.execute(_FIRST).fetchall()
-        raise InputError(f"--at: found {text}, expected a time that is not before the first version, of {first}")
+        raise InputError("--at", text, f"a time that is not before the first version, of {first}")
     return int(version)
 
 
@@ -78,7 +80,7 @@ def _end_of(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
         return (moment.replace(tzinfo=moment.tzinfo or UTC) + length).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise InputError(f"--at: found {text}, expected a time that there is ({error})") from None
+        raise InputError("--at", text, f"a time that there is ({error})") from None
 
 
 MOST_VERSIONS = 1_000_000
@@ -172,7 +174,7 @@ def list_versions(lake: Lake, limit: int, *, is_all: bool = False) -> VersionLog
     limit: 1 to `MOST_VERSIONS`, else an `InputError`. Raises `LakeError` where there is no lake.
     """
     if not 1 <= limit <= MOST_VERSIONS:
-        raise InputError(f"--limit: found {limit:,}, expected 1 to {MOST_VERSIONS:,}")
+        raise InputError("--limit", f"{limit:,}", f"1 to {MOST_VERSIONS:,}")
     with connect(lake, read_only=True) as connection:
         rows = read_rows(connection, _VERSIONS, is_all, limit)
         ((all_count,),) = connection.execute("select count(*) from ducklake_snapshots('lake')").fetchall()

@@ -79,7 +79,7 @@ def find_judgments(lake: Lake, name: str) -> list[dict[str, Any]]:
         ).to_arrow_table()
     judgments: list[dict[str, Any]] = found.to_pylist()
     if not judgments:
-        raise InputError(f"{name}: found no judgment of it in {lake.name}, expected a request key or an output's id")
+        raise InputError(name, f"no judgment of it in {lake.name}", "a request key or an output's id")
     return judgments
 
 

@@ -99,9 +99,9 @@ order by case_id, model, checkpoint nulls first, sample_index, output_id, criter
 def refuse_record(path: Path, judge: JudgeSettings | ReplaySettings | None) -> None:
     """Raise `InputError` where a run's replies can't be kept in a file, or would take the place of something else."""
     if judge is None:
-        raise InputError("--record: found no --judge, expected one whose replies are to be kept")
+        raise InputError("--record", "no --judge", "one whose replies are to be kept")
     if isinstance(judge, ReplaySettings) and judge.path.resolve() == path.resolve():
-        raise InputError(f"--record: found {path}, which --judge reads, expected another file")
+        raise InputError("--record", f"{path}, which --judge reads", "another file")
     try:
         folder = next(parent for parent in path.absolute().parents if parent.exists())
         if not folder.is_dir() or not os.access(folder, os.W_OK):
@@ -112,7 +112,7 @@ def refuse_record(path: Path, judge: JudgeSettings | ReplaySettings | None) -> N
     except OSError as error:
         raise InputError(f"--record: can't write {path}: {error.strerror}") from None
     if not stat.S_ISREG(kind):
-        raise InputError(f"--record: found {path}, which is no file, expected a recording or a new file")
+        raise InputError("--record", f"{path}, which is no file", "a recording or a new file")
     try:
         refuse_no_recording(path)
     except JudgeSettingsError as error:

@@ -111,7 +111,7 @@ def verify_ledger(
     with _opened(lake) as connection:
         runs = _read_runs(connection)
         if run_id is not None and run_id not in runs:
-            raise InputError(f"--run: found no {run_id!r} in {lake.name}, expected one that `gradebook runs` lists")
+            raise InputError("--run", f"no {run_id!r} in {lake.name}", "one that `gradebook runs` lists")
         connection.execute(_CHOSEN, {"run": run_id})
         begin(_count(connection, "select count(*) from chosen", {}))
         verifier = Verifier(verification, runs, KeptRubrics(connection.cursor()))

@@ -66,10 +66,10 @@ def read_kept_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str
     row = dict(read_published_run(connection, lake, run_id, _RUN))
     name, body = f"{row['rubric_id']} {row['rubric_version']}", row.pop("body")
     if body is None:
-        raise LakeError(f"{lake.name}: found no rubric {name}, expected the one that run {run_id} used")
+        raise LakeError(lake.name, f"no rubric {name}", f"the one that run {run_id} used")
     # Of the text as it is kept: a later gradebook may write the same rubric in other words.
     if hashlib.blake2b(body.encode(), digest_size=DIGEST_BYTES).hexdigest() != row["rubric_digest"]:
-        raise LakeError(f"{lake.name}: found another text of {name} than run {run_id} used, expected the same")
+        raise LakeError(lake.name, f"another text of {name} than run {run_id} used", "the same")
     return KeptRun(row, rubric_from_body(body))
 
 

@@ -150,7 +150,7 @@ def latest_run(lake: Lake) -> str:
     with connect(lake, read_only=True) as connection:
         rows = read_rows(connection, "select run_id from runs where status = 'published' order by version desc limit 1")
     if not rows:
-        raise InputError(f"run: found no published run in {lake.name}, expected one; `gradebook evaluate` makes it")
+        raise InputError("run", f"no published run in {lake.name}", "one", "`gradebook evaluate` makes it")
     return str(rows[0]["run_id"])
 
 

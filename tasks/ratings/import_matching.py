@@ -102,4 +102,4 @@ def _refuse_unknown_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> N
     row = connection.execute("select status from runs where run_id = ?", [run_id]).fetchone()
     if row is None or row[0] != "published":
         found = "no such run" if row is None else f"a run that is {row[0]}"
-        raise InputError(f"--run {run_id}: found {found}, expected one that `gradebook runs` lists as published")
+        raise InputError(f"--run {run_id}", found, "one that `gradebook runs` lists as published")

@@ -151,7 +151,7 @@ def find_ratings(lake: Lake, name: str) -> list[dict[str, Any]]:
     """The ratings of an output, or of a case's outputs. Raises `InputError` where there is none."""
     rows = _rows(lake, _OF_OUTPUT, {"name": name})
     if not rows:
-        raise InputError(f"{name}: found no rating of it in {lake.name}, expected an output's or a case's id")
+        raise InputError(name, f"no rating of it in {lake.name}", "an output's or a case's id")
     return rows
 
 

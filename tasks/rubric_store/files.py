@@ -66,7 +66,7 @@ def _lint(name: str, lake: Lake, previous: Rubric | None) -> tuple[Finding, ...]
         (text, shown), folder = shipped_text(name), None
     else:
         read_rubric(name)  # raises, and says what there is
-        raise InputError(f"{name}: found no file, expected one")
+        raise InputError(name, "no file", "one")
     return lint_text(text, shown, previous or _previous(text, shown, folder, lake), folder)
 
 
@@ -127,7 +127,7 @@ def _parts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Path, st
     if out.suffix not in (*RUBRIC_SUFFIXES, *ROW_SUFFIXES):
         return {out / name: text for name, text in parts.items()}
     if len(parts) != 1 or (out.suffix in RUBRIC_SUFFIXES) != ("rubric.yaml" in parts):
-        raise InputError(f"--out: found the file {out}, expected a folder for {', '.join(parts)}")
+        raise InputError("--out", f"the file {out}", f"a folder for {', '.join(parts)}")
     return {out: next(iter(parts.values()))}
 
 
@@ -169,7 +169,7 @@ def write_new(path: Path, text: str, *, is_forced: bool = False) -> None:
 
 def _refuse_taken(path: Path, *, is_forced: bool) -> None:
     if os.path.exists(path) and not is_forced:  # noqa: PTH110 - Path raises where a name is too long
-        raise InputError(f"--out: found {path} already there, expected a new file (or --force)")
+        raise InputError("--out", f"{path} already there", "a new file (or --force)")
 
 
 def _decoded(path: Path) -> str:

@@ -120,7 +120,7 @@ def delete_pointer(lake: Lake, rubric_id: str) -> None:
 
     def body(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
         if _pointer(connection, rubric_id) is None:
-            raise InputError(f"rubric: found no latest version of {rubric_id!r} in {lake.name}, expected one to delete")
+            raise InputError("rubric", f"no latest version of {rubric_id!r} in {lake.name}", "one to delete")
         connection.execute("delete from rubric_pointers where rubric_id = ?", [rubric_id])
 
     commit(lake, f"delete the pointer of rubric {rubric_id}", body)

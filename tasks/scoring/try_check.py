@@ -53,7 +53,7 @@ def try_check(name: str, settings: Mapping[str, Any], mode: str, row: Mapping[st
     check = known_check(name)
     read_mode = next((each for each in MODES if each == mode), None)
     if read_mode is None:
-        raise InputError(f"--mode: found {mode!r}, expected {' or '.join(MODES)}")
+        raise InputError("--mode", f"{mode!r}", f"{' or '.join(MODES)}")
     _refuse_broken_text(row, settings)
     fitted = _fitted_settings(check, settings)
     shard = _one_row(check, row)
@@ -80,11 +80,11 @@ def read_setting_words(words: list[str], json_text: str | None) -> dict[str, Any
     for word in words:
         key, mark, value = word.partition("=")
         if not mark or not key:
-            raise InputError(f"--set: found {word!r}, expected KEY=VALUE")
+            raise InputError("--set", f"{word!r}", "KEY=VALUE")
         try:
             settings[key] = yaml.safe_load(value)
         except yaml.YAMLError as error:
-            raise InputError(f"--set {key}: found {value!r}, expected a value in YAML: {error}") from None
+            raise InputError(f"--set {key}", f"{value!r}", f"a value in YAML: {error}") from None
     return settings
 
 
@@ -97,9 +97,9 @@ def _read_object(option: str, json_text: str | None) -> dict[str, Any]:
     try:
         value = json.loads(json_text or "{}")
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{option}: found {json_text!r}, expected a JSON object: {error}") from None
+        raise InputError(option, f"{json_text!r}", f"a JSON object: {error}") from None
     if not isinstance(value, dict):
-        raise InputError(f"{option}: found {json_text!r}, expected a JSON object")
+        raise InputError(option, f"{json_text!r}", "a JSON object")
     return value
 
 

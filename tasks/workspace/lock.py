@@ -96,9 +96,7 @@ def _claim_named(runs: Path, fingerprint: str, run_id: str, now: datetime) -> Ru
     folder = RunFolder(runs / run_id)
     claim = _try_claim(folder)
     if claim is None:
-        raise InputError(
-            f"--run-id: found {run_id}, which another process is evaluating now, expected an id that is free"
-        )
+        raise InputError("--run-id", f"{run_id}, which another process is evaluating now", "an id that is free")
     try:
         found = _fingerprint_of(folder)
     except InputError:
@@ -125,7 +123,7 @@ def held_folder(folder: RunFolder) -> RunClaim:
     """Hold the folder of a run, whatever it evaluates. Raises `InputError` where another process does."""
     claim = _try_claim(folder)
     if claim is None:
-        raise InputError(f"{folder.run_id}: found a process that is evaluating it now, expected it to have ended")
+        raise InputError(folder.run_id, "a process that is evaluating it now", "it to have ended")
     return claim
 
 
@@ -160,8 +158,10 @@ def _fingerprint_of(folder: RunFolder) -> str | None:
         return None
     except (ValueError, LookupError, TypeError):
         raise InputError(
-            f"{folder.identity_file}: found no fingerprint of a run, expected what it evaluates; remove its folder: "
-            "what it asked stays in the ledger"
+            f"{folder.identity_file}",
+            "no fingerprint of a run",
+            "what it evaluates",
+            "remove its folder: what it asked stays in the ledger",
         ) from None
     return fingerprint
 

@@ -146,8 +146,8 @@ def _read_intents(path: Path, *, is_mended: bool = False) -> Iterator[Intent]:
         try:
             note = _Note.model_validate_json(line)
         except ValidationError:
-            raise LakeError(f"{path}:{number}: found no line of a record of batches, expected one") from None
+            raise LakeError(f"{path}:{number}", "no line of a record of batches", "one") from None
         if note.intent_id not in noted and note.intended_at is None:
-            raise LakeError(f"{path}:{number}: found a step of a batch that was never begun, expected its beginning")
+            raise LakeError(f"{path}:{number}", "a step of a batch that was never begun", "its beginning")
         noted.setdefault(note.intent_id, {}).update(note.model_dump(exclude_unset=True))
     yield from (Intent(**fields) for fields in noted.values())

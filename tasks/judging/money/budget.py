@@ -133,7 +133,7 @@ def read_budget(path: Path) -> dict[int, float]:
             note = orjson.loads(line)
             costs_usd[note["ticket"]] = float(note["cost_usd"] if "cost_usd" in note else note["worst_usd"])
         except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
-            raise LakeError(f"{path}:{number}: found no line of a budget, expected one") from None
+            raise LakeError(f"{path}:{number}", "no line of a budget", "one") from None
     return costs_usd
 
 

@@ -122,8 +122,9 @@ def refuse_unpriced(settings: JudgeSettings, price: Price | None) -> None:
         if (price if address is settings else find_price(settings, address)) is None:
             place = "" if address is settings else f" at {address.base_url}"
             raise JudgeSettingsError(
-                f"--budget-usd: found no price of {settings.model}{place}, expected one: give `prices` (input_usd, "
-                "output_usd a million tokens) in a judge file, or no budget"
+                "--budget-usd",
+                f"no price of {settings.model}{place}",
+                "one: give `prices` (input_usd, output_usd a million tokens) in a judge file, or no budget",
             )
 
 

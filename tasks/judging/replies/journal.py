@@ -188,13 +188,13 @@ def _read_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
         judgment = orjson.loads(line)
     except orjson.JSONDecodeError:
-        raise LakeError(f"{path}:{number}: found no JSON, expected a judgment") from None
+        raise LakeError(f"{path}:{number}", "no JSON", "a judgment") from None
     if not isinstance(judgment, dict) or not judgment.keys() <= _NAMES:
-        raise LakeError(f"{path}:{number}: found other columns, expected those of a judgment")
+        raise LakeError(f"{path}:{number}", "other columns", "those of a judgment")
     judgment = dict.fromkeys(_NAMES) | judgment  # an earlier gradebook wrote fewer
     missing = [name for name in _REQUIRED if judgment[name] is None]
     if missing:
-        raise LakeError(f"{path}:{number}: found null in {', '.join(missing)}, expected a value")
+        raise LakeError(f"{path}:{number}", f"null in {', '.join(missing)}", "a value")
     return judgment
 
 

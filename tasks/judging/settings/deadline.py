@@ -22,5 +22,5 @@ def read_deadline(text: str, now: datetime) -> datetime:
         return time if time.tzinfo else time.astimezone()
     except (ValueError, OverflowError, OSError):  # what a time near the end of all years raises
         raise InputError(
-            f"--deadline: found {text!r}, expected a time such as 2030-01-31T06:00 or a duration such as 6h or 90m"
+            "--deadline", f"{text!r}", "a time such as 2030-01-31T06:00 or a duration such as 6h or 90m"
         ) from None

@@ -97,10 +97,10 @@ def _read_member(path: Path, name: str, environ: Mapping[str, str]) -> PlainJudg
         return _read_named(name, environ, str(path))
     written = read_settings_file(beside, "a judge file")
     if any(key in written for key in _COMPOSED):
-        raise JudgeSettingsError(f"{path}: {name}: found a panel or a cascade, expected a single judge")
+        raise JudgeSettingsError(f"{path}: {name}", "a panel or a cascade", "a single judge")
     member = validate_settings(JudgeSettings, written, environ, source=str(beside))
     if member.mode == "batch":
-        raise JudgeSettingsError(f"{beside}: mode: found batch in a panel or a cascade, expected reply or logprobs")
+        raise JudgeSettingsError(f"{beside}: mode", "batch in a panel or a cascade", "reply or logprobs")
     return member
 
 
@@ -137,18 +137,18 @@ def read_settings_file(path: Path, expected: str) -> dict[str, Any]:
     except OSError as error:
         raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected {expected}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # PyYAML lets out what a bad date or number raises
-        raise JudgeSettingsError(f"{path}: found no YAML, expected {expected}: {_place(error)}") from None
+        raise JudgeSettingsError(f"{path}", "no YAML", f"{expected}: {_place(error)}") from None
     if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
         kinds = {type(None): "an empty file", list: "list", dict: "a setting whose name is no text"}
         found = kinds.get(type(written), "a single value")
-        raise JudgeSettingsError(f"{path}: found {found}, expected settings such as `model: NAME`")
+        raise JudgeSettingsError(f"{path}", f"{found}", "settings such as `model: NAME`")
     return written
 
 
 def _without_aliases(path: Path, text: str) -> str:
     """The text of a judge file: ten lines of aliases can stand for 10^9 settings, which a message would write out."""
     if len(text) > MOST_CHARACTERS:
-        raise JudgeSettingsError(f"{path}: found {len(text):,} characters, expected at most {MOST_CHARACTERS:,}")
+        raise JudgeSettingsError(f"{path}", f"{len(text):,} characters", f"at most {MOST_CHARACTERS:,}")
     depth = 0
     for token in yaml.scan(text, Loader=_LOADER):
         depth += isinstance(token, _STARTS) - isinstance(token, _ENDS)
@@ -156,7 +156,7 @@ def _without_aliases(path: Path, text: str) -> str:
             raise RecursionError
         if isinstance(token, yaml.AliasToken):
             place = f"{path}:{token.start_mark.line + 1}"
-            raise JudgeSettingsError(f"{place}: found the alias *{token.value}, expected the value itself")
+            raise JudgeSettingsError(place, f"the alias *{token.value}", "the value itself")
     return text
 
 
@@ -256,7 +256,7 @@ def read_endpoint(endpoint: str, environ: Mapping[str, str]) -> EndpointSettings
     Raises `JudgeSettingsError` that names the file, the setting, what was found and what is expected.
     """
     if endpoint.startswith(REPLAY_PREFIX):
-        raise JudgeSettingsError(f"--endpoint: found recorded replies, {endpoint!r}, expected {EXPECTED} or a model")
+        raise JudgeSettingsError("--endpoint", f"recorded replies, {endpoint!r}", f"{EXPECTED} or a model")
     if not is_settings_file(Path(endpoint)):
         return validate_settings(EndpointSettings, {"model": endpoint}, environ, source="--endpoint")
     written = read_settings_file(Path(endpoint), EXPECTED)

@@ -45,7 +45,7 @@ def _probe(address: Address, key: str) -> None:
             if not any(tries):
                 raise EndpointUnavailable(f"{address.base_url}: no endpoint answers at this address")
     except (httpx2.InvalidURL, UnicodeError) as error:
-        raise JudgeSettingsError(f"{address.base_url}: found no host name ({error}), expected one") from error
+        raise JudgeSettingsError(address.base_url, f"no host name ({error})", "one") from error
 
 
 def _is_answered(ask: Callable[[], AbstractContextManager[object]], address: Address, turn: int) -> bool:

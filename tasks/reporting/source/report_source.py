@@ -148,12 +148,11 @@ def _compare_with(
     connection: duckdb.DuckDBPyConnection, lake: Lake, summary: RunSummary, against: str
 ) -> RunComparison:
     if against == summary.run_id:
-        raise InputError(f"--against: found {against}, the run itself, expected another run")
+        raise InputError("--against", f"{against}, the run itself", "another run")
     try:
         return _compare(connection, lake, Wanted(against, summary.run_id))
     except InputError as error:  # said in the words of `compare`, which takes models by name
-        words = str(error).removeprefix("compare: ").partition("; --model-a")[0]
-        raise InputError(words if words.startswith("--against") else f"--against: {words}") from None
+        raise error.at("--against") from None
 
 
 def _read_body(source: ReportSource) -> str | None:
@@ -182,7 +181,7 @@ def _compare_best(
     try:
         return _compare(connection, lake, Wanted(summary.run_id, summary.run_id, second, best)), None
     except InputError as error:
-        return None, str(error).partition(";")[0].removeprefix("compare: ")
+        return None, error.fault
 
 
 def _compare(connection: duckdb.DuckDBPyConnection, lake: Lake, wanted: Wanted) -> RunComparison:

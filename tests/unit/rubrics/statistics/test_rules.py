@@ -129,5 +129,5 @@ def test_any_text_is_a_rule_or_refused(text):
         holds(parse_rule(text, NAMES), FOUND)
         position = 1
     except RuleError as refused:
-        position = refused.args[1]
+        position = int(refused.place.rpartition(" ")[2])
     assert 1 <= position <= len(text) + 1

@@ -46,9 +46,7 @@ def session(judge: LoopbackJudge, tmp_path: Path) -> Iterator[Callable[[str], Ju
     with ExitStack() as stack:
 
         def open_one(run_id: str) -> JudgingSession:
-            opened = open_session(settings, journal_folder=tmp_path, run_id=run_id)
-            assert isinstance(opened, JudgingSession)
-            return stack.enter_context(opened)
+            return stack.enter_context(open_session(settings, journal_folder=tmp_path, run_id=run_id))
 
         yield open_one
 
