@@ -104,8 +104,8 @@ def imports_below(name: str, node: ast.AST, *, is_late: bool = False, is_for_typ
         if isinstance(part, (ast.Import, ast.ImportFrom)):
             for module in modules_named(part):
                 yield Import(name, part.lineno, module, is_late, is_for_types)
-        else:
-            is_function = isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        elif not isinstance(part, (ast.expr, ast.expr_context)):  # in them no import can be: most nodes are such
+            is_function = isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef))
             types = is_for_types or (isinstance(part, ast.If) and "TYPE_CHECKING" in ast.unparse(part.test))
             yield from imports_below(name, part, is_late=is_late or is_function, is_for_types=types)
 
