@@ -8,6 +8,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from gradebook.rubrics.check_kit.json_text import NotJson, count_levels, parse_json
 from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.text.plain_words import Place, place_text, shown
 from gradebook.rubrics.text.yaml_lines import DEEPEST, read_yaml
@@ -43,8 +44,6 @@ def write_out_schemas(values: Values, folder: Traversable) -> tuple[Values, list
 
 
 def _read_schema(name: str, folder: Traversable) -> Values:
-    from gradebook.rubrics.check_kit.json_text import count_levels
-
     content = _content(name, folder)
     schema = _from_json(content) if name.endswith(".json") else _from_yaml(name, content)
     if not isinstance(schema, dict):
@@ -88,8 +87,6 @@ def _is_below(file: Path, folder: Traversable) -> bool:
 
 
 def _from_json(content: bytes) -> Any:
-    from gradebook.rubrics.check_kit.json_text import NotJson, parse_json
-
     try:
         text = content.decode("utf-8-sig")
         schema = parse_json(text)

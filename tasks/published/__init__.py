@@ -1,6 +1,7 @@
 """Published runs read back.
 
-summary       RunSummary, summarise, list_runs: a run's scores, costs and notes
+run_list      list_runs, latest_run: runs of a lake
+summary       RunSummary, summarise: a run's scores, costs and notes
 requirements  unmet_requirements: gates and thresholds of the rubric that are not met
 status        read_status: running, interrupted and failed runs
 stored_run    read_kept_run: a published run laid out as files again

@@ -11,8 +11,8 @@ from gradebook.rubrics.check_kit.character_classes import gap_class
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
-from gradebook.rubrics.checks.answers.accepted import MOST_CHARACTERS, Accepted, AcceptedSettings, accepted_answers
-from gradebook.rubrics.checks.answers.normalising import (
+from gradebook.rubrics.check_kit.folding import Fold, fold_texts
+from gradebook.rubrics.check_kit.normalising import (
     Punctuation,
     fold_case,
     fold_whitespace,
@@ -20,7 +20,7 @@ from gradebook.rubrics.checks.answers.normalising import (
     remove_punctuation,
     surround,
 )
-from gradebook.rubrics.checks.keywords.folding import Fold, fold_texts
+from gradebook.rubrics.checks.answers.accepted import MOST_CHARACTERS, Accepted, AcceptedSettings, accepted_answers
 
 BLANK_REFERENCE = "blank reference"
 MOST_SEARCHED = 150_000_000  # characters of an output times answers; a near miss at each place takes 3 ns per character

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.check_kit.character_classes import gap_class, whitespace_class
 from gradebook.rubrics.check_kit.matching import are_few
-from gradebook.rubrics.checks.answers.normalising import keep_where_blank
+from gradebook.rubrics.check_kit.normalising import keep_where_blank
 
 Ids = NDArray[np.int64]
 BLOCK_SYMBOLS = 1 << 19  # of both sides of the pairs compared at a time

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.normalising import fold_case, fold_whitespace, remove_articles, remove_punctuation
 from gradebook.rubrics.checks.answers.ngrams import count_grams
-from gradebook.rubrics.checks.answers.normalising import fold_case, fold_whitespace, remove_articles, remove_punctuation
 from gradebook.rubrics.checks.answers.overlap import (
     CasedOverlapSettings,
     OverlapSettings,

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from gradebook.rubrics.check_kit.character_classes import whitespace_class
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.normalising import fold_case, surround
 from gradebook.rubrics.checks.answers.ngrams import count_grams
-from gradebook.rubrics.checks.answers.normalising import fold_case, surround
 from gradebook.rubrics.checks.answers.overlap import CasedOverlapSettings, Split, Values, judge_overlap
 from gradebook.rubrics.checks.answers.sequences import SequencePairs, Sequences, split_characters, split_spaced
 

@@ -13,9 +13,9 @@ from gradebook.rubrics.check_kit.character_classes import gap_class, is_all_asci
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import cut_text, evidence_where, join_texts, quote_words
+from gradebook.rubrics.check_kit.folding import Fold, fold_text, fold_texts
 from gradebook.rubrics.check_kit.matching import are_few
-from gradebook.rubrics.checks.answers.normalising import fold_case
-from gradebook.rubrics.checks.keywords.folding import Fold, fold_text, fold_texts
+from gradebook.rubrics.check_kit.normalising import fold_case
 from gradebook.rubrics.checks.keywords.whole_words import are_single, find_single_words
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=10_000)], ...], Field(min_length=1)]

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
-from gradebook.rubrics.checks.keywords.folding import Fold
+from gradebook.rubrics.check_kit.folding import Fold
 from gradebook.rubrics.checks.markdown.lines import Places, mark_rows, split_markdown
 from gradebook.rubrics.checks.markdown.sort_keys import date_keys, number_keys, text_keys
 from gradebook.rubrics.checks.markdown.sorted_values import SortedValues, line_values, list_values, table_values

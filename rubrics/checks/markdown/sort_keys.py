@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gradebook.rubrics.check_kit.folding import Fold, fold_texts
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
-from gradebook.rubrics.checks.keywords.folding import Fold, fold_texts
 
 EMPHASIS = rf"[*`]|^[{WHITESPACE}_]+|[{WHITESPACE}_]+$"
 # A sign counts only at the start or after whitespace, a bracket or a currency: "A-5" and "3-5" are 5 and 3.
