@@ -1,4 +1,4 @@
-"""TODO."""
+"""What a request names, read and checked before anything is written."""
 
 import os
 from dataclasses import dataclass
