@@ -18,7 +18,7 @@ from gradebook.tasks.datasets.discovery import dataset_files
 from gradebook.tasks.datasets.file_formats import encoding_of
 from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
 from gradebook.tasks.judging.replies.collection_question import CollectAnswer, CollectQuestion
-from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.files import EndpointSettings, read_endpoint
 from gradebook.tasks.judging.settings.judge import digest
 from gradebook.tasks.judging.settings.keys import read_keys
@@ -163,8 +163,7 @@ def _ask(collection: _Collection, folder: ReplyFolder) -> _Tally:
         settings,
         journal_folder=folder.replies,
         run_id=_RUN_ID,
-        budget_usd=collection.request.budget_usd,
-        budget_record=folder.budget_record(collection.budget_name),
+        money=Money(collection.request.budget_usd, folder.budget_record(collection.budget_name)),
         price=find_price(settings),
     ) as session:
         session.ask(collection.questions(kept), tally.take)

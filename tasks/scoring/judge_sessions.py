@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from gradebook.tasks.judging.session.session import JudgingSession, Money, Session, opened_sessions, probe_members
+from gradebook.tasks.judging.session.session import JudgingSession, Money, Session, open_sessions, probe_members
 from gradebook.tasks.judging.settings.panels import FIRST, CascadeSettings
 from gradebook.tasks.ledger.ledger import held_judgments, settle_run
 from gradebook.tasks.planning.plan import RunPlan
@@ -28,7 +28,7 @@ def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
     money = Money(run.request.budget_usd, run.folder.path / "budget.jsonl", plan.cost_high_usd)
     try:
         deadline = run.request.deadline
-        with opened_sessions(run.judge, money, run.lake.journal_folder, run.run_id, deadline) as sessions:
+        with open_sessions(run.judge, money, run.lake.journal_folder, run.run_id, deadline) as sessions:
             _claim(run, sessions)
             reporter().begin("judge", plan.open_count or None)  # a request may answer several
             try:

@@ -3,20 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from gradebook.tasks.judging.replies.outcome_cache import KeptOutcomes
+from gradebook.tasks.judging.replies.outcome_cache import OutcomeCache
 from gradebook.tasks.judging.replies.question import Askable, Outcome
 
 
 class SharedAnswers:
     """The outcomes of a session by request key; the questions are not kept. Used from one event loop."""
 
-    def __init__(self, ask: Callable[[Askable[Any]], Awaitable[Outcome]], folder: Path) -> None:
-        """folder: where there is room for what was answered."""
+    def __init__(self, ask: Callable[[Askable[Any]], Awaitable[Outcome]]) -> None:
         self._ask = ask
-        self._kept = KeptOutcomes(folder)
+        self._known = OutcomeCache()
         self._coming: dict[str, asyncio.Future[Outcome]] = {}
 
     async def answer(self, question: Askable[Any]) -> Outcome:
@@ -26,12 +24,12 @@ class SharedAnswers:
         """
         key = question.request_key
         coming = self._coming.get(key)
-        known = self._kept.find(key) if coming is None else await asyncio.shield(coming)
+        known = self._known.find(key) if coming is None else await asyncio.shield(coming)
         return await self._ask_first(question) if known is None else _unpaid(known)
 
     def close(self) -> None:
-        """Let go of what was answered."""
-        self._kept.close()
+        """Delete the outcomes."""
+        self._known.close()
 
     async def _ask_first(self, question: Askable[Any]) -> Outcome:
         key = question.request_key
@@ -43,7 +41,7 @@ class SharedAnswers:
             _fail(coming, error)
             raise
         else:
-            self._kept.keep(key, outcome)
+            self._known.store(key, outcome)
             coming.set_result(outcome)
             return outcome
         finally:

@@ -42,41 +42,34 @@ class JudgingSession:
         budget: Budget,
         journal: Journal,
         run_id: str,
-        thread: JudgingThread | None = None,
+        thread: JudgingThread,
         deadline: datetime | None = None,
     ) -> None:
-        """thread: one that is shared; whoever made it starts and ends it, and closes the budget and the journal.
+        """budget, journal, thread: shared by the judges of a run; `open_sessions` opens and closes them.
 
-        deadline: when no more is asked; after one that has passed nothing is.
+        deadline: time after which no request is sent.
         """
         self.settings = settings
         self.journal = journal
         self._claims: Claims | None = None
-        self._budget = budget
         self._deadline = deadline
         self._timer: asyncio.TimerHandle | None = None
         keys = read_keys(settings, os.environ)
         self._open_client = partial(JudgeClient, settings, keys, price, budget, journal, run_id)
-        self._is_alone = thread is None
-        self._thread = thread or JudgingThread()
+        self._thread = thread
         self._client: JudgeClient | None = None
         self._answers: SharedAnswers | None = None
 
     def __enter__(self) -> Self:
-        if self._is_alone:
-            self._thread.start()
-        try:
-            self._thread.run(self._connect())
-        except BaseException:
-            self._end()
-            raise
+        self._thread.run(self._connect())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._thread.run(self._disconnect())
-        self._end()
+        if self._claims is not None:
+            self._claims.close()
 
     @property
     def cpu_s(self) -> float:
@@ -113,7 +106,7 @@ class JudgingSession:
 
     async def _connect(self) -> None:
         self._client = self._open_client()
-        self._answers = SharedAnswers(self._ask_or_take, self.journal.path.parent)
+        self._answers = SharedAnswers(self._ask_or_take)
         if self._deadline is not None:
             left_s = (self._deadline - datetime.now(UTC)).total_seconds()
             fault = UnfinishedError(
@@ -158,14 +151,6 @@ class JudgingSession:
             await self._client.close()
         if self._answers is not None:
             self._answers.close()
-
-    def _end(self) -> None:
-        if self._claims is not None:
-            self._claims.close()
-        if self._is_alone:
-            self._thread.end()
-            self.journal.close()
-            self._budget.close()
 
     async def _ask(self, questions: Iterator[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
         faults: list[BaseException] = []
@@ -232,46 +217,19 @@ def _conversations(questions: Iterator[Askable[Any]]) -> Iterator[Sequence[Askab
         yield tuple(conversation)
 
 
-def open_session(  # noqa: PLR0913 - whom, for whom, and within which bounds
-    settings: JudgeSettings,
-    *,
-    journal_folder: Path,
-    run_id: str,
-    budget_usd: float | None = None,
-    budget_record: Path | None = None,
-    price: Price | None = None,
-    planned_usd: float | None = None,
-    deadline: datetime | None = None,
-) -> JudgingSession:
-    """Open a judge for a run: a context manager with `ask`.
-
-    A budget holds over all sessions with the same budget_record; planned_usd, what may be needed in all, is named
-    where it is reached. deadline: as for `JudgingSession`.
-    Raises `JudgeSettingsError` for a budget without a price, which nobody could hold to, and `EndpointUnavailable`
-    where a key can't be read.
-    """
-    if budget_usd is not None:
-        refuse_unpriced(settings, price)
-    record = None if price is None else budget_record  # also without a limit: one may come later
-    with ExitStack() as opened:
-        budget = Budget(budget_usd, record, planned_usd)
-        opened.callback(budget.close)
-        journal = opened.enter_context(Journal(journal_folder, run_id))
-        session = JudgingSession(settings, price, budget, journal, run_id, deadline=deadline)
-        opened.pop_all()
-        return session
-
-
 Session = JudgingSession | ReplaySession
 
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """A run's budget: its limit, the file that keeps it, and what the run may need in all."""
+    """Budget of a run. budget_usd: maximum spend in US dollars.
 
-    budget_usd: float | None
-    record: Path
-    planned_usd: float | None
+    record: file that keeps what was reserved and spent. planned_usd: estimate of the whole run, for messages.
+    """
+
+    budget_usd: float | None = None
+    record: Path | None = None
+    planned_usd: float | None = None
 
 
 def probe_members(judge: Judge, asked_judges: tuple[int, ...]) -> None:
@@ -290,57 +248,68 @@ def refuse_bad_addresses(judge: Judge | None, asked_judges: tuple[int, ...]) -> 
 
 
 @contextmanager
-def opened_sessions(
+def open_sessions(
     judge: Judge, money: Money, journal_folder: Path, run_id: str, deadline: datetime | None = None
 ) -> Iterator[tuple[Session, ...]]:
-    """A session a member, in their order, while the block runs. Raises as `open_session`."""
-    members = members_of(judge)
+    """Sessions of a judge's members, in order, while the block runs. Raises as `open_session`."""
+    prices = [(member, find_price(member)) for member in online_members(judge)]
     with ExitStack() as stack:
-        if len(members) == 1:
-            alone = _open_alone(members[0], money, journal_folder, run_id, deadline)
-            stack.enter_context(alone)
-            yield (alone,)
-            return
-        prices = {member.judge_digest: find_price(member) for member in online_members(judge)}
-        is_priced = bool(prices) and None not in prices.values()
-        if money.budget_usd is not None:
-            for online in online_members(judge):
-                refuse_unpriced(online, prices[online.judge_digest])
+        opened = _open_online(prices, money, journal_folder, run_id, deadline)
+        online = iter(stack.enter_context(opened) if prices else ())
+        yield tuple(
+            stack.enter_context(ReplaySession(member, journal_folder, run_id))
+            if isinstance(member, ReplaySettings)
+            else next(online)
+            for member in members_of(judge)
+        )
+
+
+@contextmanager
+def open_session(
+    settings: JudgeSettings,
+    *,
+    journal_folder: Path,
+    run_id: str,
+    money: Money | None = None,
+    price: Price | None = None,
+    deadline: datetime | None = None,
+) -> Iterator[JudgingSession]:
+    """Session of one judge while the block runs.
+
+    A budget holds over all sessions with the same record; it names `planned_usd` when it is reached.
+    Raises `JudgeSettingsError` for a budget without a price, and `EndpointUnavailable` where a key can't be read.
+    """
+    with _open_online([(settings, price)], money or Money(), journal_folder, run_id, deadline) as (session,):
+        yield session
+
+
+@contextmanager
+def _open_online(
+    prices: Sequence[tuple[JudgeSettings, Price | None]],
+    money: Money,
+    journal_folder: Path,
+    run_id: str,
+    deadline: datetime | None,
+) -> Iterator[tuple[JudgingSession, ...]]:
+    """Sessions that share one budget, one journal and one thread."""
+    if money.budget_usd is not None:
+        for settings, price in prices:
+            refuse_unpriced(settings, price)
+    is_priced = all(price is not None for _, price in prices)
+    with ExitStack() as stack:
+        # A record is kept without a limit too: a later command may set one.
         budget = Budget(money.budget_usd, money.record if is_priced else None, money.planned_usd)
         stack.callback(budget.close)
         journal = stack.enter_context(Journal(journal_folder, run_id))
         thread = JudgingThread()
         thread.start()
         stack.callback(thread.end)
-        sessions: list[Session] = []
-        for member in members:
-            if isinstance(member, ReplaySettings):
-                replay = ReplaySession(member, journal_folder, run_id)
-                sessions.append(stack.enter_context(replay))
-            else:
-                price = prices[member.judge_digest]
-                session = JudgingSession(member, price, budget, journal, run_id, thread, deadline)
-                sessions.append(stack.enter_context(session))
-        yield tuple(sessions)
+        yield tuple(
+            stack.enter_context(JudgingSession(settings, price, budget, journal, run_id, thread, deadline))
+            for settings, price in prices
+        )
 
 
 def writer_session(judge: Judge, sessions: tuple[Session, ...]) -> Session:
     """The session that writes texts, see `writer_of`."""
     return sessions[members_of(judge).index(writer_of(judge))]
-
-
-def _open_alone(
-    member: JudgeSettings | ReplaySettings, money: Money, journal_folder: Path, run_id: str, deadline: datetime | None
-) -> Session:
-    if isinstance(member, ReplaySettings):
-        return ReplaySession(member, journal_folder, run_id)
-    return open_session(
-        member,
-        journal_folder=journal_folder,
-        run_id=run_id,
-        budget_usd=money.budget_usd,
-        budget_record=money.record,
-        price=find_price(member),
-        planned_usd=money.planned_usd,
-        deadline=deadline,
-    )
