@@ -18,6 +18,7 @@ from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.resume_command import option_words
+from gradebook.tasks.runs.runner import THREADS
 from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.open_run import opened_run
 from gradebook.tasks.stages.pipeline import complete_run
@@ -81,7 +82,7 @@ def review_artifact(name: str, content: bytes, rubrics: tuple[str, ...], request
     with tempfile.TemporaryDirectory(prefix="gradebook-review-") as folder:
         path = Path(folder) / "artifact.jsonl"
         path.write_text(json.dumps(row, ensure_ascii=True) + "\n", encoding="utf-8")
-        asked = replace(request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0)
+        asked = replace(request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0, runner=THREADS)
         requests = [replace(asked, rubric=rubric, again=_again(name, rubric, request)) for rubric in rubrics]
         _refuse_misfits(name, row, [check_request(each).rubric for each in requests], request)
         return Review(name, tuple(_evaluation(_evaluate(each), each) for each in requests))
