@@ -25,6 +25,7 @@ class ShardWork:
 
     computations: tuple[Computation, ...] = ()
     code_version: str = ""
+    shard_index: int = 0
 
     @property
     def criterion_ids(self) -> frozenset[str]:
@@ -35,7 +36,7 @@ class ShardWork:
 def shard_work(setup: ScoringSetup, rubric: Rubric, shard: str, shard_index: int) -> ShardWork:
     """What a cluster may do for one shard."""
     computations = (setup.computation(each, shard, shard_index) for each in rubric.criteria if is_computed(each))
-    return ShardWork(tuple(each for each in computations if not each.target.exists()), code_version())
+    return ShardWork(tuple(each for each in computations if not each.target.exists()), code_version(), shard_index)
 
 
 def compute_work(work: ShardWork) -> tuple[Timing, ...]:

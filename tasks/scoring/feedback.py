@@ -7,7 +7,7 @@ model and checkpoint under the first of their output ids, for each judgment is a
 import glob
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from gradebook.rubrics.files.case_criteria import read_case_criterion
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.feedback import (
-    FEEDBACK_CRITERION_ID,
     MOST_CRITERIA_SHOWN,
     MOST_REASONS_SHOWN,
     GroupCriterion,
@@ -28,22 +27,17 @@ from gradebook.rubrics.prompts.feedback import (
     render_group_feedback,
     render_output_feedback,
     show_verdicts,
-    usual_byte_counts,
 )
 from gradebook.tasks.datasets.case_criteria import read_case_criteria
-from gradebook.tasks.datasets.ingest import Ingested
-from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, find_price
 from gradebook.tasks.judging.replies.question import FeedbackAnswer, FeedbackQuestion
 from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
 from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
-from gradebook.tasks.judging.settings.panels import Judge, writer_of
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.marts.models import build_marts, connect_marts
 from gradebook.tasks.marts.sources import add_score_sources
 from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.planning.plan import CriterionPlan, RunPlan, count_case_bytes
 from gradebook.tasks.system.files import replaced_file, write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -58,7 +52,6 @@ FEEDBACK_SCHEMA = pa.schema(
 )
 RECORDED_NOTE = "--feedback llm: recorded replies hold no feedback, so none was written"
 MEMORY_LIMIT = "500MB"
-USUAL_COMPLETION_TOKENS = 150
 MOST_REASON_LENGTH = 300
 _BEST_SCORES_SCHEMA = pa.schema([pa.field("criterion_id", pa.string()), pa.field("best_score", pa.float64())])
 _VERDICT_COLUMNS = ["output_id", "criterion_id", "level_id", "score", "reason", "rationale", "evidence"]
@@ -156,26 +149,6 @@ def write_feedback(
             writer.write_table(rows)
             counts = [count + more for count, more in zip(counts, written, strict=True)]
     return FeedbackCount(counts[0], counts[1], counts[2])
-
-
-def plan_feedback(judge: JudgeSettings | ReplaySettings | None, rubric: Rubric, ingested: Ingested) -> CriterionPlan:
-    """Estimate what the texts will take, as if the ledger held none of them; recorded replies hold none, at no cost."""
-    request_count = ingested.output_count + len(ingested.models)
-    if not isinstance(judge, JudgeSettings):
-        return CriterionPlan(FEEDBACK_CRITERION_ID, "judge", 0)
-    verdict_bytes, group_bytes = usual_byte_counts(rubric.criteria)
-    case_bytes = sum(count_case_bytes(shard) for shard in ingested.shards)
-    prompt_bytes = ingested.output_count * verdict_bytes + case_bytes + len(ingested.models) * group_bytes
-    usage = Usage(round(prompt_bytes / BYTES_PER_TOKEN), completion_tokens=request_count * USUAL_COMPLETION_TOKENS)
-    return CriterionPlan(
-        FEEDBACK_CRITERION_ID,
-        "judge",
-        request_count,
-        request_count=request_count,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        cost_usd=cost_usd(find_price(judge), usage, request_count),
-    )
 
 
 def _answer(
@@ -286,13 +259,3 @@ def _scored_run(folder: RunFolder, rubric: Rubric, shards: tuple[str, ...]) -> I
 
 def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
-
-
-def add_feedback(
-    planned: RunPlan, feedback: str | None, judge: Judge | None, rubric: Rubric, ingested: Ingested
-) -> RunPlan:
-    """The plan with a last line for the texts, where a request's `feedback` asks a judge for them."""
-    if not feedback:
-        return planned
-    texts = plan_feedback(writer_of(judge) if judge else None, rubric, ingested)
-    return replace(planned, criteria=(*planned.criteria, texts))

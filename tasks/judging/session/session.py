@@ -25,9 +25,9 @@ from gradebook.tasks.judging.session.lease import Claims, Held
 from gradebook.tasks.judging.session.loop_thread import JudgingThread
 from gradebook.tasks.judging.session.request_coalescing import SharedAnswers
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
-from gradebook.tasks.judging.settings.keys import read_keys
+from gradebook.tasks.judging.settings.keys import read_keys, refuse_bad_keys
 from gradebook.tasks.judging.settings.panels import Judge, members_of, online_members, writer_of
-from gradebook.tasks.judging.transport.probe import probe
+from gradebook.tasks.judging.transport.probe import probe, refuse_no_host
 
 Answered = TypeVar("Answered")
 
@@ -237,6 +237,14 @@ def probe_members(judge: Judge, asked_judges: tuple[int, ...]) -> None:
     for index, member in enumerate(members_of(judge)):
         if index in asked_judges and isinstance(member, JudgeSettings):
             probe(member, read_keys(member, os.environ))
+
+
+def refuse_bad_addresses(judge: Judge | None, asked_judges: tuple[int, ...]) -> None:
+    """Raise what `probe_members` raises where an address has no host name, or a key can't be one; nobody is asked."""
+    for index, member in enumerate(members_of(judge) if judge else ()):
+        if index in asked_judges and isinstance(member, JudgeSettings):
+            refuse_bad_keys(member, os.environ)
+            refuse_no_host(member.addresses[0])  # the others are asked only where it does not answer
 
 
 @contextmanager

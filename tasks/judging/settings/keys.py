@@ -18,6 +18,13 @@ def read_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> dict[str, 
     return {address.key: _read_key(address.key, environ) for address in settings.addresses}
 
 
+def refuse_bad_keys(settings: JudgeSettings, environ: Mapping[str, str]) -> None:
+    """Raise `EndpointUnavailable` where a variable holds what can't be a key; Secret blocks are not read."""
+    for address in settings.addresses:
+        if not address.key.startswith(f"{SECRET_BLOCK}:"):
+            _read_key(address.key, environ)
+
+
 def named_key(name: str) -> str:
     """What a `key` names, in words."""
     kind, _, name = name.partition(":")

@@ -45,7 +45,19 @@ def _probe(address: Address, key: str) -> None:
             if not any(tries):
                 raise EndpointUnavailable(f"{address.base_url}: no endpoint answers at this address")
     except (httpx2.InvalidURL, UnicodeError) as error:
-        raise JudgeSettingsError(address.base_url, f"no host name ({error})", "one") from error
+        raise _no_host(address, error) from error
+
+
+def refuse_no_host(address: Address) -> None:
+    """Raise `JudgeSettingsError` where an address holds no host name, as `probe` does; nobody is asked."""
+    try:
+        httpx2.URL(address.base_url).raw_host.decode("ascii").encode("idna")
+    except (httpx2.InvalidURL, UnicodeError) as error:
+        raise _no_host(address, error) from error
+
+
+def _no_host(address: Address, error: Exception) -> JudgeSettingsError:
+    return JudgeSettingsError(address.base_url, f"no host name ({error})", "one")
 
 
 def _is_answered(ask: Callable[[], AbstractContextManager[object]], address: Address, turn: int) -> bool:
