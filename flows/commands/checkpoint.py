@@ -114,7 +114,7 @@ def sweep(  # noqa: PLR0913 - each is an option
     Exit: 0 done, 2 bad input, 3 outputs can't be read, no server answers, or all flow runs for one failed.
     """
     from gradebook.flows.deployment.sweep import SweepRequest, sweep_saved
-    from gradebook.tasks.stages.preview import read_column_map
+    from gradebook.tasks.runs.request import read_column_map
 
     request = SweepRequest(
         rubric,

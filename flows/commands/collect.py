@@ -43,7 +43,7 @@ def collect(  # noqa: PLR0913 - each is an option
     """
     from gradebook.flows.display.progress_bars import shown_progress
     from gradebook.tasks.collecting.collect import CollectRequest, collect_outputs
-    from gradebook.tasks.stages.preview import read_column_map
+    from gradebook.tasks.runs.request import read_column_map
 
     mapped = read_column_map(column_map or [])
     request = CollectRequest(

@@ -77,7 +77,7 @@ def import_file(  # noqa: PLR0913 - each is an option
     from gradebook.tasks.ratings.import_ratings import import_ratings
     from gradebook.tasks.ratings.import_sheets import RatingFile
     from gradebook.tasks.rubric_store.versions import find_rubric
-    from gradebook.tasks.stages.preview import read_column_map
+    from gradebook.tasks.runs.request import read_column_map
 
     asked = RatingFile(
         file,

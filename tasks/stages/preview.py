@@ -3,7 +3,6 @@
 import tempfile
 from pathlib import Path
 
-from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.datasets.case_criteria import refuse_no_criteria, write_case_criteria
 from gradebook.tasks.datasets.discovery import dataset_folders
 from gradebook.tasks.datasets.ingest import Ingested
@@ -39,14 +38,3 @@ def preview_run(request: EvaluationRequest) -> tuple[Ingested, RunPlan]:
         )
         planned = add_feedback(planned, request.feedback, checked.judge, checked.rubric, ingested)
     return ingested, planned
-
-
-def read_column_map(pairs: list[str]) -> dict[str, str]:
-    """Read `--map output=response` pairs: gradebook's column, then the file's. Raises `InputError`."""
-    column_map = {}
-    for pair in pairs:
-        column, equals, found = pair.partition("=")
-        if not (column and equals and found):
-            raise InputError(f"--map: found {pair!r}, expected COLUMN=NAME_IN_THE_FILE")
-        column_map[column] = found
-    return column_map
