@@ -10,7 +10,7 @@ from gradebook.flows.commands.options import JsonOption, MapOption, print_json
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import people, plain
 from gradebook.tasks.collecting.collect import Collected, CollectRequest, collect_outputs
-from gradebook.tasks.stages.preview import read_column_map
+from gradebook.tasks.runs.request import read_column_map
 from gradebook.tasks.system.number_format import usd_words
 
 
@@ -46,6 +46,7 @@ def collect(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 2 bad input, 3 not finished.
     """
+
     mapped = read_column_map(column_map or [])
     request = CollectRequest(
         prompts, endpoint, out, model, checkpoint, samples, budget_usd, max_in_flight, max_unanswered_rate, mapped

@@ -23,7 +23,7 @@ from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.table import count_ratings, find_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric
-from gradebook.tasks.stages.preview import read_column_map
+from gradebook.tasks.runs.request import read_column_map
 from gradebook.tasks.system.number_format import counted
 
 app = typer.Typer(help="Import, list and show people's ratings.", no_args_is_help=True, rich_markup_mode=None)
@@ -82,6 +82,7 @@ def import_file(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 2 bad input or too many invalid ratings: nothing was written.
     """
+
     asked = RatingFile(
         file,
         form.value if form else None,

@@ -23,7 +23,7 @@ from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.ratings.run_ratings import kept_version
 from gradebook.tasks.runs.function_settings import runnable_functions
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
 from gradebook.tasks.runs.resume_command import keep_words
 from gradebook.tasks.runs.run import Run, code_version
 from gradebook.tasks.stages.check_request import CheckedRequest, check_request
@@ -170,20 +170,12 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
     """The columns of the run's row that do not depend on what came out."""
     request = run.request
     baseline = kept_baseline(run.folder) if request.baseline else Baseline()
-    settings = {
+    settings = json_values(request, Use.SETTINGS) | {
         "judge": run.judge.identity if run.judge else None,  # by which `gradebook ledger verify` works keys out anew
-        "column_map": dict(request.column_map),
-        "max_bad_rate": request.max_bad_rate,
-        "budget_usd": request.budget_usd,
-        "allow_unscored": request.allow_unscored,
-        "feedback": request.feedback,
-        "ratings": request.ratings,
-        "baseline": request.baseline,
         "baseline_run_id": baseline.run_id,
         "baseline_fault": baseline.fault,
         "ratings_version": kept_version(run.folder.ratings_file),
-        "fail_if": request.fail_if,
-        "suite": request.suite,  # by these two `latest` finds the night before
+        "suite": request.suite,  # by these two `latest` finds the nightly run before
         "night": None if request.night is None else request.night.isoformat(),
         "functions": sorted(set(runnable_functions(run.rubric, run.functions).values())),
     }
@@ -251,19 +243,15 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
     The budget is not in it: a run that reached it goes on with a larger one. Nor is the baseline with its rule: what a
     run is compared with changes no judgment.
     """
-    parts = {
-        "dataset": dataset_digest,
+    by_content = {
+        "outputs": dataset_digest,
         "rubric": rubric_digest(checked.rubric),
         "judge": verdict_digest(checked.judge) if checked.judge else None,
         "ratings": digest_files((Path(request.ratings),)) if request.ratings else None,
-        "column_map": dict(request.column_map),
-        "max_bad_rate": request.max_bad_rate,
-        "allow_unscored": request.allow_unscored,
-        "feedback": request.feedback,
-        "functions": runnable_functions(checked.rubric, checked.functions),
-        "code_version": code_version(),
-        "checkpoint": asdict(request.checkpoint) if request.checkpoint else None,
+        "allow_functions": runnable_functions(checked.rubric, checked.functions),
     }
+    set_by_flows = {"checkpoint": asdict(request.checkpoint) if request.checkpoint else None}
+    parts = json_values(request, Use.FINGERPRINT) | by_content | set_by_flows | {"code_version": code_version()}
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 

@@ -19,7 +19,7 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.model_pairs import question_changes
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, taken_ids
 from gradebook.tasks.datasets.ingest import Ingested
-from gradebook.tasks.lake.address import DEFAULT_LAKE, find_lake
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import quoted
@@ -34,7 +34,7 @@ from gradebook.tasks.published.stored_run import (
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
 from gradebook.tasks.runs.function_settings import FunctionSettings
-from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_run_id
+from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, refuse_bad_run_id
 from gradebook.tasks.runs.run import Run, code_version
 from gradebook.tasks.stages.open_run import claimed_run
 from gradebook.tasks.stages.pipeline import complete_run, publish_verdicts

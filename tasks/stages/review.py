@@ -16,7 +16,7 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.request import OPTIONS, EvaluationRequest
 from gradebook.tasks.runs.resume_command import option_words
 from gradebook.tasks.runs.runner import THREADS
 from gradebook.tasks.stages.check_request import check_request
@@ -92,7 +92,9 @@ def _again(name: str, rubric: str, request: EvaluationRequest) -> tuple[str, ...
     """The command that goes on with the review by one rubric; none where the artifact was read from stdin."""
     if name == STDIN:
         return ()
-    return ("gradebook", "review", name, "--rubrics", rubric, *option_words(request, "judge", "budget_usd", "feedback"))
+    named = ("judge", "budget_usd", "feedback", "allow_functions", "allow_unscored")
+    words = option_words(request, (OPTIONS[option] for option in named))
+    return ("gradebook", "review", name, "--rubrics", rubric, *words)
 
 
 def _refuse_misfits(name: str, row: Row, rubrics: list[Rubric], request: EvaluationRequest) -> None:
