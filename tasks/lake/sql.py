@@ -27,6 +27,16 @@ def read_sql(file: str) -> str:
     return resources.files("gradebook.sql").joinpath(file).read_text(encoding="utf-8")
 
 
-def report_sql(name: str) -> str:
-    """A longer query of the report: a select in a file of sql/report."""
-    return read_sql(f"report/{name}.sql")
+@cache
+def query(name: str, **words: str) -> str:
+    """A select of sql/queries, such as `query("comparing/case_pairs")`. Files are read when first asked for.
+
+    words: replace `{word}` in the file where SQL takes no parameter, for a relation or for columns. Values are
+    parameters. Raises `KeyError` for a word that the file does not have.
+    """
+    text = read_sql(f"queries/{name}.sql")
+    for word, replacement in words.items():
+        if f"{{{word}}}" not in text:
+            raise KeyError(name, word)
+        text = text.replace(f"{{{word}}}", replacement)
+    return text
