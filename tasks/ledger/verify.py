@@ -76,8 +76,8 @@ def _read_runs(connection: duckdb.DuckDBPyConnection) -> dict[str, PayingRun]:
     return runs
 
 
-def _count(connection: duckdb.DuckDBPyConnection, query: str, parameters: Row) -> int:
-    row = connection.execute(query, parameters).fetchone()
+def _count(connection: duckdb.DuckDBPyConnection, select: str, parameters: Row) -> int:
+    row = connection.execute(select, parameters).fetchone()
     return int(row[0]) if row else 0
 
 

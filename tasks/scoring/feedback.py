@@ -175,11 +175,11 @@ def _output_questions(
     connection: duckdb.DuckDBPyConnection, shard: str, verdicts: Mapping[str, Sequence[ShownVerdict]], digest: str
 ) -> Iterator[FeedbackQuestion]:
     """A question for each output of a shard, in its order. verdicts: by output."""
-    query = (
+    passed = (
         "select output_id, model, checkpoint, is_passed from output_scores "
         "where output_id in (select output_id from read_parquet(?))"
     )
-    known = {row[0]: row[1:] for row in connection.execute(query, [glob.escape(shard)]).fetchall()}
+    known = {row[0]: row[1:] for row in connection.execute(passed, [glob.escape(shard)]).fetchall()}
     for output_id, case in read_cases(shard):
         model, checkpoint, is_passed = known[output_id]
         messages = render_output_feedback(case, verdicts.get(output_id, ()), is_passed)
