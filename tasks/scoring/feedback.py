@@ -35,6 +35,8 @@ from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.rows import make_table
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.marts.models import build_marts, connect_marts
 from gradebook.tasks.marts.sources import add_score_sources
 from gradebook.tasks.planning.cases import read_cases
@@ -55,60 +57,6 @@ MEMORY_LIMIT = "500MB"
 MOST_REASON_LENGTH = 300
 _BEST_SCORES_SCHEMA = pa.schema([pa.field("criterion_id", pa.string()), pa.field("best_score", pa.float64())])
 _VERDICT_COLUMNS = ["output_id", "criterion_id", "level_id", "score", "reason", "rationale", "evidence"]
-_GROUPS = """
-select
-    model, checkpoint, min(output_id), count(*), count(*) filter (is_passed), count(*) filter (not is_passed)
-from output_scores
-group by model, checkpoint
-order by model, checkpoint nulls first
-"""
-# Sums of decimals, which are the same in any order: a mean that moved by a rounding would ask for a new text.
-_WEAKEST_CRITERIA = """
-create table weakest_criteria as
-with measured as (
-    select
-        outputs.model, outputs.checkpoint, verdicts.criterion_id,
-        round(sum(verdicts.score::decimal(18, 12))::double / count(verdicts.score), 4) as mean,
-        count(verdicts.score) as scored_count, count(*) - count(verdicts.score) as unscored_count,
-    from source_verdicts as verdicts
-    inner join source_outputs as outputs on verdicts.output_id = outputs.output_id
-    group by outputs.model, outputs.checkpoint, verdicts.criterion_id
-),
-
--- Rows may ask different questions under one id: of those nothing can be said in common.
-own as (
-    select criterion_id, min(body) as body from source_case_criteria
-    group by criterion_id having count(distinct body) = 1
-)
-
-select measured.*, own.body, coalesce(best_scores.best_score, 1.0) as best, abs(measured.mean - best) as distance
-from measured
-left join best_scores on measured.criterion_id = best_scores.criterion_id
-left join own on measured.criterion_id = own.criterion_id
-where best_scores.criterion_id is not null or own.body is not null
-qualify row_number() over (
-    partition by measured.model, measured.checkpoint order by distance desc nulls last, measured.criterion_id
-) <= $most
-"""
-_WEAKEST_FIRST = "from weakest_criteria order by distance desc nulls last, criterion_id"
-_REASONS = """
-select
-    weakest.model, weakest.checkpoint, weakest.criterion_id, count(*) as reason_count,
-    left(coalesce(verdicts.reason, verdicts.rationale, verdicts.evidence), $length) as words,
-from source_verdicts as verdicts
-inner join source_outputs as outputs on verdicts.output_id = outputs.output_id
-inner join weakest_criteria as weakest
-    on outputs.model = weakest.model
-    and outputs.checkpoint is not distinct from weakest.checkpoint
-    and verdicts.criterion_id = weakest.criterion_id
-where verdicts.score is null or abs(verdicts.score - weakest.best) > 1e-9
-group by weakest.model, weakest.checkpoint, weakest.criterion_id, words
-having words is not null
-qualify row_number() over (
-    partition by weakest.model, weakest.checkpoint, weakest.criterion_id order by reason_count desc, words
-) <= $most
-order by reason_count desc, words
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +148,11 @@ def _output_questions(
     connection: duckdb.DuckDBPyConnection, shard: str, verdicts: Mapping[str, Sequence[ShownVerdict]], digest: str
 ) -> Iterator[FeedbackQuestion]:
     """A question for each output of a shard, in its order. verdicts: by output."""
-    query = (
+    passed = (
         "select output_id, model, checkpoint, is_passed from output_scores "
         "where output_id in (select output_id from read_parquet(?))"
     )
-    known = {row[0]: row[1:] for row in connection.execute(query, [glob.escape(shard)]).fetchall()}
+    known = {row[0]: row[1:] for row in connection.execute(passed, [glob.escape(shard)]).fetchall()}
     for output_id, case in read_cases(shard):
         model, checkpoint, is_passed = known[output_id]
         messages = render_output_feedback(case, verdicts.get(output_id, ()), is_passed)
@@ -222,20 +170,22 @@ def _shard_verdicts(folder: RunFolder, rubric: Rubric, index: int) -> dict[str, 
 
 def _group_questions(connection: duckdb.DuckDBPyConnection, rubric: Rubric, digest: str) -> Iterator[FeedbackQuestion]:
     """A question for each model and checkpoint, with the criteria that are the furthest from their best level."""
-    connection.execute(_WEAKEST_CRITERIA, {"most": MOST_CRITERIA_SHOWN})
-    limits = {"most": MOST_REASONS_SHOWN, "length": MOST_REASON_LENGTH}
+    make_table(connection, "scoring/weakest_criteria", most_count=MOST_CRITERIA_SHOWN)
+    limits = {"most_count": MOST_REASONS_SHOWN, "length": MOST_REASON_LENGTH}
     reasons: dict[tuple[str, str | None, str], list[tuple[str, int]]] = {}
-    for model, checkpoint, criterion_id, count, reason in connection.execute(_REASONS, limits).fetchall():
+    frequent = connection.execute(query("scoring/frequent_reasons"), limits).fetchall()
+    for model, checkpoint, criterion_id, count, reason in frequent:
         reasons.setdefault((model, checkpoint, criterion_id), []).append((reason, count))
     of_rubric = {criterion.id: criterion for criterion in rubric.criteria}
     parts: dict[tuple[str, str | None], list[GroupCriterion]] = {}
-    for row in connection.execute(_WEAKEST_FIRST).to_arrow_table().to_pylist():
+    weakest_first = "from weakest_criteria order by distance desc nulls last, criterion_id"
+    for row in connection.execute(weakest_first).to_arrow_table().to_pylist():
         group, criterion_id = (row["model"], row["checkpoint"]), row["criterion_id"]
         criterion: Criterion = of_rubric.get(criterion_id) or read_case_criterion(row["body"])
         told = tuple(reasons.get((*group, criterion_id), ()))
         part = GroupCriterion(criterion, row["mean"], row["scored_count"], row["unscored_count"], told)
         parts.setdefault(group, []).append(part)
-    for model, checkpoint, output_id, n, passed, failed in connection.execute(_GROUPS).fetchall():
+    for model, checkpoint, output_id, n, passed, failed in connection.execute(query("scoring/group_counts")).fetchall():
         criteria = tuple(parts.get((model, checkpoint), ()))
         messages = render_group_feedback(GroupVerdicts(n, passed, failed, criteria))
         yield FeedbackQuestion(output_id, model, checkpoint, True, messages, feedback_key(digest, messages))

@@ -15,6 +15,7 @@ from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.request import OPTIONS, EvaluationRequest
 from gradebook.tasks.runs.resume_command import option_words
@@ -26,14 +27,6 @@ from gradebook.tasks.stages.submit import StagesInThreads
 
 STDIN = "-"
 APPROVED, NEEDS_REVISION = "approved", "needs_revision"
-_VERDICTS = """
-select verdicts.criterion_id, verdicts.level_id, verdicts.score, verdicts.reason, verdicts.evidence, verdicts.rationale
-from verdicts
-inner join runs on verdicts.run_id = runs.run_id
-left join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
-where verdicts.run_id = ?
-order by list_position((rubrics.body::json ->> '$.criteria[*].id'), verdicts.criterion_id), verdicts.criterion_id
-"""
 _OUTPUT = "select score, score_low, score_high, is_passed, failed_gates from output_scores where run_id = ?"
 _FEEDBACK = "select feedback from output_feedback where run_id = ?"
 
@@ -138,7 +131,7 @@ def _evaluate(request: EvaluationRequest) -> RunSummary:
 def _evaluation(summary: RunSummary, request: EvaluationRequest) -> Evaluation:
     with connect(find_lake(request.lake, request.data), read_only=True) as connection:
         (output,) = read_rows(connection, _OUTPUT, summary.run_id)
-        verdicts = read_rows(connection, _VERDICTS, summary.run_id)
+        verdicts = read_rows(connection, query("stages/verdicts_of_run"), run_id=summary.run_id)
         (feedback,) = read_rows(connection, _FEEDBACK, summary.run_id)
     # Where the rubric requires nothing, a score that is not known is still no approval.
     is_approved = summary.is_met and (summary.has_requirement or output["score"] is not None)
