@@ -29,7 +29,7 @@ def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
     try:
         deadline = run.request.deadline
         with open_sessions(run.judge, money, run.lake.journal_folder, run.run_id, deadline) as sessions:
-            _claim(run, sessions)
+            _acquire_leases(run, sessions)
             reporter().begin("judge", plan.open_count or None)  # a request may answer several
             try:
                 yield sessions
@@ -43,7 +43,7 @@ def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
         settle_run(run.lake, run.run_id)
 
 
-def _claim(run: Run, sessions: tuple[Session, ...]) -> None:
+def _acquire_leases(run: Run, sessions: tuple[Session, ...]) -> None:
     """Say what is going to be asked, so that runs beside this one wait for its replies instead of paying for their own.
 
     What a cascade may ask later is claimed when it is known: who waits for it before could wait in vain. Judges under a
@@ -56,6 +56,6 @@ def _claim(run: Run, sessions: tuple[Session, ...]) -> None:
         is_later = isinstance(run.judge, CascadeSettings) and index != FIRST
         if isinstance(session, JudgingSession) and session.settings.concurrency_limit is None:
             keys = () if is_later else open_keys(run.folder, run.rubric, index, session.settings.packing)
-            wanted.append((session.open_claims(held), list(keys)))
+            wanted.append((session.open_leases(held), list(keys)))
     if wanted:
-        wanted[0][0].claim_beside(wanted)
+        wanted[0][0].acquire_together(wanted)

@@ -102,13 +102,13 @@ class JudgedShards:
         try:
             plans = [pq.read_table(file) for file in shard_plan_files(self._folder, self._rubric, shard_index)]
             chosen = {place for planned in plans for place in escalated_places(self.judge, planned, told)}
-            self._claim(plans, chosen)
+            self._acquire_leases(plans, chosen)
         except BaseException as error:
             self._fault = self._fault or error
             raise
         return told | self._ask_members(shard, shard_index, [THEN], chosen)
 
-    def _claim(self, plans: Sequence[pa.Table], chosen: Collection[tuple[str, str]]) -> None:
+    def _acquire_leases(self, plans: Sequence[pa.Table], chosen: Collection[tuple[str, str]]) -> None:
         """Claim what the second judge of a cascade is going to be asked, which nobody could know before."""
         session = self._sessions[THEN]
         if not isinstance(session, JudgingSession) or not chosen:
@@ -117,7 +117,7 @@ class JudgedShards:
         places = place_keys(pa.chunked_array([pa.array(output_ids)]), pa.array(criterion_ids))
         mine = pa.concat_tables(planned.filter(pc.equal(planned.column("judge_index"), THEN)) for planned in plans)
         is_open = pc.and_(pc.is_null(mine.column("status")), pc.is_in(table_keys(mine), places))
-        session.claim_also(asked_keys(mine, is_open, self._rubric, packing_of(session.settings)))
+        session.lease_also(asked_keys(mine, is_open, self._rubric, packing_of(session.settings)))
 
     def _ask_members(
         self,

@@ -100,7 +100,7 @@ def outcome_of(read: ReadReply, **paid: Any) -> Outcome:
     )
 
 
-def held_outcome(*rows: dict[str, Any]) -> Outcome:
+def outcome_from_rows(*rows: dict[str, Any]) -> Outcome:
     """The outcome that another session paid for. rows: of a scored judgment, or of those of a pack."""
     parts = tuple(
         Outcome(
