@@ -9,9 +9,8 @@ from openai import DefaultAioHttpClient, DefaultHttpxClient
 
 MOST_BODY_BYTES = 16 * 2**20  # decompressed: a few kilobytes can decompress to gigabytes
 OVERSIZED_BODY_BYTES = 2**20  # part of an oversized body, enough to recognise it
-_TRANSFER_HEADERS = frozenset(
-    {"content-encoding", "content-length", "transfer-encoding"}
-)  # describe the transfer, not the decompressed body
+# Describe the transfer, not the decompressed body.
+_TRANSFER_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 
 class BoundedHttpClient(DefaultAioHttpClient):

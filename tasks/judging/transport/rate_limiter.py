@@ -131,16 +131,19 @@ class Limiter:
 
     def _follow(self, headers: Mapping[str, str]) -> None:
         for bucket, unit in ((self._requests, "requests"), (self._tokens, "tokens")):
-            told = read_rate_limit(headers, unit)
-            if told is not None:
-                bucket.follow(told.per_minute, told.remaining, self._now())
+            announced = read_rate_limit(headers, unit)
+            if announced is not None:
+                bucket.follow(announced.per_minute, announced.remaining, self._now())
 
     def _slow_down(self, requests: RateLimit | None, tokens: RateLimit | None, pause_s: float, now_s: float) -> None:
         """Reduce the pace if the minute's requests or tokens are used up, otherwise the number in flight."""
         is_named = False
-        for bucket, told, needed in ((self._requests, requests, 1.0), (self._tokens, tokens, self._tokens.last_amount)):
-            if told is not None and (told.remaining is None or told.remaining < needed):
-                bucket.refuse(told.per_minute, now_s, pause_s, is_pace_tried=not self._refused_in_a_row)
+        for bucket, announced, needed in (
+            (self._requests, requests, 1.0),
+            (self._tokens, tokens, self._tokens.last_amount),
+        ):
+            if announced is not None and (announced.remaining is None or announced.remaining < needed):
+                bucket.refuse(announced.per_minute, now_s, pause_s, is_pace_tried=not self._refused_in_a_row)
                 is_named = True
         if not is_named and self.limit == 1:
             self._learn_pace(pause_s, now_s)
@@ -257,10 +260,12 @@ class Limiter:
         self._wake()
 
 
-def _hold_s(retry_after_s: float | None, refused_in_a_row: int, *told: RateLimit | None) -> float:
+def _hold_s(retry_after_s: float | None, refused_in_a_row: int, *announced: RateLimit | None) -> float:
     """Seconds for which a refusal holds back later requests."""
     if retry_after_s is not None and math.isfinite(retry_after_s):
         return min(max(retry_after_s, 0.0), MOST_RETRY_AFTER_S)
-    resets = [each.reset_s for each in told if each is not None and each.remaining == 0 and each.reset_s is not None]
+    resets = [
+        each.reset_s for each in announced if each is not None and each.remaining == 0 and each.reset_s is not None
+    ]
     most_s = min(FIRST_RESET_S * 2.0 ** min(refused_in_a_row, 8), MOST_RETRY_AFTER_S)
     return min(max(resets, default=SILENT_HOLD_S), most_s)
