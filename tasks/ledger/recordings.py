@@ -10,7 +10,7 @@ import duckdb
 import orjson
 
 from gradebook.rubrics.model.errors import InputError, JudgeSettingsError, UnfinishedError
-from gradebook.tasks.judging.replies.recorded_judge import NO_REPLY, RecordedStatus, refuse_no_recording
+from gradebook.tasks.judging.replies.recorded_judge import NO_REPLY, RecordedStatus, check_recording
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
@@ -42,7 +42,7 @@ def refuse_record(path: Path, judge: JudgeSettings | ReplaySettings | None) -> N
     if not stat.S_ISREG(kind):
         raise InputError("--record", f"{path}, which is no file", "a recording or a new file")
     try:
-        refuse_no_recording(path)
+        check_recording(path)
     except JudgeSettingsError as error:
         raise InputError(f"--record: expected a recording or a new file; {error}") from None
 

@@ -1,4 +1,4 @@
-"""A look at the endpoint before anything is spent."""
+"""Probe of an endpoint before anything is spent."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,10 +19,10 @@ PROBE_TIMEOUT_S = 2.0
 
 
 def probe(settings: JudgeSettings, keys: Mapping[str, str]) -> None:
-    """Ask for the list of models, which costs nothing; any answer but a refused key will do.
+    """Request the list of models, which is free; any answer but a refused key will do.
 
-    Raises `EndpointUnavailable` where no address of the judge will do: nobody answers after three quick tries, or the
-    key is refused; `JudgeSettingsError` where an address holds no host name. keys: as `read_keys` has them.
+    Raises `EndpointUnavailable` if every address of the judge fails: no answer after three quick attempts, or a refused
+    key; `JudgeSettingsError` if an address has no host name. keys: as `read_keys` returns them.
     """
     faults: list[EndpointUnavailable] = []
     for address in settings.addresses:
@@ -39,7 +39,7 @@ def _probe(address: Address, key: str) -> None:
     try:
         http_client = BoundedFileClient(timeout=PROBE_TIMEOUT_S)
         with OpenAI(api_key=key, base_url=address.base_url, max_retries=0, http_client=http_client) as client:
-            # The body is not read: any will do, and it may have no end.
+            # The body is not read: any will do, and it may be endless.
             ask = client.models.with_streaming_response.list
             tries = (_is_answered(ask, address, turn) for turn in range(PROBE_TRIES))
             if not any(tries):
@@ -72,7 +72,7 @@ def _is_answered(ask: Callable[[], AbstractContextManager[object]], address: Add
         fault = refused_certificate(address, error)
         if fault is not None:
             raise fault from None
-        # Slow is not absent: someone took the connection.
+        # Slow is not absent: the connection was accepted.
         return not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
     if status in (401, 403):
         raise refused_key(address, status)
