@@ -1,4 +1,4 @@
-"""The plan: which judgments are not in the ledger yet, and what asking for them will cost."""
+"""Plan of a run: the judgments not in the ledger yet, and their estimated cost."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,71 +25,70 @@ from gradebook.tasks.workspace.folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class CriterionPlan:
-    """What one criterion will take. The dollars: None where the price is unknown.
+    """Estimate for one criterion. Dollars are None if the price is unknown.
 
-    request_count: over all judges and opinions; that of several criteria counts at the first of them, and its tokens at
-    each in equal shares. Tokens and dollars count those of at_most_count at the share that was sent in the past, all of
-    them where that is unknown. cost_low_usd, cost_high_usd: 80% of such sums lie between, see
-    `estimate_questions`; None: no range is known.
+    request_count: over all judges and votes; a request of batched criteria counts at the first of them, its tokens at
+    each in equal shares. Tokens and dollars include the requests of at_most_count at the share sent in the past, or all
+    of them if that is unknown. cost_low_usd, cost_high_usd: range of 80% of such sums, see `estimate_questions`; None:
+    no range is known.
     """
 
     criterion_id: str
     method: str
     row_count: int
-    replayed_count: int = 0  # held, and sure to be needed
+    replayed_count: int = 0  # in the ledger, and certainly needed
     request_count: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
     cost_low_usd: float | None = None
     cost_high_usd: float | None = None
-    cached_tokens: int = 0  # of the prompt tokens, as the endpoint's prefix cache served the judge before
-    at_most_count: int = 0  # of the requests: sent only where the first judge of a cascade is unsure
-    open_count: int = 0  # judgments that no reply answers yet, at most
+    cached_tokens: int = 0  # of the prompt tokens, at the judge's past cache rate
+    at_most_count: int = 0  # requests sent only if the first judge of a cascade is unsure
+    open_count: int = 0  # maximum number of judgments without a reply
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What the run will take, criterion by criterion, in the order of the rubric."""
+    """Estimate for the run, criterion by criterion, in the order of the rubric."""
 
     criteria: tuple[CriterionPlan, ...]
-    unmatched_rating_count: int = 0  # ratings of the file that fit no output
-    own_count: OwnCount = field(default_factory=OwnCount)  # criteria that rows bring along
-    asked_judges: tuple[int, ...] = ()  # the members of the judge that something is left to ask of
+    unmatched_rating_count: int = 0  # ratings that match no output
+    own_count: OwnCount = field(default_factory=OwnCount)  # per-case criteria
+    asked_judges: tuple[int, ...] = ()  # indices of the judge's members with open questions
 
     @property
     def request_count(self) -> int:
-        """Requests to send."""
         return sum(criterion.request_count for criterion in self.criteria)
 
     @property
     def at_most_count(self) -> int:
-        """Those of them that are sent only where the first judge of a cascade is unsure."""
+        """Requests sent only if the first judge of a cascade is unsure."""
         return sum(criterion.at_most_count for criterion in self.criteria)
 
     @property
     def replayed_count(self) -> int:
-        """Judgments that are held already, and sure to be needed."""
+        """Judgments in the ledger that are certainly needed."""
         return sum(criterion.replayed_count for criterion in self.criteria)
 
     @property
     def open_count(self) -> int:
-        """Judgments that no reply answers yet: more than requests, where one asks for several."""
+        """Judgments without a reply; more than the requests if criteria are batched."""
         return sum(criterion.open_count for criterion in self.criteria)
 
     @property
     def cost_usd(self) -> float | None:
-        """Estimated dollars of the requests; None where a price is unknown."""
+        """Estimated dollars of the requests; None if a price is unknown."""
         return _added(criterion.cost_usd for criterion in self.criteria)
 
     @property
     def cost_low_usd(self) -> float | None:
-        """The low ends of the criteria added up. Their misses partly cancel out, so the run's own range is narrower."""
+        """Sum of the criteria's low ends. Deviations partly cancel out, so the run's own range is narrower."""
         return _added(c.cost_usd if c.cost_low_usd is None else c.cost_low_usd for c in self.criteria)
 
     @property
     def cost_high_usd(self) -> float | None:
-        """The high ends of the criteria added up."""
+        """Sum of the criteria's high ends."""
         return _added(c.cost_usd if c.cost_high_usd is None else c.cost_high_usd for c in self.criteria)
 
 
@@ -98,10 +97,10 @@ def _added(costs: Iterable[float | None]) -> float | None:
     return None if None in known else sum(cost for cost in known if cost is not None)
 
 
-_Part = tuple[str, str, int, Tallies | None]  # a criterion's id, method and rows; no tallies where nobody is asked
+_Part = tuple[str, str, int, Tallies | None]  # criterion id, method, rows; tallies: None if no judge is asked
 
 
-def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look at
+def plan_run(  # noqa: PLR0913 - run, judge, shards and options
     lake: Lake,
     folder: RunFolder,
     rubric: Rubric,
@@ -113,15 +112,15 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     is_preview: bool = False,
     folders: tuple[Path, ...] | None = None,
 ) -> RunPlan:
-    """Write a plan file for each judged criterion and shard; add up what is left to ask.
+    """Write a plan file for each judged criterion and shard; sum up the open requests.
 
-    is_anew: plan as if nothing had been judged yet; the past still tells what a question takes. is_preview: what killed
-    runs left in their journals counts as held; a run takes it into the ledger first. folders: those of the dataset's
-    files, where pictures and sounds lie; None: whatever names one is taken for text.
+    is_anew: plan as if nothing had been judged yet; past replies still inform the estimates. is_preview: count replies
+    in the journals of killed runs as present; a run settles them first. folders: of the dataset's files, for images and
+    sounds; None: references to them are treated as text.
 
-    A plan file has a row a wanted opinion: output_id, criterion_id, request_key, judge_index (among the judge's
-    members), replicate, is_swapped; then what the ledger holds for the key: status, level_id, distribution,
-    evidence, rationale, cost_usd, paid_by (a run_id); null where it is still to be made.
+    A plan file has one row per wanted vote: output_id, criterion_id, request_key, judge_index (among the judge's
+    members), replicate, is_swapped; then the ledger's values for the key: status, level_id, distribution, evidence,
+    rationale, cost_usd, paid_by (a run_id); null if still to be judged.
     """
     judged = rubric.judged_criteria
     own_count = sum(pq.read_metadata(file).num_rows for file in case_criteria_files(folder))
@@ -129,7 +128,7 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     if judge is None or not (judged or own_count):
         return RunPlan((*unjudged, CriterionPlan(CASE_CRITERIA, "", own_count)) if own_count else unjudged)
     with _ledger(lake) as ledger:
-        _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
+        _create_judgments_view(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
         planner = ShardPlanner(ledger, folder, judge)
         for index, shard in enumerate(shards):
             cases = read_shard(plan_cases(shard, index, folder, folders))
@@ -144,8 +143,8 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
 
 
 def _plan_parts(parts: Iterable[_Part], judge: Judge, past: Past) -> Iterator[CriterionPlan]:
-    """The plan of each criterion, in their order."""
-    begun: set[int] = set()  # the judges that were asked something about the outputs before
+    """Plan of each criterion, in order."""
+    begun: set[int] = set()  # judges with earlier questions about the outputs
     for criterion_id, method, row_count, tallies in parts:
         if tallies is None:
             yield CriterionPlan(criterion_id, method, row_count)
@@ -157,7 +156,7 @@ def _plan_parts(parts: Iterable[_Part], judge: Judge, past: Past) -> Iterator[Cr
 
 
 def _sum_up(criterion_id: str, method: str, row_count: int, estimated: Sequence[OpinionEstimate]) -> CriterionPlan:
-    """The plan of a criterion, all opinions on it together."""
+    """Plan of a criterion, summed over all votes on it."""
     estimates = [one.estimate for one in estimated]
     return CriterionPlan(
         criterion_id,
@@ -177,13 +176,13 @@ def _sum_up(criterion_id: str, method: str, row_count: int, estimated: Sequence[
 
 
 def count_case_bytes(shard: str) -> int:
-    """Bytes of the cases of a shard and of their outputs, as a judge is shown them."""
+    """Bytes of a shard's cases, as shown to a judge."""
     return sum(case_bytes(case) for _, case in read_cases(shard))
 
 
 @contextmanager
 def _ledger(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The lake's judgments; none where there is no lake yet, as in the dry run of a first evaluation."""
+    """Connection to the lake's judgments; empty if there is no lake yet, as in the dry run of a first evaluation."""
     if lake_exists(lake):
         with connect(lake, read_only=True) as connection:
             yield connection
@@ -193,8 +192,8 @@ def _ledger(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def _hold_judgments(ledger: duckdb.DuckDBPyConnection, journaled: pa.Table | None, *, is_anew: bool) -> None:
-    """Name the judgments that need not be asked for."""
+def _create_judgments_view(ledger: duckdb.DuckDBPyConnection, journaled: pa.Table | None, *, is_anew: bool) -> None:
+    """Create the view of judgments that need not be asked for."""
     names = ", ".join(HELD_COLUMNS)
     ledger.register("journaled_judgments", HELD_SCHEMA.empty_table() if journaled is None else journaled)
     ledger.execute(
