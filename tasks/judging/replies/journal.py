@@ -159,9 +159,7 @@ def is_journal_held(path: Path) -> bool:
 
 def _is_locked(file: int) -> bool:
     try:
-        fcntl.flock(
-            file, fcntl.LOCK_SH | fcntl.LOCK_NB
-        )  # shared: two concurrent probes do not mistake each other for a writer
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: probes may overlap
     except BlockingIOError:
         return True
     fcntl.flock(file, fcntl.LOCK_UN)

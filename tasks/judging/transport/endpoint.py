@@ -136,9 +136,10 @@ class Endpoint:
     def _read(self, content: bytes, latency_ms: float) -> Reply:
         """Read a reply and remove the key, which an endpoint may echo."""
         reply = read_completion(self._mask.content(content), latency_ms)
+        # Masked again: the body may not be UTF-8.
         text, refusal, model, tier = map(
             self._masked, (reply.text, reply.refusal, reply.model_returned, reply.service_tier)
-        )  # masked again: the body may not be UTF-8
+        )
         return replace(reply, text=text, refusal=refusal, model_returned=model, service_tier=tier)
 
     def _masked(self, text: str | None) -> str | None:
