@@ -9,7 +9,8 @@ import typer
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.versions import find_lake_at
-from gradebook.tasks.published.summary import latest_run, summarise
+from gradebook.tasks.published.run_list import latest_run
+from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.export.picture import run_report
 from gradebook.tasks.system.files import write_bytes
 

@@ -3,7 +3,7 @@
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
 from gradebook.flows.display.terminal import show_rows
 from gradebook.tasks.lake.versions import find_lake_at
-from gradebook.tasks.published.summary import list_runs
+from gradebook.tasks.published.run_list import list_runs
 
 
 def runs(

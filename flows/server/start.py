@@ -21,7 +21,7 @@ from gradebook.tasks.lake.connections import prepare_lake
 from gradebook.tasks.operations.doctor.machine import without_secrets
 from gradebook.tasks.operations.nightly import Night, NightUnfinished
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
 from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.quality import warm_up
 from gradebook.tasks.system.lazy_imports import uncollected
@@ -44,9 +44,9 @@ def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tu
     """
     checked = check_request(request)
     with _prefect_set_up(checked.lake, is_verbose=is_verbose):
-        from gradebook.flows.evaluate_outputs import evaluate_outputs, parameters_of
+        from gradebook.flows.evaluate_outputs import evaluate_outputs
 
-        summary = asyncio.run(evaluate_outputs(**parameters_of(request)))
+        summary = asyncio.run(evaluate_outputs(**json_values(request, Use.OUTPUTS_FLOW)))
     return summary, RunFolder(checked.lake.root / "runs" / summary.run_id).report_file
 
 

@@ -12,7 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from gradebook.rubrics.model.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
 from gradebook.tasks.datasets.discovery import read_rows
 from gradebook.tasks.datasets.file_formats import RawRow
-from gradebook.tasks.datasets.row_parser import OneCheckpoint, RowFitter
+from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
+from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.datasets.shards import QuarantineWriter, ShardWriter, drop_repeats
 from gradebook.tasks.system.files import write_text
 

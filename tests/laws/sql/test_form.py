@@ -5,9 +5,10 @@ from importlib.resources import files
 
 import pytest
 
-from gradebook.tasks.marts.models import SOURCES, model_order
+from gradebook.tasks.marts.models import MATERIALIZED, SOURCES, mart_names, model_order
 
-LAYERS = ("staging", "intermediate", "marts", "views", "checks", "report")
+ROOMS = [f"queries/{room.name}" for room in files("gradebook.sql").joinpath("queries").iterdir()]
+LAYERS = ("staging", "intermediate", "marts", "views", "checks", *ROOMS)
 FILES = {
     f"{layer}/{entry.name}": entry.read_text(encoding="utf-8")
     for layer in LAYERS
@@ -18,7 +19,7 @@ EXPRESSION = re.compile(r"^(?:with )?(\w+) as \(", re.MULTILINE)
 
 
 def stem(path: str) -> str:
-    return path.partition("/")[2].removesuffix(".sql")
+    return path.rpartition("/")[2].removesuffix(".sql")
 
 
 def code_of(path: str) -> str:
@@ -29,6 +30,15 @@ def code_of(path: str) -> str:
 @pytest.mark.parametrize("path", MODELS)
 def test_a_model_begins_with_its_name_and_grain(path):
     assert FILES[path].startswith(f"-- {stem(path)}: ")
+
+
+@pytest.mark.parametrize("path", MODELS)
+def test_a_header_ends_with_the_kind_of_relation_if_it_names_one(path):
+    header = re.match(r"(?:--.*\n)+", FILES[path])[0].splitlines()
+    named = [line for line in FILES[path].splitlines() if line.startswith("-- materialized:")]
+    assert named in ([], [header[-1]])
+    assert {line.removeprefix("-- materialized: ") for line in named} <= {*MATERIALIZED}
+    assert path.startswith("intermediate/") or not named
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.startswith("checks/")])
@@ -63,4 +73,9 @@ def test_no_expression_is_named_after_a_relation(path):
 
 @pytest.mark.parametrize("path", FILES)
 def test_sources_are_read_by_staging_models_alone(path):
-    assert path.startswith("staging/") or "source_" not in code_of(path)
+    assert path.startswith(("staging/", "queries/")) or "source_" not in code_of(path)
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.startswith(("staging/", "intermediate/", "marts/"))])
+def test_no_model_reads_a_mart(path):
+    assert set(re.findall(r"(?:from|join) (\w+)", code_of(path))) & {*mart_names()} == set()
