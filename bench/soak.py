@@ -125,11 +125,11 @@ if __name__ == "__main__":
     if given.work is not None:
         work(given.work, 2, given.runs)
     else:
-        from gradebook.flows.server.own import begin_own_server
+        from gradebook.flows.server.own import start_own_server
 
-        server = begin_own_server()
+        server = start_own_server()
         if server:
-            server.introduce()
+            server.announce()
             server.wait()
         with tempfile.TemporaryDirectory(prefix="gradebook-soak-") as place:
             soak(Path(place), given.runs, given.outputs, is_compacted=not given.never_compacted)

@@ -57,7 +57,6 @@ def sweep(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 2 bad input, 3 outputs can't be read, no server answers, or all flow runs for one failed.
     """
-
     request = SweepRequest(
         rubric,
         place=place,

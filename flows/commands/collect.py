@@ -46,7 +46,6 @@ def collect(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 2 bad input, 3 not finished.
     """
-
     mapped = read_column_map(column_map or [])
     request = CollectRequest(
         prompts, endpoint, out, model, checkpoint, samples, budget_usd, max_in_flight, max_unanswered_rate, mapped

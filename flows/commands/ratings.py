@@ -82,7 +82,6 @@ def import_file(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 2 bad input or too many invalid ratings: nothing was written.
     """
-
     asked = RatingFile(
         file,
         form.value if form else None,

@@ -1,7 +1,6 @@
-"""Prefect's server of one command.
+"""Flows run by a command in its own process, and the Prefect server that they report to.
 
-start    evaluate_here, evaluate_night_here: an evaluation begun in a shell
-own      OwnServer: a server that ends with its command
-process  the script of that server
-lost     a server that stopped answering, as a sentence
+start    evaluate_here, evaluate_night_here: run a flow, with Prefect set up, until it ends or its server is lost
+own      OwnServer: the server of one command, where the settings name no other
+process  the script that this server's process runs
 """

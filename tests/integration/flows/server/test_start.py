@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from gradebook import flows
-from gradebook.flows.server.lost import lost_server_told
+from gradebook.flows.server.start import report_lost_server
 from gradebook.rubrics.model.errors import UnfinishedError
 from tests.support.loopback_judge import LoopbackJudge
 from tests.support.prefect_homes import SERVER_SETTINGS
@@ -45,7 +45,7 @@ class Server:
 
     def wait(self) -> None:
         """Return when it answers."""
-        for _ in range(600):
+        for _ in range(1_800):
             try:
                 with urllib.request.urlopen(f"{self.address}/health", timeout=2):
                     return
@@ -145,11 +145,11 @@ def test_a_run_whose_server_stays_away_says_so_and_the_same_command_reads_it_bac
     ids=["late", "busy", "never there"],
 )
 def test_what_prefects_client_says_of_its_server_is_told_in_a_sentence(error: Exception, told: str):
-    with pytest.raises(UnfinishedError) as raised, lost_server_told():
+    with pytest.raises(UnfinishedError) as raised, report_lost_server():
         raise error
     assert told in str(raised.value)
 
 
 def test_another_error_of_a_flow_is_none_of_the_server():
-    with pytest.raises(RuntimeError, match="another"), lost_server_told():
+    with pytest.raises(RuntimeError, match="another"), report_lost_server():
         raise RuntimeError("another")
