@@ -53,6 +53,7 @@ def ingest_request(request: EvaluationRequest, rubric: Rubric, files: tuple[Path
         is_unscored_allowed=request.allow_unscored,
         checkpoint=request.checkpoint,
         max_bad_rate=request.max_bad_rate,
+        sample=request.sample,
         advance=lambda count: reporter().advance("ingest", count),
     )
     reporter().end("ingest")
