@@ -27,10 +27,10 @@ test-quick: $(STAMP)  ## those of a few seconds each, without servers and chromi
 	@$(RUN) pytest -n auto --dist worksteal -m "not (slow or server or postgres or browser)" $(ARGS)
 
 test-browser: $(STAMP)  ## open the pages in chromium, with the network off; a part of `make test` where chromium is
-	@$(RUN) pytest tests/browser $(ARGS)
+	@$(RUN) pytest tests/integration/browser $(ARGS)
 
 test-server: $(STAMP)  ## a day on a real Prefect server with a worker that is killed: about four minutes
-	@PYTHON="$(abspath $(VENV))/bin/python" tests/e2e_server.sh
+	@PYTHON="$(abspath $(VENV))/bin/python" tests/support/e2e_server.sh
 
 lint: $(STAMP)  ## check style, format and types
 	@$(RUN) ruff check .

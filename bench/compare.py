@@ -19,13 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-
-from scored_lake import VERDICT_SCHEMA, make_lake, write_run
 
 from gradebook.rubrics.files.case_criteria import CASE_CRITERIA_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake
+from tests.support.scored_lake import VERDICT_SCHEMA, make_lake, write_run
 
 ROOT = Path(__file__).parents[1]
 SEED = 20261121

@@ -17,14 +17,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from hostile_settings import WORSE
-from hostile_texts import hostile_texts
 
 from gradebook.rubrics.check_kit.check import Check, Example, read_settings
 from gradebook.rubrics.check_kit.samples import example_shard
 from gradebook.rubrics.checks.registry import check_names, find_check
+from tests.support.hostile_settings import WORSE
+from tests.support.hostile_texts import hostile_texts
 
 SHAPES = (
     "CRLF",

@@ -7,7 +7,7 @@ speed: wall time over the ideal (questions x latency / in flight) at 200 ms, and
 second at 20 ms. limit: how much of a limit of requests a minute is used, and how many requests are refused. cache: the
 input price of 8 criteria over outputs of 1,200 tokens, relative to no caching, cached tokens at a tenth. faults: how
 many judgments are lost where one request in five fails. memory: resident after --many-questions judgments. Without
-names all but memory. The judge is tests/loopback_judge.py, in a process of its own.
+names all but memory. The judge is tests/support/loopback_judge.py, in a process of its own.
 """
 
 import argparse
@@ -33,11 +33,11 @@ from openai import AsyncOpenAI
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
 from gradebook.tasks.judging.replies.question import Answer, Question
-from gradebook.tasks.judging.session.session import JudgingSession, open_session
+from gradebook.tasks.judging.session.session import open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.transport.endpoint import request_body
 
-JUDGE = Path(__file__).parents[1] / "tests" / "loopback_judge.py"
+JUDGE = Path(__file__).parents[1] / "tests" / "support" / "loopback_judge.py"
 SENTENCE = "The seasonal source often reduces the public network because the careful farmer measures the harbour. "
 ASPECTS = ("clear", "kind", "brief", "apt", "sound", "safe", "fresh", "whole")
 LIMIT_A_MINUTE, LIMIT_S = 6_000, 30
@@ -99,14 +99,13 @@ def ask_session(settings: JudgeSettings, questions: Iterator[Question]) -> tuple
         name = answer.reason or answer.status
         counts[name] = counts.get(name, 0) + 1
 
-    with tempfile.TemporaryDirectory() as folder:
-        session = open_session(settings, journal_folder=Path(folder), run_id="bench")
-        with session:
-            if not isinstance(session, JudgingSession):
-                raise TypeError("expected a session with an endpoint")
-            wall, cpu = time.perf_counter(), time.process_time()
-            session.ask(questions, keep)
-            spent = time.perf_counter() - wall, time.process_time() - cpu
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_session(settings, journal_folder=Path(folder), run_id="bench") as session,
+    ):
+        wall, cpu = time.perf_counter(), time.process_time()
+        session.ask(questions, keep)
+        spent = time.perf_counter() - wall, time.process_time() - cpu
     return *spent, counts
 
 

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT))
 
-from budget_fuzz import BillingEndpoint, Fuzzed, fuzz_budget  # noqa: E402
+from tests.support.budget_fuzz import BillingEndpoint, Fuzzed, fuzz_budget  # noqa: E402
 
 
 def fuzz(endpoint: BillingEndpoint, seed: int) -> Fuzzed:

@@ -19,12 +19,10 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-
-from large_run import RUN_ID, make_large_run
 
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import connect
+from tests.support.large_run import RUN_ID, make_large_run
 
 MOST_MB = 8
 PLAIN_TABLES = ("run_scores", "criterion_scores", "category_scores", "score_distribution", "stage_costs")
@@ -75,7 +73,7 @@ def run_as_child(given: argparse.Namespace) -> None:
 
 def first_paints(files: dict[str, Path], count: int) -> dict[str, float]:
     """Milliseconds until something of each page is seen: the median, the pages in turns; none where no chromium is."""
-    from chromium import find_chromium, running_chromium, visited
+    from tests.support.chromium import find_chromium, running_chromium, visited
 
     program = find_chromium()
     if program is None:

@@ -27,11 +27,11 @@ from datetime import datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
 sys.path.append(str(Path(__file__).parent))
 
-from dask_cluster import DaskCluster
 from evaluate import RUBRIC, write_outputs
+
+from tests.support.dask_cluster import DaskCluster
 
 ROOT = Path(__file__).parents[1]
 RUNNERS = ("threads", "processes", "dask", "dask:local")

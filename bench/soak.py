@@ -19,11 +19,11 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 import psutil
-from loopback_judge import LoopbackJudge
-from samples import write_outputs, write_rubric
+
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.samples import write_outputs, write_rubric
 
 ROOT = Path(__file__).parents[1]
 LAKE = "sqlite:lake/catalog.sqlite"

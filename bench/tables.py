@@ -23,7 +23,6 @@ from typing import Any
 import duckdb
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.sql import file_list
@@ -151,10 +150,9 @@ def bench_marts(given: argparse.Namespace) -> None:
 
 def bench_lake(given: argparse.Namespace) -> None:
     """Publish many small runs, then ask from the shell."""
-    from scored_lake import make_lake
-
     from gradebook.tasks.lake.compaction import compact_lake
     from gradebook.tasks.lake.connections import commit
+    from tests.support.scored_lake import make_lake
 
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         lake = make_lake(Path(name))

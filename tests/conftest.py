@@ -19,7 +19,8 @@ from typing import Any
 import certifi
 import pytest
 from hypothesis import settings
-from prefect_homes import SERVER_SETTINGS
+
+from tests.support.prefect_homes import SERVER_SETTINGS
 
 settings.register_profile("gradebook", deadline=None)  # a machine that is busy fails no test
 settings.load_profile("gradebook")

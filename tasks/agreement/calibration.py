@@ -114,7 +114,7 @@ def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, n
     is no such run or criterion.
     """
     if not 0 <= next_count <= MOST_NEXT:
-        raise InputError(f"--rate-next: found {next_count}, expected 0 to {MOST_NEXT:,}")
+        raise InputError("--rate-next", f"{next_count}", f"0 to {MOST_NEXT:,}")
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, None)
         refuse_unknown(connection, run_id, criterion_id)

@@ -19,7 +19,7 @@ from gradebook.tasks.agreement.mart import (
     measure_group,
     read_voices,
 )
-from gradebook.tasks.agreement.statements import add_criteria_of_run, add_said_of_run
+from gradebook.tasks.agreement.statements import add_criteria_of_run, add_statements_of_run
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
@@ -94,7 +94,7 @@ def measure_parts(
 
     connection: to the lake. is_by_rater: whether each rater is measured alone too.
     """
-    if not add_said_of_run(connection, run_id):
+    if not add_statements_of_run(connection, run_id):
         return (), "nobody rated its outputs, and it asked one judge or none"
     parts: list[AgreementPart] = []
     crowded: list[str] = []
@@ -110,12 +110,12 @@ def find_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str | No
         latest = read_rows(connection, _LATEST, rubric_id)
         if not latest:
             of = f" of the rubric {rubric_id!r}" if rubric_id else ""
-            raise InputError(f"run: found no published run{of} in {lake.name}, expected one")
+            raise InputError("run", f"no published run{of} in {lake.name}", "one")
         run_id = str(latest[0]["run_id"])
     found = read_rows(connection, _RUN, run_id)
     if not found or found[0]["status"] != "published":
         state = f"a run that is {found[0]['status']}" if found else "no such run"
-        raise InputError(f"run {run_id}: found {state}, expected one that `gradebook runs` lists as published")
+        raise InputError(f"run {run_id}", state, "one that `gradebook runs` lists as published")
     if rubric_id is not None and found[0]["rubric_id"] != rubric_id:
         raise InputError(f"--rubric: found {rubric_id!r}, but run {run_id} is of {found[0]['rubric_id']}")
     return found[0]
@@ -133,7 +133,7 @@ def refuse_unknown(connection: duckdb.DuckDBPyConnection, run_id: str, criterion
         return
     known = known_criteria(connection, run_id)
     if criterion_id not in known:
-        raise InputError(f"--criterion: found {criterion_id!r}, expected one of {', '.join(known[:30])}")
+        raise InputError("--criterion", f"{criterion_id!r}", f"one of {', '.join(known[:30])}")
 
 
 def _parts(voices: Voices, *, is_by_rater: bool) -> Iterator[AgreementPart]:

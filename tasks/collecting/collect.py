@@ -18,7 +18,7 @@ from gradebook.tasks.datasets.discovery import dataset_files
 from gradebook.tasks.datasets.file_formats import encoding_of
 from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
 from gradebook.tasks.judging.replies.collection_question import CollectAnswer, CollectQuestion
-from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.files import EndpointSettings, read_endpoint
 from gradebook.tasks.judging.settings.judge import digest
 from gradebook.tasks.judging.settings.keys import read_keys
@@ -163,8 +163,7 @@ def _ask(collection: _Collection, folder: ReplyFolder) -> _Tally:
         settings,
         journal_folder=folder.replies,
         run_id=_RUN_ID,
-        budget_usd=collection.request.budget_usd,
-        budget_record=folder.budget_record(collection.budget_name),
+        money=Money(collection.request.budget_usd, folder.budget_record(collection.budget_name)),
         price=find_price(settings),
     ) as session:
         session.ask(collection.questions(kept), tally.take)
@@ -232,13 +231,13 @@ def _refuse_bad(request: CollectRequest) -> None:
     """Raise `InputError` for what no command could mean."""
     refuse_other_format(request.out)
     if not 1 <= request.samples <= MOST_SAMPLES:
-        raise InputError(f"--samples: found {request.samples}, expected 1 to {MOST_SAMPLES}")
+        raise InputError("--samples", f"{request.samples}", f"1 to {MOST_SAMPLES}")
     if not 0 <= request.max_unanswered_rate <= 1:
-        raise InputError(f"--max-unanswered-rate: found {request.max_unanswered_rate:g}, expected a share of 0 to 1")
+        raise InputError("--max-unanswered-rate", f"{request.max_unanswered_rate:g}", "a share of 0 to 1")
     if request.max_in_flight is not None and not 1 <= request.max_in_flight <= MOST_IN_FLIGHT:
-        raise InputError(f"--max-in-flight: found {request.max_in_flight}, expected 1 to {MOST_IN_FLIGHT}")
+        raise InputError("--max-in-flight", f"{request.max_in_flight}", f"1 to {MOST_IN_FLIGHT}")
     if request.budget_usd is not None and not 0 <= request.budget_usd < float("inf"):
-        raise InputError(f"--budget-usd: found {request.budget_usd:g}, expected dollars, 0 or more")
+        raise InputError("--budget-usd", f"{request.budget_usd:g}", "dollars, 0 or more")
     for option, name in (("--model", request.model), ("--checkpoint", request.checkpoint)):
         if name is not None and not (name and name.isprintable()):
-            raise InputError(f"{option}: found {name!r}, expected a name without control characters")
+            raise InputError(option, f"{name!r}", "a name without control characters")

@@ -68,7 +68,7 @@ def refuse_other_format(out: Path, option: str = "--out") -> None:
     """Raise `InputError` where a name is not that of JSON Lines. option: what names it."""
     encoding = encoding_of(out)
     if encoding is None or encoding.format != "jsonl":
-        raise InputError(f"{option}: found {out.name!r}, expected a name that ends in .jsonl, .jsonl.gz or .jsonl.zst")
+        raise InputError(option, f"{out.name!r}", "a name that ends in .jsonl, .jsonl.gz or .jsonl.zst")
 
 
 class KeptReplies:
@@ -135,5 +135,5 @@ def _reply(line: bytes, path: Path, number: int) -> dict[str, Any]:
         bytes.fromhex(reply["request_key"])
         _ = reply["status"], reply["reply"], reply["cost_usd"]
     except (orjson.JSONDecodeError, LookupError, TypeError, ValueError):
-        raise LakeError(f"{path}:{number}: found something else, expected a reply that was collected") from None
+        raise LakeError(f"{path}:{number}", "something else", "a reply that was collected") from None
     return reply

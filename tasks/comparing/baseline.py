@@ -15,57 +15,12 @@ from gradebook.tasks.comparing.model_pairs import Wanted, pair_groups, read_side
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.errors import NoLakeThere
-from gradebook.tasks.lake.sql import file_list, quoted
+from gradebook.tasks.lake.sql import file_list, query, quoted
 from gradebook.tasks.system.files import write_text
 from gradebook.tasks.workspace.folder import RunFolder
 
 LATEST = "latest"
 MOST_NAMED = 10
-
-# Runs that `latest` looks among: made by evaluating; of a suite's run, those of the same suite in an earlier night.
-_EARLIER = """
-with earlier as (
-    select
-        runs.run_id, runs.version, runs.dataset_digest, scores.model, scores.checkpoint,
-        case when $suite is not null then runs.settings::json ->> 'night' end as night,
-        count(*) over (partition by runs.run_id, scores.model) as checkpoint_count
-    from runs
-    inner join run_scores as scores on runs.run_id = scores.run_id
-    where runs.rubric_id = $rubric_id and runs.status = 'published' and runs.run_id <> $run_id
-        and coalesce(runs.trigger, '') not in ('rescore', 'review')
-        and (
-            $suite is null
-            or ((runs.settings::json ->> 'suite') = $suite and (runs.settings::json ->> 'night') < $night)
-        )
-),
-
-others as (
-    select * from earlier
-    where $model is null
-        or (model = $model and checkpoint is distinct from $checkpoint and dataset_digest <> $dataset_digest)
-)
-"""
-# One that can be paired: a model and checkpoint in common, or a model that each has one checkpoint of.
-_LATEST = f"""
-{_EARLIER},
-
-own as (
-    select model, checkpoint, count(*) over (partition by model) as checkpoint_count
-    from read_parquet({{run_scores}})
-)
-
-select others.run_id
-from others
-inner join own on others.model = own.model
-where others.checkpoint is not distinct from own.checkpoint
-    or (others.checkpoint_count = 1 and own.checkpoint_count = 1)
-order by others.night desc, others.version desc limit 1
-"""
-_HAS_EARLIER = f"{_EARLIER} select count(*) > 0 from others"
-_PUBLISHED = """
-select run_id from runs where status = 'published' and (run_id = $run or ($latest and rubric_id = $rubric))
-"""
-_OWN_IDS = "select distinct criterion_id from case_criteria where list_contains($runs, run_id) order by criterion_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +57,10 @@ def refuse_baseline(lake: Lake, rubric: Rubric, run_id: str | None, baseline: st
     rule = None if fail_if is None else parse_rule(fail_if, FIGURES)
     if baseline is None:
         if rule is not None:
-            raise InputError("--fail-if: found no --baseline, expected a run to hold the rule against, or latest")
+            raise InputError("--fail-if", "no --baseline", "a run to hold the rule against, or latest")
         return
     if baseline == run_id:
-        raise InputError(f"--baseline: found {baseline}, which --run-id names too, expected another run")
+        raise InputError("--baseline", f"{baseline}, which --run-id names too", "another run")
     try:
         with connect_up_to_date(lake) as connection:
             if baseline != LATEST:
@@ -129,7 +84,7 @@ def refuse_unpaired(lake: Lake, run_id: str, baseline: str | None, shards: Seque
         try:
             pair_groups(connection, Wanted(baseline, run_id))
         except InputError as error:
-            raise InputError(f"--baseline: {str(error).partition(';')[0].removeprefix('compare: ')}") from None
+            raise error.at("--baseline") from None
 
 
 def find_baseline(connection: duckdb.DuckDBPyConnection, folder: RunFolder, looking: Looking, asked: str) -> str | None:
@@ -138,14 +93,16 @@ def find_baseline(connection: duckdb.DuckDBPyConnection, folder: RunFolder, look
     """
     if asked != LATEST:
         return asked
-    query = _LATEST.format(run_scores=file_list([str(folder.mart_file("run_scores"))]))
-    found = connection.execute(query, asdict(looking)).fetchall()
+    latest = query("comparing/latest_baseline", earlier_runs=f"({query('comparing/earlier_runs')})")
+    own_scores = [str(folder.mart_file("run_scores"))]
+    found = connection.execute(latest, asdict(looking) | {"run_scores": own_scores}).fetchall()
     return str(found[0][0]) if found else None
 
 
 def has_earlier_runs(connection: duckdb.DuckDBPyConnection, looking: Looking) -> bool:
     """Whether there are published runs that `latest` looks among."""
-    ((has_earlier,),) = connection.execute(_HAS_EARLIER, asdict(looking)).fetchall()
+    counted = f"select count(*) > 0 from ({query('comparing/earlier_runs')})"
+    ((has_earlier,),) = connection.execute(counted, asdict(looking)).fetchall()
     return bool(has_earlier)
 
 
@@ -188,8 +145,15 @@ def _refuse_unknown_ids(connection: duckdb.DuckDBPyConnection, rule: Rule, rubri
     named = {name.scope_id for name in names_in(rule) if name.scope == CRITERION and name.scope_id is not None}
     if not named <= {*asked}:
         values = {"run": baseline, "latest": baseline == LATEST, "rubric": rubric.id}
-        runs = [run for (run,) in connection.execute(_PUBLISHED, values).fetchall()]
-        own = [each for (each,) in connection.execute(_OWN_IDS, {"runs": runs}).fetchall()]
+        published = (
+            "select run_id from runs "
+            "where status = 'published' and (run_id = $run or ($latest and rubric_id = $rubric))"
+        )
+        runs = [run for (run,) in connection.execute(published, values).fetchall()]
+        own_ids = (
+            "select distinct criterion_id from case_criteria where list_contains($runs, run_id) order by criterion_id"
+        )
+        own = [each for (each,) in connection.execute(own_ids, {"runs": runs}).fetchall()]
         asked += own if runs else sorted(named)
     ids: dict[str, Collection[str]] = {CRITERION: asked, CATEGORY: [*category_weights(rubric)]}
     refuse_unknown_ids(rule, ids)

@@ -11,13 +11,8 @@ from gradebook.rubrics.model.errors import InputError, RubricError
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
+from gradebook.tasks.lake.sql import query
 
-_RUN = """
-select runs.run_id, runs.status, runs.version, runs.rubric_id, runs.rubric_version, runs.rubric_digest, rubrics.body
-from runs
-left join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
-where runs.run_id = ?
-"""
 _GROUPS = "select model, checkpoint from run_scores where run_id = ? order by model, checkpoint"
 
 
@@ -57,7 +52,7 @@ Groups = tuple[Row, Row]  # a model and checkpoint of A, and the one of B beside
 
 def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, option: str = "run") -> Side:
     """Read a published run. option: what named it. Raises `InputError` where there is none of that id."""
-    run = read_published_run(connection, lake, run_id, _RUN, option)
+    run = read_published_run(connection, lake, run_id, query("comparing/run_with_rubric"), option)
     body = run.pop("body")
     if body is None:
         raise InputError(f"{option}: found no rubric {run['rubric_id']} {run['rubric_version']}, which {run_id} used")
@@ -78,12 +73,11 @@ def find_wanted(
     wanted = Wanted(run_a, run_b or run_a, *models)
     if wanted.is_one_run and all(models):
         if models[0] == models[1]:
-            raise InputError(f"compare: found model {models[0]} of run {run_a} on both sides, expected two models")
+            raise InputError("compare", f"model {models[0]} of run {run_a} on both sides", "two models")
         return wanted
     if run_b == run_a:
         raise InputError(
-            f"compare: found run {run_a} on both sides, expected two runs, or two models of it with --model-a and "
-            "--model-b"
+            "compare", f"run {run_a} on both sides", "two runs, or two models of it with --model-a and --model-b"
         )
     if run_b is not None:
         return wanted
@@ -94,8 +88,9 @@ def find_wanted(
         first, second = (*named, *others)
         return replace(wanted, model_a=second, model_b=first) if models[1] else Wanted(run_a, run_a, first, second)
     raise InputError(
-        f"compare: found one run of the models {', '.join(names) or 'none'}, expected a second run, or two of these "
-        "with --model-a and --model-b"
+        "compare",
+        f"one run of the models {', '.join(names) or 'none'}",
+        "a second run, or two of these with --model-a and --model-b",
     )
 
 
@@ -116,8 +111,10 @@ def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[
     if not pairs:
         names = [", ".join(model_name(row) for row in rows) for rows in (of_a, of_b)]
         raise InputError(
-            f"compare: found the models {names[0]} and {names[1]}, expected one each or a common one; "
-            "--model-a and --model-b name them"
+            "compare",
+            f"the models {names[0]} and {names[1]}",
+            "one each or a common one",
+            "--model-a and --model-b name them",
         )
     if wanted.model_a or wanted.model_b:
         return pairs, []
@@ -185,7 +182,7 @@ def _named(groups: Iterable[Row], name: str | None, run_id: str, option: str) ->
     found = tuple(groups)
     chosen = tuple(group for group in found if name in (None, model_name(group)))
     if not chosen and name is not None:
-        raise InputError(f"{option}: found {name!r}, expected a model of {run_id}: {', '.join(_names(found))}")
+        raise InputError(option, f"{name!r}", f"a model of {run_id}: {', '.join(_names(found))}")
     return chosen
 
 

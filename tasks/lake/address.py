@@ -23,8 +23,10 @@ def connection_string(address: str) -> str:
     """
     if _SETTING.search(unquote(address)) or _USER_PART.search(address):
         raise LakeError(
-            "--lake: found a password in the connection string, expected none, for Prefect keeps it with the flow run; "
-            "PostgreSQL takes it from PGPASSWORD or ~/.pgpass"
+            "--lake",
+            "a password in the connection string",
+            "none, for Prefect keeps it with the flow run",
+            "PostgreSQL takes it from PGPASSWORD or ~/.pgpass",
         )
     return f"postgresql:{address}" if address.startswith("//") else address
 
@@ -78,19 +80,21 @@ def find_lake(uri: str, data: str | None = None) -> Lake:
     catalog, _, address = uri.partition(":")
     if catalog not in CATALOGS or not address:
         found = uri if "@" not in uri and "password" not in uri else f"{catalog}:..."
-        raise LakeError(f"--lake: found {found!r}, expected sqlite:FILE or postgres:CONNECTION")
+        raise LakeError("--lake", f"{found!r}", "sqlite:FILE or postgres:CONNECTION")
     bucket = read_place(data) if data is not None and "://" in data else None
     if catalog == "sqlite":
         path = Path(address).absolute()
         work = (os.environ.get("GRADEBOOK_WORK") if bucket else data) or path.parent
         return Lake(catalog, str(path), _root(Path(work)), bucket=bucket, has_data=bool(data))
     if data is None:
-        raise LakeError("--data: found none, expected the folder of the Parquet files of a PostgreSQL lake")
+        raise LakeError("--data", "none", "the folder of the Parquet files of a PostgreSQL lake")
     work = os.environ.get("GRADEBOOK_WORK", "") if bucket else data
     if not work:
         raise LakeError(
-            "GRADEBOOK_WORK: found none, expected the local folder of journals and working files: a lake with its "
-            "catalog in PostgreSQL and its files in object storage has no other"
+            "GRADEBOOK_WORK",
+            "none",
+            "the local folder of journals and working files: a lake with its catalog in PostgreSQL "
+            "and its files in object storage has no other",
         )
     return Lake(catalog, connection_string(address), _root(Path(work)), bucket=bucket, has_data=True)
 
@@ -99,7 +103,8 @@ def _root(folder: Path) -> Path:
     """The lake's folder. Raises `LakeError` for one that DuckDB would take for a value of a column."""
     if partition := next((part for part in folder.absolute().parts if PARTITION.fullmatch(part)), None):
         raise LakeError(
-            f"{folder}: found a folder named {partition!r} on the way, expected none of the form NAME=VALUE: files "
-            "below it would be read as if their column NAME held that value"
+            f"{folder}",
+            f"a folder named {partition!r} on the way",
+            "none of the form NAME=VALUE: files below it would be read as if their column NAME held that value",
         )
     return folder.absolute()

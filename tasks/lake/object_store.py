@@ -84,8 +84,11 @@ def read_access(environment: Mapping[str, str]) -> StoreAccess:
     missing = [name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY") if not environment.get(name)]
     if missing:
         raise LakeError(
-            f"--data s3://: found no {' and no '.join(missing)} in the environment, expected both; profiles and "
-            'instance roles are not read: eval "$(aws configure export-credentials --format env)" sets them'
+            "--data s3://",
+            f"no {' and no '.join(missing)} in the environment",
+            "both",
+            'profiles and instance roles are not read: eval "$(aws configure export-credentials '
+            '--format env)" sets them',
         )
     address = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
     endpoint, is_encrypted = _endpoint(address) if address else (None, True)
@@ -102,9 +105,7 @@ def read_access(environment: Mapping[str, str]) -> StoreAccess:
 def _endpoint(address: str) -> tuple[str, bool]:
     parts = urlsplit(address)
     if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or parts.path.strip("/"):
-        raise LakeError(
-            "AWS_ENDPOINT_URL: found no address of a server, expected http(s)://HOST or http(s)://HOST:PORT"
-        )
+        raise LakeError("AWS_ENDPOINT_URL", "no address of a server", "http(s)://HOST or http(s)://HOST:PORT")
     return parts.netloc, parts.scheme == "https"
 
 
@@ -176,7 +177,7 @@ def store_fault(place: BucketPlace | None, error: Exception) -> GradebookError |
     if place is None or not _OF_STORE.search(text):
         return None
     if _MOVED.search(text):
-        return LakeError(f"{place.uri}: found the bucket in another region, expected it in AWS_REGION; set that one")
+        return LakeError(place.uri, "the bucket in another region", "it in AWS_REGION", "set that one")
     if _REFUSED.search(text):
         return LakeError(
             f"{place.uri}: the storage refused the key in AWS_ACCESS_KEY_ID, expected one that is valid and may read, "
@@ -197,8 +198,10 @@ def _missing(place: BucketPlace, text: str) -> GradebookError:
         return error
     named = re.search(rf"{re.escape(place.uri)}/[\w./=-]+", text)
     return LakeError(
-        f"{named[0] if named else place.uri}: found no such file, expected one of the lake's; bring it back from a "
-        "backup, or name the place of the lake's files with --data"
+        f"{(named[0] if named else place.uri)}",
+        "no such file",
+        "one of the lake's",
+        "bring it back from a backup, or name the place of the lake's files with --data",
     )
 
 
@@ -206,4 +209,4 @@ def _ask_for_bucket(place: BucketPlace) -> None:
     from pyarrow.fs import FileType
 
     if open_store().get_file_info(place.bucket).type == FileType.NotFound:
-        raise LakeError(f"{place.uri}: found no bucket {place.bucket}, expected one; make it, or correct --data")
+        raise LakeError(place.uri, f"no bucket {place.bucket}", "one", "make it, or correct --data")

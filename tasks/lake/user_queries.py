@@ -61,8 +61,9 @@ def run_query(lake: Lake, query: str) -> pa.Table:
             return _answer(connection, statement)
         except duckdb.OutOfMemoryException:
             raise QueryError(
-                "sql: found a query that needs more memory at once than half of what there is, expected less, as a "
-                "list or a window over fewer rows"
+                "sql",
+                "a query that needs more memory at once than half of what there is",
+                "less, as a list or a window over fewer rows",
             ) from None
         except duckdb.Error as error:
             if fault := reader_fault(lake, error) or store_fault(lake.bucket, error):
@@ -87,9 +88,9 @@ def _only_statement(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb
     except duckdb.Error as error:
         raise QueryError(f"sql: {error}") from error
     if len(statements) != 1:
-        raise QueryError(f"sql: found {len(statements)} statements, expected one")
+        raise QueryError("sql", f"{len(statements)} statements", "one")
     if statements[0].type not in READING:
-        raise QueryError(f"sql: found a statement of type {statements[0].type.name}, expected one that only reads")
+        raise QueryError("sql", f"a statement of type {statements[0].type.name}", "one that only reads")
     return statements[0]
 
 
@@ -126,28 +127,26 @@ def _refuse_function(node: dict[str, Any], own_functions: set[str]) -> None:
     if node.get("type") == "TABLE_FUNCTION":
         name = node["function"]["function_name"].lower()
         if name not in TABLE_FUNCTIONS:
-            raise QueryError(f"sql: found the table function {name}, expected the lake's tables")
+            raise QueryError("sql", f"the table function {name}", "the lake's tables")
     if name in own_functions:
-        raise QueryError(f"sql: found the function {name} of the lake itself, expected one of DuckDB's")
+        raise QueryError("sql", f"the function {name} of the lake itself", "one of DuckDB's")
     if name in SETTINGS:
-        raise QueryError(f"sql: found {name}, expected the lake's tables")
+        raise QueryError("sql", name, "the lake's tables")
 
 
 def _refuse_table(node: dict[str, Any]) -> None:
     table, places = node["table_name"], (node["catalog_name"], node["schema_name"])
     if "://" in table:  # DuckDB would take s3://LAKE/../OTHER for a file of the lake
-        raise QueryError(f"sql: found the address {table}, expected the lake's tables")
+        raise QueryError("sql", f"the address {table}", "the lake's tables")
     is_listed = table.lower() in DATABASE_LISTS | SETTINGS
     if is_listed or any(name.lower().startswith(CATALOG_PREFIX) for name in places):
-        raise QueryError(f"sql: found the catalog's own table {table}, expected the lake's tables")
+        raise QueryError("sql", f"the catalog's own table {table}", "the lake's tables")
 
 
 def _body(name: str, view: str) -> str:
     head = VIEW_HEAD.match(view)
     if head is None:
-        raise QueryError(
-            f"sql: found the view {name!r}, whose text can't be looked through, expected the lake's tables"
-        )
+        raise QueryError("sql", f"the view {name!r}, whose text can't be looked through", "the lake's tables")
     return view[head.end() :].rstrip(";\n ")
 
 
@@ -156,9 +155,9 @@ def _parsed(connection: duckdb.DuckDBPyConnection, select: str) -> object:
     try:
         tree = json.loads(row[0]) if row else {"error": True}
     except RecursionError:
-        raise QueryError("sql: found a statement nested too deeply, expected a few hundred levels at most") from None
+        raise QueryError("sql", "a statement nested too deeply", "a few hundred levels at most") from None
     if tree["error"]:
-        raise QueryError("sql: found a statement that is no select, expected one that only reads")
+        raise QueryError("sql", "a statement that is no select", "one that only reads")
     return tree
 
 

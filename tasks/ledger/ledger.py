@@ -14,15 +14,10 @@ from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date
+from gradebook.tasks.lake.sql import query
 
 BATCH_ROWS = 50_000
 SETTLE_TRIES, SETTLE_WAIT_S = 50, 0.1
-_HELD = """
-select {names}
-from judgments
-where status = 'scored' and request_key in (select request_key from wanted_keys)
-qualify row_number() over (partition by request_key order by asked_at, judgment_id) = 1
-"""
 
 
 def settle_journals(lake: Lake) -> int:
@@ -64,7 +59,8 @@ def held_judgments(lake: Lake, keys: list[str]) -> dict[str, dict[str, Any]]:
     """The judgment that holds for each key, all columns of `JUDGMENT_SCHEMA`: its earliest scored one."""
     with connect(lake, read_only=True) as connection:
         connection.register("wanted_keys", pa.table({"request_key": pa.array(keys, pa.string())}))
-        found = connection.execute(_HELD.format(names=", ".join(JUDGMENT_SCHEMA.names))).to_arrow_table()
+        firsts = query("ledger/first_judgments", columns=", ".join(JUDGMENT_SCHEMA.names))
+        found = connection.execute(firsts).to_arrow_table()
     return {row["request_key"]: row for row in found.cast(JUDGMENT_SCHEMA).to_pylist()}
 
 
@@ -79,7 +75,7 @@ def find_judgments(lake: Lake, name: str) -> list[dict[str, Any]]:
         ).to_arrow_table()
     judgments: list[dict[str, Any]] = found.to_pylist()
     if not judgments:
-        raise InputError(f"{name}: found no judgment of it in {lake.name}, expected a request key or an output's id")
+        raise InputError(name, f"no judgment of it in {lake.name}", "a request key or an output's id")
     return judgments
 
 

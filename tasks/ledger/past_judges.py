@@ -20,19 +20,12 @@ from gradebook.tasks.judging.settings.panels import (
     online_members,
 )
 from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.sql import query
 
 SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", "reply_order", "level_order")
 OPINIONS = ("replicates", "replicate_share", "swap_share")
 DEVIATIONS = 4  # so far a drawn share may lie from the one that was asked for
 _ASKING = ("base_url", "key", "prices", "service_tier", "mode")  # what bears on the price alone
-_OPINIONS = """
-select
-    count(distinct output_id),
-    max(replicate) + 1,
-    count(distinct output_id) filter (replicate > 0) / count(distinct output_id),
-    count(distinct output_id) filter (is_swapped) / count(distinct output_id),
-from opinions where run_id = ? having count(*) > 0
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +80,8 @@ def read_past_judge(connection: duckdb.DuckDBPyConnection, run: Row) -> PastJudg
         return None
     settings = run["settings"]
     recorded = (json.loads(settings) if isinstance(settings, str) else settings or {}).get("judge")
-    opinions = connection.execute(_OPINIONS, [run["run_id"]]).fetchone() or (None, 1, 1.0, 0.0)
-    output_count, replicates, replicate_share, swap_share = opinions
+    opinions = connection.execute(query("ledger/opinion_shares"), {"run_id": run["run_id"]}).fetchone()
+    output_count, replicates, replicate_share, swap_share = opinions or (None, 1, 1.0, 0.0)
     shares = {"replicate_share": replicate_share if replicates > 1 else 1.0, "swap_share": swap_share}
     return PastJudge(str(run["judge"]), recorded, {"replicates": replicates} | shares, output_count)
 

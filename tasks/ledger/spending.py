@@ -12,77 +12,14 @@ import duckdb
 from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
-from gradebook.tasks.lake.rows import Row, read_run
+from gradebook.tasks.lake.rows import Row, make_table, read_run
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.system.number_format import counted, usd_words
 from gradebook.tasks.workspace.folder import RunFolder
 
 Part = Literal["criterion", "judge", "day", "stage"]
 _ROUNDING_USD = 1e-9
 PARTS: tuple[Part, ...] = ("criterion", "judge", "day", "stage")
-
-# A line a judgment that was paid for, and a line a stage of a run that took some from the ledger. Recorded replies are
-# neither: nobody was asked (attempts = 0), and nothing was saved.
-_LINES = """
-create or replace temp table cost_lines as
-with own as (select distinct run_id, criterion_id from case_criteria),
-
-billed as (
-    select
-        if(judgments.criterion_id = '(feedback)', 'feedback', 'score') as stage,
-        if(own.criterion_id is null, judgments.criterion_id, '(own)') as criterion,
-        judgments.judge,
-        make_timestamp(epoch_us(judgments.asked_at))::date::varchar as day,
-        1 as judgment_count,
-        judgments.attempts as request_count,
-        judgments.prompt_tokens, judgments.cached_tokens, judgments.completion_tokens,
-        judgments.cost_usd as billed_usd,
-        -- An earlier gradebook wrote 0 where the endpoint did not say.
-        (coalesce(judgments.prompt_tokens + judgments.completion_tokens, 0) = 0 and judgments.cost_usd is null)
-            as is_uncounted,
-    from judgments
-    left join own on judgments.run_id = own.run_id and judgments.criterion_id = own.criterion_id
-    where (judgments.attempts > 0 or judgments.prompt_bytes is not null)  -- what was recorded was never sent
-        and ($run is null or judgments.run_id = $run)
-        and ($since is null or judgments.asked_at >= $since)
-),
-
-replayed as (
-    select
-        if(stage_costs.criterion_id = '(feedback)', 'feedback', stage_costs.stage) as stage,
-        stage_costs.criterion_id as criterion,
-        runs.judge,
-        make_timestamp(epoch_us(runs.finished_at))::date::varchar as day,
-        stage_costs.replayed_count,
-        stage_costs.saved_usd,
-    from stage_costs
-    inner join runs on stage_costs.run_id = runs.run_id
-    where stage_costs.replayed_count > 0
-        and not starts_with(runs.judge, 'replay:')
-        and ($run is null or runs.run_id = $run)
-        and ($since is null or runs.finished_at >= $since)
-)
-
-from billed union all by name from replayed
-"""
-_SUMS = """
-select
-    case $part when 'criterion' then criterion when 'judge' then judge when 'day' then day when 'stage' then stage end
-        as part,
-    count(judgment_count)::bigint as judgment_count,
-    coalesce(sum(request_count), 0)::bigint as request_count,
-    coalesce(sum(prompt_tokens), 0)::bigint as prompt_tokens,
-    coalesce(sum(cached_tokens), 0)::bigint as cached_tokens,
-    coalesce(sum(completion_tokens), 0)::bigint as completion_tokens,
-    if(count(judgment_count) = 0, 0.0, sum(billed_usd)) as billed_usd,
-    count(*) filter (judgment_count = 1 and billed_usd is null and not is_uncounted) as unpriced_count,
-    count(*) filter (is_uncounted) as uncounted_count,
-    coalesce(sum(replayed_count), 0)::bigint as replayed_count,
-    if(count(replayed_count) = 0, 0.0, sum(saved_usd)) as saved_usd,
-    coalesce(sum(replayed_count) filter (saved_usd is null), 0)::bigint as unpriced_replayed_count,
-from cost_lines
-group by part
-order by if($part = 'day', part, null), billed_usd desc nulls last, part
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +103,7 @@ def sum_spending(
     parts: tuple[Part, ...] = PARTS,
 ) -> Spending:
     """Sum up by a connection to the lake, and leave its table `cost_lines` behind; otherwise as `read_spending`."""
-    connection.execute(_LINES, {"run": run_id, "since": since})
+    make_table(connection, "ledger/cost_lines", run_id=run_id, since=since)
     sums = {part: _sums(connection, part) for part in parts}
     total = next(iter(_sums(connection, None)), CostSum(None))
     journal_count = sum(1 for _ in lake.journal_folder.glob("*.jsonl"))
@@ -175,7 +112,7 @@ def sum_spending(
 
 
 def _sums(connection: duckdb.DuckDBPyConnection, part: Part | None) -> tuple[CostSum, ...]:
-    return tuple(CostSum(*row) for row in connection.execute(_SUMS, {"part": part}).fetchall())
+    return tuple(CostSum(*row) for row in connection.execute(query("ledger/cost_sums"), {"part": part}).fetchall())
 
 
 def _possible_usd(lake: Lake, run_id: str, total: CostSum) -> float | None:

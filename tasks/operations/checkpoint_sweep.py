@@ -82,7 +82,7 @@ def query_saved(lake: Lake, query: str) -> tuple[SavedCheckpoint, ...]:
     names = set(rows.column_names)
     if not {"model", "outputs"} <= names or not names & {"checkpoint", "step"}:
         found = ", ".join(rows.column_names) or "none"
-        raise InputError(f"--query: found the columns {found}, expected model, outputs, and checkpoint or step")
+        raise InputError("--query", f"the columns {found}", "model, outputs, and checkpoint or step")
     return tuple(_saved_row(row, "--query") for row in rows.to_pylist())
 
 
@@ -118,7 +118,7 @@ def _paths(place: str, *, has_folders: bool) -> list[Path]:
     elif glob.has_magic(place):
         found = [Path(path) for path in glob.glob(place, recursive=True)]  # noqa: PTH207 - may be absolute
     else:
-        raise InputError(f"sweep: found no {place!r}, expected a folder, a glob, or a file with a table of checkpoints")
+        raise InputError("sweep", f"no {place!r}", "a folder, a glob, or a file with a table of checkpoints")
     return sorted(path for path in found if has_folders or path.is_file())
 
 
@@ -130,11 +130,11 @@ def _expression(pattern: str, model: str | None) -> re.Pattern[str]:
     """A pattern as an expression over the end of a path."""
     names = [name for name in _TOKEN.findall(pattern) if name]
     if unknown := sorted({*names} - _PLACES.keys()):
-        raise InputError(f"--pattern: found {{{unknown[0]}}}, expected {{model}}, {{checkpoint}} and {{step}}")
+        raise InputError("--pattern", f"{{{unknown[0]}}}", "{model}, {checkpoint} and {step}")
     if len({*names}) < len(names) or not {"checkpoint", "step"} & {*names}:
-        raise InputError(f"--pattern: found {pattern!r}, expected {{checkpoint}} or {{step}} in it, each once")
+        raise InputError("--pattern", f"{pattern!r}", "{checkpoint} or {step} in it, each once")
     if model is None and "model" not in names:
-        raise InputError(f"--pattern: found {pattern!r} and no --model, expected {{model}} in it, or --model")
+        raise InputError("--pattern", f"{pattern!r} and no --model", "{model} in it, or --model")
     texts, place = [], 0
     for token in _TOKEN.finditer(pattern):
         texts += [re.escape(pattern[place : token.start()]), _PLACES.get(token[1] or "", "[^/]*")]
@@ -159,13 +159,11 @@ def _saved_at(path: Path, expressions: Iterable[re.Pattern[str]], model: str | N
 def _saved_row(row: Mapping[str, Any], source: str) -> SavedCheckpoint:
     checkpoint, step = row.get("checkpoint"), row.get("step")
     if row["model"] is None or row["outputs"] is None or (checkpoint is None and step is None):
-        raise InputError(
-            f"{source}: found the row {dict(row)!s:.200}, expected a model, outputs, and a checkpoint or a step"
-        )
+        raise InputError(source, f"the row {dict(row)!s:.200}", "a model, outputs, and a checkpoint or a step")
     if isinstance(step, str) and step.isascii() and step.isdigit():  # CSV has texts alone
         step = int(step)
     if step is not None and (isinstance(step, bool) or not isinstance(step, int)):
-        raise InputError(f"{source}: found the step {step!r}, expected a whole number")
+        raise InputError(source, f"the step {step!r}", "a whole number")
     return SavedCheckpoint(
         str(row["model"]), None if checkpoint is None else str(checkpoint), step, str(row["outputs"])
     )

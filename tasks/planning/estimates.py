@@ -10,6 +10,8 @@ from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
 from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Price, Usage, cost_usd, find_price
 from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.lake.rows import make_table
+from gradebook.tasks.lake.sql import query
 
 BYTES_PER_TOKEN_RANGE = (3.0, 5.0)  # where no reply tells: the languages and the code that people evaluate
 # Where the ledger knows nothing of the judge: evidence, a short rationale and a label.
@@ -19,64 +21,6 @@ MOST_REPLIES_READ = 20_000
 FEWEST_QUESTIONS = 20  # below it the past of a criterion says too little
 # Student's t at 90% with 19 degrees of freedom: right for the fewest questions, a little wide for more.
 QUANTILE = 1.328
-
-_RECENT = """
-create or replace temp table recent_questions as
-with judged as (from judgments union all by name from no_judgments),
-
-replies as (
-    select run_id, output_id, criterion_id, request_key, service_tier, asked_at, prompt_bytes,
-        prompt_tokens, cached_tokens, completion_tokens
-    from judged
-    where judge = $judge and (attempts > 0 or prompt_bytes is not null) and prompt_tokens > 0
-    order by asked_at desc
-    limit $most
-)
-
--- A question with what all of its replies took: who asks again after a useless one pays again.
-select
-    criterion_id,
-    any_value(service_tier) as service_tier,
-    min(prompt_bytes) as prompt_bytes,
-    sum(prompt_tokens)::double as prompt_tokens,
-    sum(cached_tokens)::double as cached_tokens,
-    sum(completion_tokens)::double as completion_tokens,
-    row_number() over (partition by run_id, output_id order by min(asked_at), request_key) = 1 as is_first,
-from replies
-group by run_id, output_id, criterion_id, request_key
-"""
-_COMPLETIONS = """
-select
-    criterion_id, count(*), avg(completion_tokens), coalesce(stddev_samp(completion_tokens), 0.0),
-    quantile_cont(completion_tokens, 0.1), quantile_cont(completion_tokens, 0.9),
-from recent_questions
-group by criterion_id
-union all
-select
-    null, count(*), avg(completion_tokens), coalesce(stddev_samp(completion_tokens), 0.0),
-    quantile_cont(completion_tokens, 0.1), quantile_cont(completion_tokens, 0.9),
-from recent_questions
-where criterion_id <> $feedback
-having count(*) > 0
-"""
-_PROMPTS = """
-with known as (from recent_questions where prompt_bytes > 0),
-
-ratio as (select sum(prompt_tokens) / sum(prompt_bytes) as tokens_per_byte, avg(prompt_bytes) as mean_bytes from known)
-
-select
-    count(*), any_value(tokens_per_byte), any_value(mean_bytes),
-    coalesce(stddev_samp(prompt_tokens - tokens_per_byte * prompt_bytes), 0.0),
-from known cross join ratio
-having count(*) > 0
-"""
-_RATES = """
-select
-    coalesce(sum(cached_tokens) filter (is_first) / sum(prompt_tokens) filter (is_first), 0.0),
-    coalesce(sum(cached_tokens) filter (not is_first) / sum(prompt_tokens) filter (not is_first), 0.0),
-    mode(service_tier) filter (service_tier not in ('batch', 'flex')),
-from recent_questions
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +82,12 @@ class Spread:
 def read_history(ledger: duckdb.DuckDBPyConnection, judge: str) -> History:
     """Sum up the latest replies of a judge, by its name in the ledger."""
     ledger.register("no_judgments", JUDGMENT_SCHEMA.empty_table())  # the columns that an earlier gradebook's lake lacks
-    ledger.execute(_RECENT, {"judge": judge, "most": MOST_REPLIES_READ})
+    make_table(ledger, "planning/recent_questions", judge=judge, most_count=MOST_REPLIES_READ)
     ledger.unregister("no_judgments")
-    rows = ledger.execute(_COMPLETIONS, {"feedback": FEEDBACK_CRITERION_ID}).fetchall()
+    rows = ledger.execute(query("planning/completion_tokens"), {"feedback": FEEDBACK_CRITERION_ID}).fetchall()
     completions = {criterion_id: Completions(*row) for criterion_id, *row in rows}
-    prompts = ledger.execute(_PROMPTS).fetchone()
-    first_rate, later_rate, tier = ledger.execute(_RATES).fetchone() or (0.0, 0.0, None)
+    prompts = ledger.execute(query("planning/prompt_tokens")).fetchone()
+    first_rate, later_rate, tier = ledger.execute(query("planning/cache_rates")).fetchone() or (0.0, 0.0, None)
     of_all = completions.pop(None, None)
     return History(completions, of_all, Prompts(*prompts) if prompts else None, first_rate, later_rate, tier)
 

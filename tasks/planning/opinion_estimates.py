@@ -17,22 +17,11 @@ from gradebook.tasks.judging.settings.panels import (
     member_names,
     members_of,
 )
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions, read_history
 from gradebook.tasks.planning.request_counts import Tallies, Tally
 
 FEWEST_FIRST_OPINIONS = 20  # below it the past says too little of how often the second judge is asked
-_ESCALATED = """
-with asked as (
-    select opinions.run_id, opinions.output_id, opinions.criterion_id, bool_or(opinions.judge = $then) as is_escalated
-    from opinions
-    inner join runs on opinions.run_id = runs.run_id
-    where runs.judge = $judge and json_extract(runs.settings, '$.judge') = json($identity) and not opinions.is_swapped
-    group by opinions.run_id, opinions.output_id, opinions.criterion_id
-    having bool_or(opinions.judge = $first)
-)
-
-select count(*), avg(is_escalated::integer) from asked
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +87,7 @@ def _escalated_rate(ledger: duckdb.DuckDBPyConnection, judge: CascadeSettings) -
         "then": names[THEN],
     }
     try:
-        found = ledger.execute(_ESCALATED, given).fetchone()
+        found = ledger.execute(query("planning/escalations"), given).fetchone()
     except duckdb.CatalogException:  # no lake yet, or one of an earlier gradebook
         return 1.0
     count, rate = found or (0, None)

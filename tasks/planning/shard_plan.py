@@ -28,6 +28,7 @@ from gradebook.tasks.judging.settings.panels import (
     style_of,
     wanted_opinions,
 )
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.cases import media_bytes
 from gradebook.tasks.planning.request_counts import COUNTED_SCHEMA, Tallies, Tally, count_asked
 from gradebook.tasks.ratings.run_ratings import rated_outputs
@@ -82,22 +83,6 @@ _WANTED_SCHEMA = pa.schema(
         pa.field("prompt_bytes", pa.int64()),  # of its request, a pack's as a whole; not in the plan's file
     ]
 )
-_PLANNED = """
-with held as (
-    select
-        request_key,
-        arg_min(
-            struct_pack(status, level_id, distribution, evidence, rationale, cost_usd, paid_by := run_id),
-            (asked_at, judgment_id)
-        ) as judgment
-    from held_judgments
-    where status = 'scored' and request_key in (select request_key from wanted_keys)
-    group by request_key
-)
-
-select w.*, unnest(h.judgment)
-from wanted_keys as w left join held as h using (request_key)
-"""
 Pack = tuple[Criterion, ...]
 Rated = Mapping[str, frozenset[str]]  # the outputs that people score, by criterion
 
@@ -254,7 +239,7 @@ class ShardPlanner:
 def _join(ledger: duckdb.DuckDBPyConnection, wanted: pa.Table) -> pa.Table:
     """Join the wanted keys with the ledger; the earliest judgment of a key is the one that holds, for ever."""
     ledger.register("wanted_keys", wanted)
-    planned = ledger.execute(_PLANNED).to_arrow_table()
+    planned = ledger.execute(query("planning/planned_questions")).to_arrow_table()
     ledger.unregister("wanted_keys")
     return planned
 

@@ -121,11 +121,11 @@ def _refuse_bad_settings(file: RatingFile) -> None:
     if fault := map_fault(file.column_map):
         raise InputError(fault)
     if not 0 <= file.max_bad_rate <= 1:
-        raise InputError(f"--max-bad-rate: found {file.max_bad_rate:g}, expected a share of 0 to 1")
+        raise InputError("--max-bad-rate", f"{file.max_bad_rate:g}", "a share of 0 to 1")
     if file.rater is not None and not file.rater.strip():
-        raise InputError("--rater: found an empty text, expected a name")
+        raise InputError("--rater", "an empty text", "a name")
     if file.form is not None and file.form not in READERS:
-        raise InputError(f"--format: found {file.form!r}, expected one of {', '.join(READERS)}")
+        raise InputError("--format", f"{file.form!r}", f"one of {', '.join(READERS)}")
 
 
 def _criterion_names(rubric: Rubric, scales: Scales) -> Callable[[str], bool]:

@@ -92,9 +92,9 @@ class SheetReading:
 def read_sheets(file: RatingFile, naming: Naming) -> SheetReading:
     is_csv, rows = read_rating_rows(file.path)
     if is_csv and file.form not in (None, "csv"):
-        raise InputError(f"--format {file.form}: found a CSV file, expected JSON or JSON Lines, or --format csv")
+        raise InputError(f"--format {file.form}", "a CSV file", "JSON or JSON Lines, or --format csv")
     if not is_csv and file.form == "csv":
-        raise InputError("--format csv: found a JSON file, expected CSV, or --format jsonl for a table in JSON Lines")
+        raise InputError("--format csv", "a JSON file", "CSV, or --format jsonl for a table in JSON Lines")
     reading = SheetReading("csv" if is_csv else file.form)
     for raw in rows:
         reading.row_count += 1

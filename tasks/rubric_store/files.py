@@ -8,13 +8,14 @@ from typing import Any, cast
 
 from gradebook.rubrics.files.dump import values_yaml
 from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics, shipped_text
-from gradebook.rubrics.importers.interfaces import Exported, Imported, Row
+from gradebook.rubrics.importers.interfaces import Exported, Imported
 from gradebook.rubrics.importers.join_answers import join_answers
 from gradebook.rubrics.importers.json_lines import json_lines, read_json_lines
 from gradebook.rubrics.importers.registry import find_format
 from gradebook.rubrics.lint.findings import Finding
 from gradebook.rubrics.lint.linting import lint_text
 from gradebook.rubrics.model.errors import Fault, InputError, RubricError
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.rubric_store.versions import find_rubric, version_before
@@ -66,7 +67,7 @@ def _lint(name: str, lake: Lake, previous: Rubric | None) -> tuple[Finding, ...]
         (text, shown), folder = shipped_text(name), None
     else:
         read_rubric(name)  # raises, and says what there is
-        raise InputError(f"{name}: found no file, expected one")
+        raise InputError(name, "no file", "one")
     return lint_text(text, shown, previous or _previous(text, shown, folder, lake), folder)
 
 
@@ -127,7 +128,7 @@ def _parts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Path, st
     if out.suffix not in (*RUBRIC_SUFFIXES, *ROW_SUFFIXES):
         return {out / name: text for name, text in parts.items()}
     if len(parts) != 1 or (out.suffix in RUBRIC_SUFFIXES) != ("rubric.yaml" in parts):
-        raise InputError(f"--out: found the file {out}, expected a folder for {', '.join(parts)}")
+        raise InputError("--out", f"the file {out}", f"a folder for {', '.join(parts)}")
     return {out: next(iter(parts.values()))}
 
 
@@ -169,7 +170,7 @@ def write_new(path: Path, text: str, *, is_forced: bool = False) -> None:
 
 def _refuse_taken(path: Path, *, is_forced: bool) -> None:
     if os.path.exists(path) and not is_forced:  # noqa: PTH110 - Path raises where a name is too long
-        raise InputError(f"--out: found {path} already there, expected a new file (or --force)")
+        raise InputError("--out", f"{path} already there", "a new file (or --force)")
 
 
 def _decoded(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""TODO."""
+"""What a request names, read and checked before anything is written."""
 
 import os
 from dataclasses import dataclass
@@ -30,7 +30,8 @@ from gradebook.tasks.ratings.evaluation_file import read_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
 from gradebook.tasks.runs.function_settings import FunctionSettings, read_function_settings, refuse_other_functions
 from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_values
-from gradebook.tasks.runs.runner import read_runner
+from gradebook.tasks.runs.runner import read_runner, refuse_unreachable_server
+from gradebook.tasks.scoring.computed import is_computed
 from gradebook.tasks.scoring.functions import probe_functions
 
 
@@ -48,7 +49,7 @@ class CheckedRequest:
 def check_request(request: EvaluationRequest) -> CheckedRequest:
     """Read everything that a request names, except the outputs themselves. Raises `InputError`; writes nothing."""
     refuse_bad_values(request)
-    read_runner(request.runner)
+    runner = read_runner(request.runner)
     lake = find_lake(request.lake, request.data)
     rubric = find_rubric(request.rubric, lake)
     judge = read_judge(request.judge, os.environ) if request.judge else None
@@ -72,6 +73,8 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     _refuse_batches(request, judge)
     if request.record is not None:
         refuse_record(Path(request.record), _recorded_judge(judge))
+    if any(map(is_computed, rubric.criteria)):  # a cluster does nothing else
+        refuse_unreachable_server(runner)
     probe_functions(rubric, functions)
     return CheckedRequest(rubric, judge, files, lake, functions)
 

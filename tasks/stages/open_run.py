@@ -1,8 +1,9 @@
-"""TODO."""
+"""A run opened, or looked at as a dry run: its request checked, its folder locked, its row in the lake written."""
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -16,7 +17,8 @@ from gradebook.rubrics.model.errors import GradebookError, InputError
 from gradebook.tasks.comparing.baseline import Baseline, kept_baseline
 from gradebook.tasks.datasets.discovery import digest_files
 from gradebook.tasks.judging.settings.panels import verdict_digest
-from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit, connect, lake_exists, prepare_lake, refuse_unusable
 from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.ratings.run_ratings import kept_version
@@ -31,7 +33,7 @@ from gradebook.tasks.system.files import told_storage_faults, write_text
 from gradebook.tasks.system.logs import begin_logging
 from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.lock import claim_run, created_at
+from gradebook.tasks.workspace.lock import claim_run, created_at, find_run
 
 # The sum of what is known would pass for the whole.
 _SPENT = """
@@ -51,25 +53,64 @@ def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
     checked = check_request(request)
     if request.deadline is not None and request.deadline <= now:
         request = replace(request, deadline=None)
-    dataset_digest = digest_files(checked.files)
+    digest = digest_files(checked.files)
     prepare_lake(checked.lake)
-    fingerprint = _fingerprint(request, checked, dataset_digest)
-    runs = checked.lake.root / "runs"
-    with told_storage_faults(checked.lake.name), claim_run(runs, fingerprint, request.run_id, now) as claim:
-        yield Run(
-            request=request,
-            lake=checked.lake,
-            folder=claim.folder,
-            rubric=checked.rubric,
-            rubric_digest=rubric_digest(checked.rubric),
-            judge=checked.judge,
-            files=checked.files,
-            functions=checked.functions,
-            dataset_digest=dataset_digest,
-            created_at=created_at(claim.folder),
-        )
+
+    def run_in(folder: RunFolder) -> Run:
+        return _run_of(request, checked, digest, folder, created_at(folder))
+
+    with claimed_run(checked.lake, _fingerprint(request, checked, digest), request.run_id, now, run_in) as run:
+        yield run
+
+
+@contextmanager
+def previewed_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
+    """As `opened_run`, in a temporary folder: the lake and its folders stay as they are.
+
+    Raises `InputError` as `opened_run` and `is_published` do, in the same order.
+    """
+    checked = check_request(request)
+    digest = digest_files(checked.files)
+    refuse_unusable(checked.lake)
+    run_id = find_run(checked.lake.root / "runs", _fingerprint(request, checked, digest), request.run_id)
+    with tempfile.TemporaryDirectory(prefix="gradebook-plan-") as temporary:
+        folder = RunFolder(Path(temporary) / (run_id or Path(temporary).name))
+        folder.path.mkdir(exist_ok=True)
+        run = _run_of(request, checked, digest, folder, now)
+        if run_id is not None and lake_exists(run.lake):
+            is_published(run)
+        yield run
+
+
+@contextmanager
+def claimed_run(
+    lake: Lake, fingerprint: str, run_id: str | None, now: datetime, run_in: Callable[[RunFolder], Run]
+) -> Iterator[Run]:
+    """Lock a run's folder while the block runs; the working files of a run that is published then are removed.
+
+    run_in: the run that works in a folder. Raises `InputError` as `claim_run`.
+    """
+    with told_storage_faults(lake.name), claim_run(lake.root / "runs", fingerprint, run_id, now) as claim:
+        yield run_in(claim.folder)
         if claim.folder.published_file.exists():
             claim.folder.tidy()
+
+
+def _run_of(
+    request: EvaluationRequest, checked: CheckedRequest, dataset_digest: str, folder: RunFolder, created: datetime
+) -> Run:
+    return Run(
+        request=request,
+        lake=checked.lake,
+        folder=folder,
+        rubric=checked.rubric,
+        rubric_digest=rubric_digest(checked.rubric),
+        judge=checked.judge,
+        files=checked.files,
+        functions=checked.functions,
+        dataset_digest=dataset_digest,
+        created_at=created,
+    )
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def wanted_form() -> str | None:
     """`json`, `text` or None, as GRADEBOOK_LOG says. Raises `InputError` for anything else."""
     form = os.environ.get(SETTING, "").strip().lower()
     if form and form not in FORMS:
-        raise InputError(f"{SETTING}: found {form!r}, expected {' or '.join(FORMS)}")
+        raise InputError(SETTING, f"{form!r}", f"{' or '.join(FORMS)}")
     return form or None
 
 

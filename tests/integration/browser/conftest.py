@@ -1,0 +1,33 @@
+"""One browser a module, and the pages that it opens, each of a real run made once."""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.support.chromium import Visiting, find_chromium, running_chromium, visited
+from tests.support.page_runs import Reported, report_runs
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    found = find_chromium()
+    if found is None:
+        pytest.skip("found no chromium on the path: no page was opened in a browser (apt-get install chromium)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def reported(program: str, tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """The runs that pages are written of; they are made where there is a browser alone, once for all processes."""
+    folder = tmp_path_factory.getbasetemp()
+    is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ  # each has a folder of its own in the one of them all
+    return report_runs((folder.parent if is_one_of_many else folder) / "reported")
+
+
+@pytest.fixture(scope="module")
+def visit(program: str, reported: Reported) -> Iterator[Visiting]:
+    """Opens a page in a browser that ends with the module, and its event loop with it: other tests run their own."""
+    with running_chromium(program) as browser:
+        yield partial(visited, browser)

@@ -1,0 +1,69 @@
+"""Texts that want to be more than text, on a page: they are read as they were written, and nothing of them runs."""
+
+import pytest
+
+from tests.support.chromium import Visiting
+from tests.support.hostile_run import LONG, RUNS, TEXTS
+from tests.support.page_runs import HOSTILE, Reported
+
+pytestmark = pytest.mark.browser
+# Whatever can be pressed, pressed; whatever can be pointed at, pointed at: a handler would run now.
+STIR = """
+() => {
+  for (const each of document.querySelectorAll("details")) each.open = true;
+  for (const each of document.querySelectorAll("main *")) {
+    for (const kind of ["pointerover", "pointermove", "mouseover", "focus", "error", "load", "toggle"]) {
+      each.dispatchEvent(new Event(kind, {bubbles: true}));
+    }
+  }
+}
+"""
+STRANGE_MARKUP = """
+() => document.querySelectorAll(`
+  main script:not([type="application/json"]),
+  main :is(img, iframe, object, embed, link, meta, base, form:not(.controls), animate, i, b),
+  [onload], [onerror], [onfocus], [onclick], [onbegin], [onmouseover], [autofocus]
+`).length
+"""
+SHOWN = "() => document.body.textContent"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_nothing_runs_and_nothing_is_asked_for(visit: Visiting, reported: Reported, name: str):
+    with visit(reported.pages[name]) as seen:
+        seen.ask(STIR)
+        assert seen.ask("() => typeof window.canary") == "undefined"
+        assert seen.faults == []
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_text_became_markup(visit: Visiting, reported: Reported, name: str):
+    with visit(reported.pages[name]) as seen:
+        assert seen.ask(STRANGE_MARKUP) == 0
+        assert seen.page.locator("body > script").count() == 1
+
+
+def test_a_tip_shows_a_hostile_name_as_text(visit: Visiting, reported: Reported):
+    with visit(reported.pages["hostile"]) as seen:
+        seen.page.locator(f"[data-tip*='{RUNS}']").first.dispatch_event("pointerover")
+        assert RUNS in seen.page.locator("#tip").inner_text()
+        assert seen.page.locator("#tip *").count() == 0
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_hostile_text_is_read_as_it_was_written(visit: Visiting, reported: Reported, text: str):
+    with visit(reported.pages["hostile"], has_script=False) as seen:
+        assert text in seen.ask(SHOWN)
+
+
+def test_names_that_charts_could_take_for_values_or_colours_stay_names(visit: Visiting, reported: Reported):
+    with visit(reported.pages["hostile"]) as seen:
+        labels = seen.page.locator("#means svg text").all_text_contents()
+    assert {"$models", "@ink", "c1"} <= set(labels)
+
+
+def test_a_text_without_spaces_is_cut_and_its_length_told(visit: Visiting, reported: Reported):
+    with visit(reported.pages["hostile"], width=320) as seen:
+        shown = seen.ask(SHOWN)
+    assert "W" * 1_000 in shown and "W" * LONG not in shown
+    assert "characters in all" in shown

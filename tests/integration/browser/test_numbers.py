@@ -1,0 +1,51 @@
+"""The numbers on the demo's page are those that `gradebook sql` gives."""
+
+import pytest
+
+from gradebook.tasks.lake.rows import Row, model_name
+from gradebook.tasks.lake.user_queries import run_query
+from gradebook.tasks.system.number_format import rate_words, score_words
+from tests.support.chromium import Visit, Visiting
+from tests.support.page_runs import Reported
+
+pytestmark = pytest.mark.browser
+CELLS = """
+(caption) => {
+  const table = [...document.querySelectorAll("table")].find((each) => each.caption?.textContent.trim() === caption);
+  const rows = [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent.trim()));
+  return rows.slice(1).map((row) => Object.fromEntries(row.map((cell, place) => [rows[0][place], cell])));
+}
+"""
+
+
+def rows_of(reported: Reported, query: str) -> list[Row]:
+    """What `gradebook sql` answers."""
+    return run_query(reported.lake, query).to_pylist()
+
+
+def table_on(seen: Visit, caption: str) -> list[dict[str, str]]:
+    """The rows of a table of the page: each a text a heading."""
+    return seen.ask(CELLS, caption)
+
+
+def test_the_scores_on_the_page_are_those_of_sql(visit: Visiting, reported: Reported):
+    query = "select * from run_scores where run_id = 'demo' order by mean desc nulls last, model"
+    with visit(reported.pages["demo"]) as seen:
+        shown = table_on(seen, "Scores by model")
+    assert shown == [score_cells(row) for row in rows_of(reported, query)]
+
+
+def score_cells(row: Row) -> dict[str, str]:
+    """A row of run_scores as people read it; the demo's price is known, and it is nothing."""
+    return {
+        "Model": model_name(row),
+        "Mean": score_words(row["mean"]),
+        "95% interval": f"{score_words(row['ci_low'])} to {score_words(row['ci_high'])}",
+        "Uniform weights": score_words(row["uniform_mean"]),
+        "Pass rate": rate_words(row["pass_rate"]),
+        "Gate failures": rate_words(row["gate_failure_rate"]),
+        "Coverage": rate_words(row["coverage_rate"]),
+        "Scored": str(row["n"]),
+        "Outputs": str(row["output_count"]),
+        "Billed": "$0",
+    }

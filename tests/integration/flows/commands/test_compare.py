@@ -1,0 +1,125 @@
+"""`gradebook compare`: what people see, what a rule does to the exit code, and which words are refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.comparing.gate import FIGURES
+from tests.support.scored_lake import make_lake, write_scores
+
+LEVELS = [{"id": "bad", "score": 0, "description": "x"}, {"id": "good", "score": 1, "description": "x"}]
+SHARED = {"description": "?", "method": {"type": "ratings"}, "levels": LEVELS}
+RUBRIC = Rubric.model_validate(
+    {"id": "r", "version": "1.0.0", "criteria": [{"id": name, **SHARED} for name in ("facts", "tone")]}
+)
+
+
+def rows(*models: str, is_worse: bool) -> list[dict[str, Any]]:
+    """30 cases: all facts right; the tone of 10 is bad, or of 25."""
+    return [
+        {"case_id": f"c{case}", "model": model, "scores": {"facts": 1.0, "tone": float(case >= 10 + 15 * is_worse)}}
+        for case in range(30)
+        for model in models
+    ]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Runs a and b, worse; run both of two models, the second worse; the option that names it."""
+    found = make_lake(Path(tmp_path_factory.mktemp("lake")))
+    write_scores(found, "a", RUBRIC, rows("m", is_worse=False))
+    write_scores(found, "b", RUBRIC, rows("m", is_worse=True))
+    write_scores(found, "both", RUBRIC, rows("old", is_worse=False) + rows("new", is_worse=True))
+    return f"--lake=sqlite:{found.address}"
+
+
+@pytest.fixture
+def compare(gradebook, lake):
+    return lambda *words: gradebook("compare", *words, "--resamples", "200", lake)
+
+
+def test_what_got_worse_stands_first_with_its_p(compare):
+    shown = compare("a", "b").err
+    assert shown.index("overall") < shown.index("tone") < shown.index("facts")
+    assert "-0.500" in shown and "<0.001" in shown
+
+
+def test_people_see_parts_cases_and_the_smallest_difference(compare):
+    shown = compare("a", "b").err
+    assert "what the overall difference is made of" in shown
+    assert "cases that lost most" in shown
+    assert "30 pairs would find a true overall difference of" in shown
+    assert "A dominates B" in shown
+
+
+def test_a_share_at_a_score_is_shown(compare):
+    assert "At or below 0.5: 33.3% of A, 83.3% of B." in compare("a", "b", "--share-at", "0.5").err
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "words"),
+    [
+        ("mean_diff < -0.01 and p < 0.05", 1, "it holds: mean_diff = -0.25"),
+        ("mean_diff < -0.5", 0, "does not hold"),
+        ("p_mcnemar < 0.05", 1, "not known whether it holds: no p_mcnemar"),
+    ],
+)
+def test_a_rule_sets_the_exit_code(compare, rule, code, words):
+    finished = compare("a", "b", "--fail-if", rule)
+    assert (finished.code, words in finished.err) == (code, True), finished.err
+
+
+def test_a_rule_is_in_the_json_with_its_reasons(compare):
+    found = compare("a", "b", "--fail-if", "worse_rate > 0.4", "--json")
+    assert (found.code, found.json["gate"]["is_failed"]) == (1, True)
+    assert found.json["gate"]["reasons"] == ["m: it holds: worse_rate = 0.5"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("a", "b", "--fail-if", "meen_diff < 0"),
+            "at character 1: found 'meen_diff', expected 'mean_diff'",
+        ),
+        (("a",), "found one run of the models m, expected a second run, or two of these with --model-a and --model-b"),
+        (("both", "a", "--model-a", "older"), "--model-a: found 'older', expected a model of both: new, old"),
+        (("a", "b", "--resamples", "-1"), "--resamples: found -1, expected 0 to 1,000,000"),
+        (("a", "b", "--share-at", "nan"), "--share-at: found nan, expected a finite number"),
+        (("a", "a"), "compare: found run a on both sides"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(compare, gradebook, lake, words, told):
+    finished = gradebook("compare", *words, lake)
+    assert (finished.code, finished.out) == (2, "")
+    assert told in finished.err
+
+
+def test_two_models_of_one_run_are_compared_as_named(compare):
+    found = compare("both", "--model-a", "old", "--model-b", "new", "--json").json
+    (row,) = found["overall"]
+    assert (row["model_a"], row["model_b"], row["mean_diff"]) == ("old", "new", -0.25)
+
+
+def test_the_json_says_what_the_decomposition_adds_up_to(compare):
+    found = compare("a", "b", "--json").json
+    parts = {part["criterion_id"]: part["part"] for part in found["decomposition"]}
+    assert parts == {"facts": 0.0, "tone": pytest.approx(-0.25)}
+    assert [row["id"] for row in found["regressions"]] == ["", "tone"]
+
+
+def test_the_page_about_comparing_names_every_figure_of_a_rule():
+    page = (Path(__file__).parents[4] / "docs" / "comparing.md").read_text(encoding="utf-8")
+    names = {name for figures in FIGURES.values() for name in figures if not name.startswith(("worse_", "tied_"))}
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
+def test_few_pairs_that_differ_are_said(gradebook, tmp_path):
+    lake = make_lake(tmp_path)
+    few = rows("m", is_worse=False)
+    write_scores(lake, "a", RUBRIC, few)
+    write_scores(lake, "b", RUBRIC, [row | {"scores": {"facts": 0.0, "tone": 1.0}} for row in few[10:12]] + few[12:])
+    shown = gradebook("compare", "a", "b", "--lake", f"sqlite:{lake.address}").err
+    assert "facts: only 2 of 20 pairs differ, too few for t: trust the exact Wilcoxon p." in shown

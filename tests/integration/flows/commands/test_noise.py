@@ -1,0 +1,85 @@
+"""`gradebook noise`: what people and programs see of a judge's noise, and what is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradebook.tasks.comparing.aa_test import DEFAULT_RULES
+from gradebook.tasks.lake.connections import connect
+from tests.support.replicated_lake import make_rubric, write_replicates
+from tests.support.scored_lake import make_lake
+
+RUBRIC = make_rubric("r", {"id": "tone"}, {"id": "facts"})
+OUTPUTS = [{"case_id": f"c{place}"} for place in range(40)]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Run noisy, whose tone differs from reply to reply and whose facts do not; run single, with one reply each."""
+    found = make_lake(Path(tmp_path_factory.mktemp("lake")))
+    tone = np.random.default_rng(1).integers(0, 3, (40, 2)) / 2
+    write_replicates(found, "noisy", RUBRIC, OUTPUTS, {"judge": {"tone": tone, "facts": np.ones((40, 2))}})
+    with connect(found) as connection:
+        connection.execute(
+            "insert into judge_noise by name select 'noisy' as run_id, 'm' as model, 'tone' as criterion_id, 40 as n, "
+            "0.25 as judge_variance, 0.04 as output_variance, 0.625 as flip_rate"
+        )
+    write_replicates(found, "single", RUBRIC, OUTPUTS, {"judge": {"tone": tone[:, :1]}})
+    return f"--lake=sqlite:{found.address}"
+
+
+@pytest.fixture
+def noise(gradebook, lake):
+    return lambda *words: gradebook("noise", *words, "--draws", "200", lake)
+
+
+def test_people_see_the_outputs_judged_twice_and_how_often_each_usual_rule_fires(noise):
+    finished = noise("noisy")
+    assert (finished.code, finished.out) == (0, "")
+    for words in ("the same outputs judged twice", "how often a gate fires on nothing: 200 draws", "2.5%", "19 of 20"):
+        assert words in finished.err
+
+
+def test_people_see_each_criterion_s_noise_in_words(noise):
+    words = "tone: two replies on one output give different levels in 62.5%; a reply strays by 0.500 (sd)"
+    assert words in noise("noisy").err
+
+
+def test_the_json_has_each_rule_with_its_rate_and_what_its_p_allows(noise):
+    found = noise("noisy", "--json").json
+    assert [rule["rule"] for rule in found["rules"]] == list(DEFAULT_RULES)
+    for rule in found["rules"]:
+        assert rule["rate_low"] <= rule["rate"] == rule["fired_count"] / 200 <= rule["rate_high"]
+        assert (rule["nominal_rate"], rule["nominal_of_each"], rule["unknown_count"]) == (0.025, None, 0)
+    assert (found["replicate_count"], found["output_count"], found["left_out_count"]) == (2, 40, 0)
+
+
+def test_the_same_seed_gives_the_same_rates(noise):
+    words = ("noisy", "--fail-if", "mean_diff < 0", "--json", "--seed", "7")
+    assert noise(*words).json == noise(*words).json
+
+
+def test_a_rule_that_holds_does_not_fail_the_command(noise):
+    finished = noise("noisy", "--fail-if", "worse_rate >= 0", "--fail-if", "worse_rate < 0", "--json")
+    assert (finished.code, [rule["rate"] for rule in finished.json["rules"]]) == (0, [1.0, 0.0])
+
+
+def test_draws_in_which_nobody_knows_are_told(noise):
+    assert "in 200 draws it could not be known whether it holds" in noise("noisy", "--fail-if", "p_mcnemar < 1").err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("single",), "write `replicates: 2` into the judge file"),
+        (("neither",), "run: found no 'neither' in"),
+        (("noisy", "--fail-if", "p < x"), "--fail-if: at character 5"),
+        (("noisy", "--draws", "0"), "--draws: found 0, expected 1 to 100,000"),
+        (("noisy", "--seed", "-1"), "--seed: found -1, expected 0 or more"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(gradebook, lake, words, told):
+    finished = gradebook("noise", *words, lake)
+    assert (finished.code, finished.out) == (2, "")
+    assert told in finished.err

@@ -1,0 +1,240 @@
+"""`gradebook rebuild` and `gradebook rescore` over runs with everything that bears on their tables of scores."""
+
+import asyncio
+import json
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.marts.models import mart_names
+from gradebook.tasks.stages.rebuild import rebuild_run
+from tests.support.forked import Forked
+from tests.support.rescored_runs import LIKED, evaluate_panel, lake_of, write_rubric, write_runs
+from tests.support.samples import query
+
+pytestmark = pytest.mark.server
+WITHOUT_BASELINE = "run_comparisons"
+FILLED = [mart for mart in mart_names() if mart != WITHOUT_BASELINE]
+HEAVIER = {"version": "1.1.0", "weight": 3, "length": "weight: 0.6\n    threshold: 0.9", "more": ""}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the runs, made by the first test: no test writes into it, but takes a copy."""
+    return tmp_path_factory.mktemp("rescored")
+
+
+@pytest.fixture
+def runs(kept: Path, evaluate: Any, gradebook: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lake with `panel` and `none`; `rescored` is of the first by another rubric, which `again` was evaluated by."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
+    if not (kept / "done").exists():
+        assert not (kept / "lake").exists(), "it could not be made"
+        write_runs(kept, evaluate)
+        heavier = write_rubric(kept / "heavier.yaml", **HEAVIER)
+        assert rescore(gradebook, kept, heavier, "--run-id", "rescored").code == 0
+        finished = evaluate_panel(kept, evaluate, "again", heavier)
+        assert finished.code == 0, finished.err
+        (kept / "done").touch()
+    return kept
+
+
+@pytest.fixture
+def copied(runs: Path, tmp_path: Path) -> Path:
+    """A copy of the folder that a test may change."""
+    return Path(shutil.copytree(runs, tmp_path / "copied"))
+
+
+def rescore(gradebook: Any, folder: Path, rubric: Path, *words: str) -> Any:
+    return gradebook("rescore", "panel", "--rubric", rubric, "--lake", lake_of(folder), "--json", *words)
+
+
+def change(folder: Path, statement: str) -> None:
+    """Change what nothing of gradebook would."""
+    commit(find_lake(lake_of(folder)), "change", lambda connection, _version: connection.execute(statement) and None)
+
+
+def check(folder: Path, run_id: str) -> Any:
+    return rebuild_run(find_lake(lake_of(folder)), run_id, is_checked=True)
+
+
+def differing(folder: Path, run_id: str) -> dict[str, set[str]]:
+    """The columns that differ, by mart; of a row that is not there `?`."""
+    found: dict[str, set[str]] = {}
+    for each in check(folder, run_id).checks:
+        for difference in each.differences:
+            found.setdefault(each.mart, set()).update(unlike(difference.published, difference.rebuilt))
+    return found
+
+
+def unlike(published: Any, rebuilt: Any) -> list[str]:
+    if published is None or rebuilt is None:
+        return ["?"]
+    return [name for name, value in published.items() if value != rebuilt[name]]
+
+
+# -------- rebuild
+@pytest.mark.parametrize("run_id", ["panel", "again", "rescored"])
+def test_every_mart_comes_out_as_it_was_published(runs, run_id):
+    assert differing(runs, run_id) == {}
+
+
+def test_a_rebuild_that_is_equal_to_the_bit_ends_with_0(runs, gradebook):
+    finished = gradebook("rebuild", "none", "--check", "--lake", lake_of(runs), "--json")
+    assert (finished.code, finished.err, finished.json["is_equal"]) == (0, "", True)
+    assert sorted(mart["mart"] for mart in finished.json["marts"]) == sorted(mart_names())
+    assert all(mart["row_count"] == mart["published_count"] for mart in finished.json["marts"])
+
+
+def test_the_run_with_two_judges_and_two_raters_fills_every_mart(runs):
+    assert {mart for mart, count in check(runs, "panel").marts if not count} == {WITHOUT_BASELINE}
+
+
+def test_nothing_but_the_lake_is_read_and_ratings_as_they_were(copied):
+    shutil.rmtree(copied / "lake/runs")
+    for name in ("outputs.jsonl", "ratings.jsonl", "rubric.yaml", "judge.yaml"):
+        (copied / name).unlink()
+    change(copied, "insert into ratings select * replace ('eve' as rater, 0.5 as score, null as level_id) from ratings")
+    assert differing(copied, "panel") == {}
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("update run_scores set sd = sd + 1e-6 where model = 'large'", {"run_scores": {"sd"}}),
+        ("delete from criterion_scores where criterion_id = 'liked'", {"criterion_scores": {"?"}}),
+        ("update output_scores set failed_gates = ['tone']", {"output_scores": {"failed_gates"}}),
+        ("update opinions set score = 0.5 where judge = 'b'", {"judge_noise", "agreement"}),
+        ("update judgments set cost_usd = 2 * cost_usd", {"run_scores": {"cost_usd"}, "stage_costs": {"cost_usd"}}),
+    ],
+)
+def test_what_was_changed_behind_the_back_is_found(copied, statement, found):
+    change(copied, statement)
+    seen = differing(copied, "panel")
+    assert (set(seen) if isinstance(found, set) else seen) == found
+
+
+def test_a_difference_ends_with_1_and_is_shown(copied, gradebook):
+    change(copied, "update verdicts set score = 0.25, level_id = null where score = 0.3 and run_id = 'panel'")
+    finished = gradebook("rebuild", "panel", "--check", "--lake", lake_of(copied))
+    assert (finished.code, finished.out) == (1, "")
+    assert re.search(
+        r"run_scores model small, checkpoint .*: mean 0\.\d+ -> 0\.\d+, .*\(published -> rebuilt\)", finished.err
+    )
+
+
+def test_a_rubric_that_was_changed_is_refused(copied, gradebook):
+    change(copied, "update rubrics set body = replace(body, '1.1', '1.2')")
+    finished = gradebook("rebuild", "panel", "--check", "--lake", lake_of(copied))
+    assert (finished.code, "found another text of short_answer 1.0.0" in finished.err) == (2, True)
+
+
+def test_the_tables_are_written_as_files(runs, gradebook, tmp_path):
+    finished = gradebook("rebuild", "none", "--out", tmp_path / "out", "--lake", lake_of(runs), "--json")
+    assert finished.code == 0
+    assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == sorted(mart_names())
+
+
+def test_files_of_the_tables_names_are_replaced_only_where_that_is_asked_for(runs, gradebook, tmp_path):
+    kept = tmp_path / "run_scores.parquet"
+    kept.write_text("mine")
+    words = ("rebuild", "none", "--out", tmp_path, "--lake", lake_of(runs))
+    finished = gradebook(*words)
+    assert (finished.code, "--out: found run_scores.parquet already in" in finished.err) == (2, True), finished.err
+    assert ([file.name for file in tmp_path.iterdir()], kept.read_text()) == (["run_scores.parquet"], "mine")
+    assert gradebook(*words, "--force").code == 0
+    assert kept.read_bytes()[:4] == b"PAR1"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("none",), "found neither --check nor --out"),
+        (("nobody", "--check"), "found no 'nobody'"),
+        (("none", "--out", "outputs.jsonl"), "--out: can't write outputs.jsonl"),
+    ],
+)
+def test_a_rebuild_that_can_not_be_is_refused(runs, gradebook, tmp_path, words, message):
+    shutil.copy(runs / "outputs.jsonl", tmp_path)
+    finished = gradebook("rebuild", *words, "--lake", lake_of(runs))
+    assert (finished.code, message in finished.err) == (2, True), finished.err
+
+
+# -------- rescore
+@pytest.mark.parametrize("table", [*FILLED, "verdicts", "opinions", "case_criteria"])
+def test_a_rescored_run_has_the_tables_of_an_evaluated_one(runs, gradebook, table):
+    timed = ", wall_s, cpu_s" if table == "stage_costs" else ""
+    scored = " and stage = 'score' and criterion_id is not null" if timed else ""
+    shown = f"select columns(* exclude (run_id{timed})) from {table} where run_id = '{{}}'{scored} order by all"
+    one, other = (query(gradebook, shown.format(run), "--lake", lake_of(runs)) for run in ("rescored", "again"))
+    assert len(one) > 0
+    assert one == other
+
+
+def test_a_rescored_run_says_what_it_came_from(runs, gradebook):
+    of_run = "select * from runs where run_id in ('panel', 'rescored') order by run_id"
+    panel, rescored = query(gradebook, of_run, "--lake", lake_of(runs))
+    assert (rescored["trigger"], rescored["cost_usd"], rescored["rubric_version"]) == ("rescore", 0, "1.1.0")
+    assert rescored["notes"][:2] == [
+        "rescored from panel (short_answer 1.0.0): its verdicts, and nothing was asked",
+        "left out: liked",
+    ]
+    same = ("dataset", "dataset_digest", "judge", "output_count")
+    assert [rescored[name] for name in same] == [panel[name] for name in same]
+    assert json.loads(rescored["settings"])["rescored_from"] == "panel"
+
+
+def test_a_threshold_that_is_not_met_ends_with_1(copied, gradebook):
+    strict = write_rubric(copied / "strict.yaml", "1.0.1", pass_threshold=1)
+    finished = rescore(gradebook, copied, strict)
+    assert (finished.code, finished.json["is_met"], finished.json["cost_usd"]) == (1, False, 0)
+
+
+def test_the_same_command_again_is_a_new_run_unless_it_names_one(copied, gradebook):
+    first, second = (rescore(gradebook, copied, copied / "heavier.yaml").json for _ in range(2))
+    named = rescore(gradebook, copied, copied / "heavier.yaml", "--run-id", first["run_id"]).json
+    assert first["run_id"] != second["run_id"]
+    assert named["version"] == first["version"] < second["version"]
+
+
+def test_the_flow_publishes_what_the_command_does(copied, prefect_server):
+    from gradebook.flows.rescore_run import rescore_run
+
+    summary = asyncio.run(rescore_run("panel", str(copied / "heavier.yaml"), lake=lake_of(copied)))
+    assert (summary.run["status"], summary.run["trigger"], summary.is_met) == ("published", "rescore", True)
+
+
+OTHER = LIKED.replace("score: 0}", "score: 0.1}") + LIKED.replace("liked", "loved")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": "2.0.0", "more": OTHER}, "liked: another scale of levels; loved: not in short_answer 1.0.0"),
+        ({"version": "1.0.0", "weight": 9}, "found another text than the 1.0.0 that runs used"),
+        ({"version": "2.0.0", "more": LIKED.replace("liked", "brief")}, "brief: not in short_answer 1.0.0"),
+    ],
+)
+def test_a_rubric_that_asks_something_else_is_refused(runs, gradebook, tmp_path, changes, message):
+    finished = rescore(gradebook, runs, write_rubric(tmp_path / "other.yaml", **changes))
+    assert (finished.code, message in finished.err) == (2, True), finished.err
+
+
+@pytest.mark.slow
+def test_killed_while_rescoring_one_run_is_published(copied, gradebook):
+    words = ["rescore", "panel", "--rubric", "heavier.yaml", "--run-id", "killed", "--lake", lake_of(copied), "--json"]
+    process = Forked(words, copied)
+    while process.is_running and not (copied / "lake/runs/killed/marts").exists():
+        time.sleep(0.005)
+    process.kill()
+    finished = rescore(gradebook, copied, copied / "heavier.yaml", "--run-id", "killed")
+    assert finished.code == 0, finished.err
+    replayed = {row["criterion_id"]: row["replayed_count"] for row in finished.json["costs"] if row["stage"] == "score"}
+    assert replayed == {"clarity": 90, "evasion": 90, "length": 0, "(own)": 0}  # 30 outputs x 3 opinions
+    assert differing(copied, "killed") == {}

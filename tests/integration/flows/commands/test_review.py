@@ -1,0 +1,104 @@
+"""`gradebook review`: one artifact against rubrics, with nothing half done."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook.tasks.stages import pipeline
+
+GREETS: dict[str, Any] = {
+    "id": "greets",
+    "description": "It greets.",
+    "method": {"type": "check", "check": "contains", "settings": {"any": ["Hello"]}},
+}
+SAFE: dict[str, Any] = {"id": "safe", "description": "Is it safe?", "gate": True, "method": {"type": "judge"}}
+
+
+def write_row(path: Path, **columns: Any) -> Path:
+    path.write_text(json.dumps({"output": "Hello."} | columns), encoding="utf-8")
+    return path
+
+
+def write_rubric(path: Path, rubric_id: str, criterion_id: str = "length", max_words: int = 9) -> Path:
+    path.write_text(
+        f"id: {rubric_id}\nversion: 1.0.0\npass_threshold: 0.5\ncriteria:\n"
+        f"  - {{id: {criterion_id}, description: Short., threshold: 1, "
+        f"method: {{type: check, check: length_words, settings: {{max: {max_words}}}}}}}\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def test_a_review_cut_off_after_its_commit_is_not_published_twice(gradebook, tmp_path, monkeypatch):
+    artifact, rubric = write_row(tmp_path / "a.json"), write_rubric(tmp_path / "r.yaml", "short")
+    with monkeypatch.context() as cut:
+        cut.setattr(pipeline, "conclude_run", lambda _run: (_ for _ in ()).throw(OSError("power")))
+        assert gradebook("review", artifact, "--rubrics", rubric).code == 3
+    assert gradebook("review", artifact, "--rubrics", rubric).code == 0
+    counts = gradebook("sql", "select count(*) as n from output_scores", "--format", "json").json
+    assert counts == [{"n": 1}]
+
+
+def test_a_gate_of_the_row_that_is_not_scored_is_not_met(gradebook, tmp_path):
+    artifact = write_row(tmp_path / "a.json", criteria=[GREETS, SAFE])
+    finished = gradebook("review", artifact, "--rubrics", "none", "--json")
+    (evaluation,) = finished.json["evaluations"]
+    assert (finished.code, finished.json["status"]) == (1, "needs_revision")
+    assert evaluation["unmet"] == ["artifact: gates that rows brought along are not scored for 1 of 1 outputs"]
+    assert "no --judge: 1 of rows' own unscored" in evaluation["notes"]
+
+
+def test_a_gate_of_the_row_is_a_requirement(gradebook, tmp_path):
+    artifact = write_row(tmp_path / "a.json", output="Bye.", criteria=[GREETS | {"gate": True}])
+    gradebook("review", artifact, "--rubrics", "none")
+    (run,) = gradebook("runs", "--json").json["runs"]
+    assert gradebook("report", run["run_id"]).code == 0
+    page = (tmp_path / f"{run['run_id']}.html").read_text(encoding="utf-8")
+    assert "Not every gate and threshold is met." in page
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (("short", "length", 3), "found two texts of short 1.0.0, expected one"),
+        (("other", "greets", 9), "which the rubric has already"),
+    ],
+)
+def test_what_only_a_later_rubric_refuses_ends_the_review_before_the_first(gradebook, tmp_path, second, message):
+    artifact = write_row(tmp_path / "a.json", criteria=[GREETS])
+    first, later = write_rubric(tmp_path / "r.yaml", "short"), write_rubric(tmp_path / "s.yaml", *second)
+    finished = gradebook("review", artifact, "--rubrics", f"{first},{later}")
+    assert (finished.code, message in finished.err) == (2, True), finished.err
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_bad_row_is_told_under_the_name_that_was_typed(gradebook, tmp_path):
+    artifact = write_row(tmp_path / "a.json", criteria=[{"id": "x"}])
+    finished = gradebook("review", artifact, "--rubrics", "none")
+    assert (finished.code, finished.err.startswith(f"gradebook: {artifact}: criteria[0]: found no")) == (2, True)
+
+
+@pytest.mark.parametrize("out", [".", "a" * 300])
+def test_a_schema_that_can_not_be_written_is_told(gradebook, out):
+    finished = gradebook("rubric", "schema", "--out", out)
+    assert (finished.code, "--out: " in finished.err) == (2, True), finished.err
+
+
+def test_a_name_too_long_for_a_file_is_told(gradebook):
+    finished = gradebook("rubric", "lint", "a" * 5_000)
+    assert (finished.code, "unexpected" in finished.err) == (2, False)
+
+
+def test_an_import_into_a_folder_that_holds_a_part_writes_none(gradebook, tmp_path):
+    example = Path(__file__).parents[3] / "unit" / "rubrics" / "importers" / "examples" / "scale.json"
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "ratings.jsonl").write_text("mine", encoding="utf-8")
+    assert gradebook("rubric", "import", example, "--format", "scale", "-o", "out").code == 2
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["ratings.jsonl"]
+
+
+def test_a_version_that_the_lake_does_not_hold_is_told_as_such(gradebook):
+    finished = gradebook("rubric", "show", "support_reply", "--version", "9.9.9")
+    assert (finished.code, "support_reply@9.9.9: found no version of it in" in finished.err) == (2, True)

@@ -1,0 +1,170 @@
+"""Rubric versions in the lake: kept for ever, pointed at, shown, compared, reviewed."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.samples import write_outputs, write_rubric
+
+LAKE = "sqlite:lake/catalog.sqlite"
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `used` made the first time: later tests get a copy of it."""
+    return tmp_path_factory.mktemp("used") / "kept"
+
+
+@pytest.fixture
+def used(evaluate, tmp_path: Path, kept: Path) -> Path:
+    """A rubric file whose versions 1.0.0 and 1.1.0 were used; it holds the latter."""
+    rubric = tmp_path / "rubric.yaml"
+    if kept.exists():
+        shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+        return rubric
+    outputs = write_outputs(tmp_path / "outputs.jsonl")
+    for version, weight in (("1.0.0", 1), ("1.1.0", 3)):
+        write_rubric(rubric, version=version, weight=weight)
+        assert evaluate(outputs, "--rubric", rubric, "--run-id", f"run-{version.replace('.', '-')}").code == 1
+    shutil.copytree(tmp_path, kept)
+    return rubric
+
+
+@pytest.mark.server
+def test_every_used_version_is_listed_and_the_newest_is_the_latest(gradebook, used):
+    versions = gradebook("rubric", "list", "--json").json["versions"]
+    assert [(row["rubric_version"], row["is_latest"], row["run_count"]) for row in versions] == [
+        ("1.1.0", True, 1),
+        ("1.0.0", False, 1),
+    ]
+
+
+@pytest.mark.server
+def test_an_id_means_its_latest_version_and_a_version_itself(gradebook, used):
+    def weight(*words: str) -> Any:
+        return gradebook("rubric", "show", *words, "--json").json["criteria"][0]["weight"]
+
+    assert (weight("short_answer"), weight("short_answer@1.0.0"), weight("short_answer", "--version", "1.0.0")) == (
+        3,
+        1,
+        1,
+    )
+
+
+@pytest.mark.server
+def test_deleting_the_pointer_keeps_the_versions(gradebook, used):
+    assert gradebook("rubric", "delete", "short_answer").code == 0
+    finished = gradebook("rubric", "show", "short_answer")
+    assert (finished.code, "expected short_answer@VERSION with one of 1.0.0, 1.1.0" in finished.err) == (2, True)
+    assert gradebook("rubric", "show", "short_answer@1.0.0").code == 0
+    assert gradebook("rubric", "delete", "short_answer").code == 2
+
+
+@pytest.mark.server
+def test_a_stored_version_evaluates_as_the_file_did(gradebook, evaluate, used, tmp_path):
+    finished = evaluate(tmp_path / "outputs.jsonl", "--rubric", "short_answer@1.0.0")
+    assert (finished.json["rubric_version"], finished.json["scores"][0]["mean"]) == ("1.0.0", None)
+
+
+@pytest.mark.server
+def test_lint_fails_a_wrong_step_from_the_version_that_the_lake_holds(gradebook, used):
+    write_rubric(used, version="1.1.1", weight=9)
+    finished = gradebook("rubric", "lint", used, "--json")
+    (finding,) = [row for row in finished.json["findings"] if row["rule"] == "version-step"]
+    assert (finished.code, finding["line"], "1.2.0" in finding["message"]) == (1, 3, True)
+
+
+@pytest.mark.server
+def test_runs_on_different_versions_are_compared_criterion_by_criterion_under_a_banner(gradebook, used):
+    found = gradebook("compare", "run-1-0-0", "run-1-1-0", "--json").json
+    assert "different rubrics: short_answer 1.0.0 and short_answer 1.1.0" in found["banner"]
+    assert found["overall"] == []
+    assert [(row["criterion_id"], row["n"], row["tied_count"]) for row in found["criteria"]] == [
+        ("clarity", 0, 0),
+        ("length", 6, 6),
+        ("clarity", 0, 0),
+        ("length", 6, 6),
+    ]
+
+
+@pytest.mark.server
+def test_a_criterion_whose_text_differs_is_not_compared(gradebook, evaluate, used, tmp_path):
+    text = used.read_text(encoding="utf-8").replace("1.1.0", "2.0.0").replace("Between 2 and 50 words.", "Short.")
+    used.write_text(text, encoding="utf-8")
+    evaluate(tmp_path / "outputs.jsonl", "--rubric", used, "--run-id", "third")
+    found = gradebook("compare", "run-1-1-0", "third", "--json").json
+    assert found["not_compared"] == ["length: another description"]
+    assert {row["criterion_id"] for row in found["criteria"]} == {"clarity"}
+
+
+@pytest.mark.server
+def test_runs_of_one_version_are_compared_overall_without_a_banner(gradebook, evaluate, used, tmp_path):
+    evaluate(tmp_path / "outputs.jsonl", "--rubric", used, "--run-id", "again")
+    found = gradebook("compare", "run-1-1-0", "again", "--json").json
+    assert (found["banner"], len(found["overall"])) == (None, 2)
+
+
+def test_an_unknown_run_is_one_clear_sentence(gradebook, tmp_path):
+    finished = gradebook("compare", "a", "b")
+    assert (finished.code, len(finished.err.strip().splitlines())) == (2, 1)
+
+
+def test_a_review_approves_what_meets_every_rubric(gradebook, tmp_path):
+    artifact = tmp_path / "record.json"
+    artifact.write_text(json.dumps({"id": "1", "title": "a", "summary": "b"}), encoding="utf-8")
+    finished = gradebook("review", artifact, "--rubrics", "json_record", "--json")
+    assert (finished.code, finished.json["status"]) == (0, "approved")
+
+
+@pytest.mark.slow
+def test_a_review_says_what_needs_revision_and_what_to_aim_for(gradebook, tmp_path):
+    artifact = tmp_path / "record.json"
+    artifact.write_text(json.dumps({"id": "1"}), encoding="utf-8")
+    finished = gradebook("review", artifact, "--rubrics", "json_record, json_record", "--json")
+    evaluations = finished.json["evaluations"]
+    assert (finished.code, finished.json["status"]) == (1, "needs_revision")
+    assert [row["status"] for row in evaluations] == ["needs_revision"] * 2
+    assert "required_keys: fail (0.00)" in evaluations[0]["feedback"].splitlines()
+
+
+def test_an_artifact_with_an_output_is_a_row(gradebook, tmp_path):
+    artifact = tmp_path / "row.json"
+    artifact.write_text(json.dumps({"output": "Short.", "reference": "Short.", "model": "m"}), encoding="utf-8")
+    finished = gradebook("review", artifact, "--rubrics", "general_answer", "--json")
+    verdicts = {row["criterion_id"]: row["score"] for row in finished.json["evaluations"][0]["verdicts"]}
+    assert verdicts["length"] == 1  # of the output, not of the JSON around it
+
+
+def test_what_can_not_be_scored_is_not_approved(gradebook, tmp_path):
+    artifact = tmp_path / "answer.txt"
+    artifact.write_text("An answer.", encoding="utf-8")
+    finished = gradebook("review", artifact, "--rubrics", "general_answer", "--json")
+    assert (finished.code, finished.json["status"]) == (1, "needs_revision")
+
+
+def test_a_rubric_is_reviewed_by_the_meta_rubric(gradebook, tmp_path):
+    artifact = write_rubric(tmp_path / "rubric.yaml")
+    artifact.write_text(artifact.read_text(encoding="utf-8").replace("length_words", "lenght_words"), encoding="utf-8")
+    finished = gradebook("review", artifact, "--rubrics", "meta_rubric", "--json")
+    assert finished.json["evaluations"][0]["failed_gates"] == ["parses"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nowhere.txt", "--rubrics", "json_record"), "nowhere.txt: can't be read"),
+        (("latin.txt", "--rubrics", "json_record"), "latin.txt:2: found the byte 0xe9"),
+        (("ok.txt", "--rubrics", "json_recrd"), "the nearest is json_record"),
+        (("ok.txt", "--rubrics", ","), "--rubrics: found ','"),
+        (("ok.txt", "--rubrics", "rag_answer"), "nothing scores yet"),
+    ],
+)
+def test_a_bad_review_is_told_and_writes_nothing(gradebook, tmp_path, words, message):
+    (tmp_path / "latin.txt").write_bytes(b"a\ncaf\xe9")
+    (tmp_path / "ok.txt").write_text("ok", encoding="utf-8")
+    finished = gradebook("review", *words)
+    assert (finished.code, message in finished.err) == (2, True), finished.err
+    assert not (tmp_path / "lake").exists()

@@ -1,0 +1,153 @@
+"""The command: what it starts with, its help, its plan, its tables."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.samples import write_outputs, write_rubric
+
+ROOT = Path(__file__).parents[3]
+SLOW_TO_IMPORT = ("prefect", "great_expectations", "pandas", "openai")
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    return write_outputs(tmp_path / "outputs.jsonl"), write_rubric(tmp_path / "rubric.yaml")
+
+
+def modules_after(*words: str) -> set[str]:
+    code = f"""
+import sys
+sys.argv = {["gradebook", *words]!r}
+from gradebook.flows.cli import main
+try:
+    main()
+finally:
+    print("\\n".join(sys.modules), file=sys.stderr)
+"""
+    finished = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    modules = set(finished.stderr.splitlines())
+    assert "gradebook.flows.cli" in modules, finished.stderr
+    return modules
+
+
+@pytest.mark.parametrize("words", [("--help",), ("evaluate", "--help"), ("sql", "select 1"), ("runs",)])
+def test_quick_commands_import_nothing_slow(words):
+    assert not modules_after(*words).intersection(SLOW_TO_IMPORT)
+
+
+@pytest.mark.parametrize(
+    ("words", "loaded"), [(("--help",), set()), (("--version",), set()), (("power", "--help"), {"power"})]
+)
+def test_only_the_module_of_the_chosen_command_is_imported(words, loaded):
+    room = "gradebook.flows.commands."
+    found = {name.removeprefix(room) for name in modules_after(*words) if name.startswith(room)}
+    assert found - {"options"} == loaded
+
+
+def test_the_version_is_that_of_the_package(gradebook):
+    finished = gradebook("--version")
+    assert (finished.code, finished.out) == (0, f"gradebook {metadata.version('gradebook')}\n")
+
+
+def test_a_misspelled_command_gets_a_suggestion(gradebook):
+    finished = gradebook("evalute")
+    assert finished.code == 2
+    assert "No such command 'evalute'. Did you mean 'evaluate'?" in finished.err
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("gradebook ev", ["evaluate"]),
+        ("gradebook checks s", ["show"]),
+        ("gradebook evaluate --bud", ["--budget-usd"]),
+        ("gradebook checks show json_v", ["json_valid"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_names(line, expected):
+    asked = {"_GRADEBOOK_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    command = [sys.executable, "-m", "gradebook"]
+    finished = subprocess.run(
+        command, cwd=ROOT, env=os.environ | asked, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert finished.stdout.split() == expected, finished.stderr
+
+
+def test_completion_can_be_installed(gradebook):
+    assert "--install-completion" in gradebook("--help").out
+
+
+@pytest.mark.parametrize("command", ["demo", "evaluate", "runs", "sql", "report"])
+def test_each_command_explains_itself(gradebook, command):
+    finished = gradebook(command, "--help")
+    assert finished.code == 0
+    assert "Usage: gradebook" in finished.out
+    assert command in gradebook("--help").out
+
+
+def test_a_dry_run_prints_the_plan_and_leaves_nothing(gradebook, inputs, tmp_path):
+    outputs, rubric = inputs
+    finished = gradebook("evaluate", outputs, "--rubric", rubric, "--judge", "gpt-4o-mini", "--dry-run", "--json")
+    plan = finished.json
+    assert (plan["output_count"], plan["request_count"]) == (12, 12)
+    assert plan["cost_usd"] > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outputs.jsonl", "rubric.yaml"]
+
+
+def test_a_dry_run_with_an_unknown_price_says_so(gradebook, inputs):
+    outputs, rubric = inputs
+    finished = gradebook("evaluate", outputs, "--rubric", rubric, "--judge", "no-such-model", "--dry-run")
+    assert finished.code == 0
+    assert "12 requests, about unknown" in finished.err
+
+
+@pytest.mark.slow
+def test_the_demo_shows_tables_questions_and_its_report(gradebook, prefect_server, tmp_path):
+    finished = gradebook("demo")
+    assert finished.code == 0, finished.err
+    assert "support-large" in finished.err
+    assert finished.out.count("select") >= 3
+    report = Path(finished.out.split("report: ")[1].splitlines()[0])
+    rows = gradebook(
+        "sql", "select mean from run_scores", "--lake", "sqlite:demo-lake/catalog.sqlite", "--format", "json"
+    )
+    assert all(f"{row['mean']:.3f}" in report.read_text() for row in json.loads(rows.out))
+
+
+def test_runs_and_report_read_what_was_published(judged_run, gradebook, tmp_path):
+    published = judged_run
+    (run,) = gradebook("runs", "--json").json["runs"]
+    assert (run["run_id"], run["version"]) == (published["run_id"], published["version"])
+    assert gradebook("report", "--out", "page.html").out.strip() == "page.html"
+    assert published["run_id"] in (tmp_path / "page.html").read_text()
+
+
+def test_sql_writes_the_same_rows_in_every_format(judged_run, gradebook, tmp_path):
+    query = "select model, output_count from run_scores order by model"
+    rows = [{"model": "large", "output_count": 6}, {"model": "small", "output_count": 6}]
+    assert json.loads(gradebook("sql", query, "--format", "json").out) == rows
+    assert gradebook("sql", query, "--format", "csv").out.splitlines() == ["model,output_count", "large,6", "small,6"]
+    gradebook("sql", query, "--format", "parquet", "--out", "rows.parquet")
+    assert pq.read_table(tmp_path / "rows.parquet").to_pylist() == rows
+    assert "large" in gradebook("sql", query).out
+
+
+def test_what_happened_to_the_input_is_told(evaluate, inputs):
+    outputs, rubric = inputs
+    lines = outputs.read_text().splitlines()
+    row = json.loads(lines[0]) | {"colour": "red", "output": "Another answer here."}
+    outputs.write_text("\n".join([*lines, lines[0], json.dumps(row), '{"case_id": "x"}']))
+    notes = evaluate(outputs, "--rubric", rubric, "--max-bad-rate", "0.5").json["notes"]
+    assert notes == [
+        "1 of 15 rows refused: see the table quarantine",
+        "1 repeated row stored once",
+        "unknown columns are kept in metadata: colour",
+        "no --judge: clarity unscored",
+    ]

@@ -1,0 +1,270 @@
+"""Checkpoints with a real Prefect server: evaluated and decided once, asked for once, and swept."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook.flows.deployment import notify
+from gradebook.rubrics.model.errors import InputError, RubricError
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.samples import query, write_lines
+from tests.support.saved_checkpoints import deploy_checkpoint, write_brief_rubric, write_checkpoint
+
+NOWHERE = "http://127.0.0.1:9/api"  # the port of "discard": nothing listens
+
+
+@pytest.fixture
+def rubric(tmp_path: Path) -> str:
+    return str(write_brief_rubric(tmp_path))
+
+
+@pytest.fixture
+def deployment(prefect_server: str, tmp_path: Path) -> str:
+    """Each test has its own."""
+    return deploy_checkpoint(tmp_path.name)
+
+
+async def artifacts_of(title: str) -> list[str]:
+    from prefect import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+
+    async with get_client() as client:
+        chosen = ArtifactFilter(key=ArtifactFilterKey(any_=["checkpoint"]))
+        return [found.data for found in await client.read_artifacts(artifact_filter=chosen) if title in found.data]
+
+
+async def put(flow_run_id: str, state: Any) -> None:
+    """Put a flow run into a state, as what became of its process would."""
+    from prefect import get_client
+
+    async with get_client() as client:
+        await client.set_flow_run_state(flow_run_id, state, force=True)
+
+
+@pytest.mark.server
+def test_a_checkpoint_may_be_decided_by_a_sample_of_its_cases(prefect_server, gradebook, rubric, tmp_path):
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
+
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
+    asyncio.run(evaluate_checkpoint(model="m", outputs=outputs, rubric=rubric, step=7, sample=1))
+    (run,) = query(gradebook, "select output_count, notes[1] as note from runs")
+    assert (run["output_count"], run["note"]) == (1, "a random sample of 1 of 12 cases, seed 0")
+
+
+@pytest.mark.server
+def test_a_checkpoint_is_decided_once_and_shown(prefect_server, gradebook, rubric, tmp_path):
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
+
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
+    asked = {"model": "m", "outputs": outputs, "rubric": rubric, "step": 7}
+    first, again = (asyncio.run(evaluate_checkpoint(**asked)) for _ in range(2))
+    assert (first.row["status"], first.row["checkpoint"], first.is_new, again.is_new) == ("approved", "7", True, False)
+    assert query(gradebook, "select trigger, status from runs") == [{"trigger": "checkpoint", "status": "published"}]
+    assert gradebook("checkpoints", "--json").json["checkpoints"][0]["run_id"] == first.row["run_id"]
+    texts = asyncio.run(artifacts_of(first.row["run_id"]))
+    assert sorted("decided before" in text for text in texts) == [False, True]
+
+
+@pytest.mark.server
+def test_what_a_served_checkpoint_says_is_collected_first(prefect_server, gradebook, rubric, tmp_path, monkeypatch):
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
+
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    prompts = write_lines(tmp_path / "prompts.jsonl", [{"case": f"c{n}", "prompt": f"Say {n}."} for n in range(6)])
+    asked = {"model": "m", "outputs": str(tmp_path / "collected.jsonl"), "rubric": rubric, "step": 8}
+    with LoopbackJudge() as server:
+        server.writer = lambda _body: "one two three"
+        (tmp_path / "endpoint.yaml").write_text(f"model: served\nbase_url: {server.base_url}\n", encoding="utf-8")
+        served = {"prompts": str(prompts), "endpoint": str(tmp_path / "endpoint.yaml")}
+        served |= {"column_map": {"case_id": "case"}}  # of the prompts
+        decided, again = (asyncio.run(evaluate_checkpoint(**asked, **served)) for _ in range(2))
+        assert server.answered_count == 6
+    assert (decided.row["status"], decided.row["mean"], again.is_new) == ("approved", 1.0, False)
+    collected = query(gradebook, "select distinct model, checkpoint, output from outputs")
+    assert collected == [{"model": "m", "checkpoint": "8", "output": "one two three"}]
+
+
+@pytest.mark.server
+def test_prompts_without_an_endpoint_are_refused(prefect_server, rubric, tmp_path):
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
+
+    asked = {"model": "m", "outputs": "o.jsonl", "rubric": rubric, "prompts": "prompts.jsonl"}
+    with pytest.raises(InputError, match="endpoint: found none beside prompts, expected both"):
+        asyncio.run(evaluate_checkpoint(**asked))
+
+
+@pytest.mark.server
+def test_a_checkpoint_is_asked_for_once(deployment, gradebook, tmp_path):
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
+    words = ["notify", "checkpoint", outputs, "--model", "m", "--step", "7", "--deployment", deployment, "--json"]
+    first, again = (gradebook(*words).json for _ in range(2))
+    assert (first["is_new"], again["is_new"], again["flow_run_id"]) == (True, False, first["flow_run_id"])
+    assert first["flow_run_id"] in first["url"]
+    default, other = (gradebook(*words, "--param", f"rubric={name}").json for name in ("brief@1.0.0", "other"))
+    assert (default["is_new"], other["is_new"]) == (False, True)
+    write_checkpoint(tmp_path / "step-7.jsonl", 7)
+    assert gradebook(*words).json["is_new"]
+
+
+async def parameters_of(flow_run_id: str) -> dict[str, Any]:
+    from prefect import get_client
+
+    async with get_client() as client:
+        return (await client.read_flow_run(flow_run_id)).parameters
+
+
+SERVED = ["notify", "checkpoint", "new.jsonl", "--model", "m", "--prompts", "prompts.jsonl", "--endpoint", "e.yaml"]
+
+
+@pytest.mark.server
+def test_outputs_that_are_to_be_collected_need_not_be_there_and_are_asked_for_once(deployment, gradebook, tmp_path):
+    write_lines(tmp_path / "prompts.jsonl", [{"case_id": "c", "prompt": "Why?"}])
+    (tmp_path / "e.yaml").write_text("model: served\n", encoding="utf-8")
+    words = [*SERVED, "--step", "7", "--deployment", deployment, "--json"]
+    first = gradebook(*words).json
+    given = asyncio.run(parameters_of(first["flow_run_id"]))
+    names = {"outputs": "new.jsonl", "prompts": "prompts.jsonl", "endpoint": "e.yaml"}
+    assert {name: given[name] for name in names} == {name: str(tmp_path / file) for name, file in names.items()}
+    (tmp_path / ".new.jsonl.journal").mkdir()
+    write_checkpoint(tmp_path / "new.jsonl", 6)  # as if it were collected
+    again = gradebook(*words).json
+    write_lines(tmp_path / "prompts.jsonl", [{"case_id": "c", "prompt": "How?"}])
+    assert (first["is_new"], again["is_new"], gradebook(*words).json["is_new"]) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (SERVED, "checkpoint: found neither a checkpoint nor a step"),
+        ([*SERVED[:-2], "--step", "7"], "endpoint: found none beside prompts"),
+        (["notify", "checkpoint", "new.csv", *SERVED[3:], "--step", "7"], "outputs: found 'new.csv', expected a name"),
+        (["notify", "checkpoint", "old.jsonl", *SERVED[3:], "--step", "7"], "old.jsonl already there, not collected"),
+        ([*SERVED, "--step", "7"], "e.yaml: found what can't be read"),
+    ],
+)
+def test_what_could_not_be_collected_is_refused_before_a_server_is_asked(gradebook, tmp_path, words, sentence):
+    write_lines(tmp_path / "prompts.jsonl", [{"case_id": "c", "prompt": "Why?"}])
+    write_checkpoint(tmp_path / "old.jsonl", 6)
+    finished = gradebook(*words)
+    assert (finished.code, sentence in finished.err) == (2, True), finished.err
+
+
+@pytest.mark.server
+def test_nothing_is_collected_for_a_rubric_that_is_not_there(prefect_server, tmp_path, monkeypatch):
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
+
+    prompts = write_lines(tmp_path / "prompts.jsonl", [{"case_id": "c", "prompt": "Why?"}])
+    asked = {"model": "m", "outputs": str(tmp_path / "o.jsonl"), "rubric": "gone.yaml", "step": 8}
+    with LoopbackJudge() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        with pytest.raises(RubricError, match=r"gone\.yaml"):
+            asyncio.run(evaluate_checkpoint(**asked, prompts=str(prompts), endpoint="served"))
+        assert server.request_count == 0
+
+
+@pytest.mark.server
+def test_a_flow_run_that_crashed_and_is_not_taken_up_is_followed_by_one_other(
+    deployment, gradebook, tmp_path, monkeypatch
+):
+    from prefect.states import Crashed
+
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
+    words = ["notify", "checkpoint", outputs, "--model", "m", "--step", "7", "--deployment", deployment, "--json"]
+    first = gradebook(*words).json
+    asyncio.run(put(first["flow_run_id"], Crashed()))
+    soon = gradebook(*words).json
+    assert (soon["flow_run_id"], soon["is_new"], soon["is_given_up"]) == (first["flow_run_id"], False, False)
+    monkeypatch.setattr(notify, "TAKEN_UP_S", 0)
+    second, third = (gradebook(*words).json for _ in range(2))
+    assert second["flow_run_id"] == third["flow_run_id"] != first["flow_run_id"]
+
+
+@pytest.mark.server
+def test_after_five_flow_runs_that_failed_no_other_is_begun_and_that_is_told(deployment, gradebook, tmp_path):
+    from prefect.states import Failed
+
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
+    words = ["notify", "checkpoint", outputs, "--model", "m", "--step", "7", "--deployment", deployment]
+    for _ in range(5):
+        asyncio.run(put(gradebook(*words, "--json").json["flow_run_id"], Failed()))
+    told = gradebook(*words)
+    assert (told.code, "and Failed; 5 flow runs failed, so no other is begun" in told.out) == (3, True)
+
+
+@pytest.mark.server
+def test_a_deployment_that_is_not_there_is_bad_input(prefect_server, gradebook, tmp_path):
+    outputs = str(write_checkpoint(tmp_path / "o.jsonl", 6))
+    finished = gradebook("notify", "checkpoint", outputs, "--model", "m", "--deployment", "evaluate-checkpoint/none")
+    assert finished.code == 2
+    assert "--deployment: found no 'evaluate-checkpoint/none' on http://127.0.0.1" in finished.err
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [(NOWHERE, f"notify: no Prefect server answers at {NOWHERE}"), (None, "notify: found no PREFECT_API_URL")],
+)
+def test_without_a_server_a_training_job_is_told_and_none_is_started(tmp_path, address, words):
+    outputs = str(write_checkpoint(tmp_path / "o.jsonl", 6))
+    command = [sys.executable, "-m", "gradebook.flows.cli", "notify", "checkpoint", outputs, "--model", "m"]
+    settings = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
+    settings |= {"PREFECT_HOME": str(tmp_path / "home")} | ({"PREFECT_API_URL": address} if address else {})
+    finished = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=100, check=False)
+    assert (finished.returncode, words in finished.stderr) == (3, True), finished.stderr
+    assert not list((tmp_path / "home").glob("prefect.db*"))
+
+
+@pytest.mark.parametrize("param", ["rubric", "=5"])
+def test_a_parameter_that_is_none_is_refused(gradebook, tmp_path, param):
+    finished = gradebook("notify", "checkpoint", "o.jsonl", "--model", "m", "--param", param)
+    assert (finished.code, f"--param: found {param!r}" in finished.err) == (2, True)
+
+
+@pytest.mark.server
+def test_the_gate_s_event_comes_back_from_the_server(prefect_server, rubric, tmp_path, monkeypatch):
+    from prefect.events.clients import get_events_subscriber
+    from prefect.events.filters import EventFilter, EventNameFilter
+
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
+
+    monkeypatch.chdir(tmp_path)
+    outputs = str(write_checkpoint(tmp_path / "step-9.jsonl", 2))
+
+    async def listen() -> Any:
+        chosen = EventFilter(event=EventNameFilter(prefix=["gradebook.gate."]))
+        async with get_events_subscriber(filter=chosen) as events:
+            running = asyncio.create_task(evaluate_checkpoint(model="m", outputs=outputs, rubric=rubric, step=9))
+            async with asyncio.timeout(120):
+                return await anext(aiter(events)), await running
+
+    event, decision = asyncio.run(listen())
+    assert (event.event, event.resource.id) == ("gradebook.gate.failed", "training.m")
+    assert event.payload == json.loads(json.dumps(decision.as_json()))
+
+
+@pytest.mark.server
+def test_the_event_of_a_notice_says_what_was_saved(deployment, tmp_path):
+    from prefect.events.clients import get_events_subscriber
+    from prefect.events.filters import EventFilter, EventNameFilter
+
+    from gradebook.flows.deployment.notify import notify_checkpoint
+
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
+
+    async def listen() -> Any:
+        async with get_events_subscriber(
+            filter=EventFilter(event=EventNameFilter(name=["checkpoint.saved"]))
+        ) as events:
+            telling = asyncio.to_thread(notify_checkpoint, outputs, "m", step=7, deployment=deployment, has_event=True)
+            await telling
+            async with asyncio.timeout(60):
+                return await anext(aiter(events))
+
+    event = asyncio.run(listen())
+    assert event.resource.id == "training.m"
+    assert event.payload == {"model": "m", "checkpoint": None, "step": 7, "outputs": outputs}

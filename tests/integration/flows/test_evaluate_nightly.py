@@ -1,0 +1,138 @@
+"""A night from its suites file to its end state: every suite has its turn, and the night says how each ended."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.samples import query, write_outputs, write_rubric
+
+CHECKS = """
+id: {id}
+version: 1.0.0
+pass_threshold: {threshold}
+criteria:
+  - id: length
+    description: Short.
+    weight: 1
+    method: {{type: check, check: length_words, settings: {{max: {max}}}}}
+"""
+NIGHT = """
+lake: sqlite:lake/catalog.sqlite
+defaults: {outputs: "{date}.jsonl"}
+suites:
+  - {id: gone, rubric: none.yaml}
+  - {id: strict, rubric: strict.yaml}
+  - {id: mild, rubric: mild.yaml}
+"""
+JUDGED = """
+budget_usd: 0.000001
+defaults: {outputs: 2026-11-21.jsonl}
+suites:
+  - {id: judged, rubric: rubric.yaml, judge: gpt-4o-mini}
+  - {id: mild, rubric: mild.yaml}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two nights' outputs, rubrics of checks alone that nothing and everything passes, and suites over them."""
+    write_outputs(tmp_path / "2026-11-21.jsonl", models=("small",))
+    write_outputs(tmp_path / "2026-11-22.jsonl", count=7, models=("small",))
+    for name, threshold, most in (("strict", 1, 1), ("mild", 0.5, 50)):
+        text = CHECKS.format(id=name, threshold=threshold, max=most)
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    write_rubric(tmp_path / "rubric.yaml")
+    for name, text in (("night", NIGHT), ("judged", JUDGED)):
+        (tmp_path / f"{name}.suites.yaml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+async def read_night(name: str) -> tuple[Any, list[str]]:
+    """The state of the flow run of that name which ended last, and its artifacts of the key `nightly`."""
+    from prefect import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
+
+    chosen = FlowRunFilter(name=FlowRunFilterName(any_=[name]))
+    async with get_client() as client:
+        runs = await client.read_flow_runs(flow_run_filter=chosen)
+        last = max(runs, key=lambda run: run.end_time)
+        artifacts = await client.read_artifacts(flow_run_filter=FlowRunFilter(id={"any_": [last.id]}))
+    return last.state, [str(each.data) for each in artifacts if each.key == "nightly"]
+
+
+@pytest.mark.server
+def test_a_suite_that_fails_keeps_no_other_from_its_turn_and_the_night_names_it(gradebook, prefect_server, folder):
+    suites = folder / "night.suites.yaml"
+    ended = gradebook("nightly", suites, "--date", "2026-11-21", "--json")
+    assert ended.code == 3, ended.err
+    assert [(end["suite"], end["is_met"], end["fault"] is None) for end in ended.json["suites"]] == [
+        ("gone", False, False),
+        ("strict", False, True),
+        ("mild", True, True),
+    ]
+    rows = query(gradebook, "select rubric_id, trigger, status from runs order by all")
+    assert [(row["rubric_id"], row["trigger"], row["status"]) for row in rows] == [
+        ("mild", "nightly", "published"),
+        ("strict", "nightly", "published"),
+    ]
+    state, (artifact,) = asyncio.run(read_night(str(suites)))
+    assert state.is_failed()
+    assert "2 of 3 suites published; gates not met by strict; not finished: gone (" in state.message
+    assert "none.yaml" in artifact
+
+
+@pytest.mark.server
+def test_the_night_after_is_compared_with_the_night_before(gradebook, prefect_server, folder):
+    suites = folder / "night.suites.yaml"
+    words = ("--only", "mild", "--only", "strict", "--json")
+    first, second = (gradebook("nightly", suites, "--date", f"2026-11-{day}", *words) for day in (21, 22))
+    assert (first.code, second.code) == (1, 1), first.err + second.err
+    before = [end["means"][0]["before"] for end in first.json["suites"]]
+    (strict, mild) = (end["means"][0] for end in second.json["suites"])
+    # every answer has 7 words: none passes with 1 at most, all do with 50
+    assert before == [None, None]
+    assert (strict["mean"], strict["before"], strict["difference"]) == (0, 0, 0)
+    assert (mild["mean"], mild["before"], mild["difference"]) == (1, 1, 0)
+    state, (artifact,) = asyncio.run(read_night(str(suites)))
+    assert (state.name, state.is_completed()) == ("GatesNotMet", True)
+    assert state.message == "2 of 2 suites published; gates not met by strict"
+    assert "| mild | met | small | 1.000 | 1.000 | +0.000 | $0 |" in artifact
+    assert gradebook("nightly", suites, "--date", "2026-11-22", "--only", "mild").code == 0
+
+
+@pytest.mark.server
+def test_a_night_s_budget_is_not_passed_and_a_suite_that_needs_none_is_published(
+    gradebook, judge, prefect_server, folder
+):
+    ended = gradebook("nightly", folder / "judged.suites.yaml", "--json")
+    assert ended.code == 3, ended.err
+    judged, mild = ended.json["suites"]
+    assert (judged["cost_usd"], judged["run_id"] is None, mild["fault"]) == (0, False, None)
+    assert "budget" in judged["fault"]
+    assert judge.request_count == 0
+    kept = json.loads((folder / "lake" / "runs" / judged["run_id"] / "request.json").read_text(encoding="utf-8"))
+    words = ["gradebook", "nightly", str(folder / "judged.suites.yaml"), "--only", "judged", "--date"]
+    assert kept["words"][:-1] == words  # what goes on with it
+
+
+def test_a_wrong_suites_file_ends_with_2_and_makes_no_lake(gradebook, folder):
+    (folder / "night.suites.yaml").write_text("suites: []", encoding="utf-8")
+    ended = gradebook("nightly", "night.suites.yaml")
+    assert (ended.code, (folder / "lake").exists()) == (2, False)
+    assert ended.err.startswith("gradebook: night.suites.yaml:1: suites: found an empty list")
+
+
+@pytest.mark.parametrize(("option", "value"), [("--only", "third"), ("--date", "tomorrow")])
+def test_an_unknown_suite_or_date_ends_with_2(gradebook, folder, option, value):
+    ended = gradebook("nightly", "night.suites.yaml", option, value)
+    assert (ended.code, f"{option}: found '{value}'" in ended.err) == (2, True)
+
+
+def test_a_dry_run_lists_the_suites_with_their_outputs_and_faults(gradebook, folder):
+    ended = gradebook("nightly", "night.suites.yaml", "--date", "2026-11-22", "--dry-run", "--json")
+    rows = [(row["suite"], row["output_count"], row["cost_usd"]) for row in json.loads(ended.out)["suites"]]
+    assert (ended.code, (folder / "lake").exists()) == (2, False)
+    assert rows == [("gone", None, None), ("strict", 7, 0), ("mild", 7, 0)]

@@ -1,0 +1,117 @@
+"""The pages whose examples are run: their files are written, their commands typed, and what comes out is what they say.
+
+A page is read from top to bottom, in an empty folder. `<!-- file: NAME -->` before a block: the block is that file.
+`<!-- copy: A B -->`: B is a copy of A. `<!-- change: NAME -->` before a block "old -> new": the file changes so.
+Commands are typed where a block of text follows them, which is what comes out of the last one; `...` there is any
+number of lines.
+A command ends with `# exits with N` where N is not 0.
+"""
+
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[3] / "docs"
+PARTS = re.compile(r"^<!-- (file|copy|change): (.+?) -->$|^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+EXIT = re.compile(r"# exits with (\d)$")
+
+
+def parts_of(page: str) -> list[tuple[str, str, str]]:
+    """What a page has one to do, in order: (what, the mark's words or the block's language, the block's text)."""
+    parts: list[tuple[str, str, str]] = []
+    for mark, words, language, text in PARTS.findall((DOCS / page).read_text(encoding="utf-8")):
+        if mark:
+            parts.append((mark, words, ""))
+        elif parts and parts[-1][0] in ("file", "change") and not parts[-1][2]:
+            parts[-1] = (*parts[-1][:2], text)
+        else:
+            parts.append(("block", language, text))
+    return parts
+
+
+def differences(page: str, gradebook: Callable[..., object]) -> Iterator[str]:
+    """Do what a page says; where it comes out otherwise, say how."""
+    parts = parts_of(page)
+    for part, following in pairwise([*parts, ("end", "", "")]):
+        match part:
+            case ("file", name, text):
+                write(name, text)
+            case ("copy", names, _):
+                shutil.copy(*names.split())
+            case ("change", name, text):
+                change(name, *text.rstrip("\n").split(" -> "))
+            case ("block", "sh", commands) if following[:2] == ("block", "text"):
+                yield from typed(commands, following[2], gradebook)
+
+
+def write(name: str, text: str) -> None:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(text, encoding="utf-8")
+
+
+def change(name: str, old: str, new: str) -> None:
+    before = Path(name).read_text(encoding="utf-8")
+    assert before.count(old) == 1, f"{name}: {old}"
+    write(name, before.replace(old, new))
+
+
+def typed(commands: str, expected: str, gradebook: Callable[..., object]) -> Iterator[str]:
+    found = ""
+    for line in commands.replace("\\\n", " ").splitlines():
+        finished = gradebook(*shlex.split(line, comments=True)[1:])
+        wanted = EXIT.search(line)
+        if finished.code != (int(wanted[1]) if wanted else 0):
+            yield f"{line}\nexits with {finished.code}: {finished.err}"
+        found = finished.out + finished.err  # of several commands, the last one's is shown
+    if not re.fullmatch(pattern_of(expected), "\n".join(plain_lines(found))):
+        yield f"{commands}comes out as\n{found}"
+
+
+def plain_lines(text: str) -> list[str]:
+    """The lines with words in them, without the spaces and rules that a table is drawn with."""
+    return [line.rstrip() for line in text.splitlines() if line.strip(" ─")]
+
+
+def pattern_of(expected: str) -> str:
+    lines = plain_lines(expected)
+    parts = ["(?:.*\n)*" if line == "..." else f"{re.escape(line)}\n" for line in lines]
+    return (
+        "".join(parts).removesuffix("\n")
+        if lines[-1] != "..."
+        else "".join(parts[:-1]).removesuffix("\n") + "(?:\n.*)*"
+    )
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_the_guide_leads_from_five_disliked_outputs_to_a_frozen_rubric(gradebook, prefect_server):
+    assert list(differences("rubrics.md", gradebook)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["rubric-format.md", "library.md", "importing.md"])
+def test_the_examples_of_a_page_come_out_as_it_says(page, gradebook):
+    assert list(differences(page, gradebook)) == []
+
+
+@pytest.mark.parametrize("page", ["rubrics.md", "rubric-format.md", "library.md", "importing.md"])
+def test_every_block_of_text_is_a_file_or_what_commands_leave(page):
+    parts = parts_of(page)
+    before = [previous[:2] for previous, part in pairwise(parts) if part[:2] == ("block", "text")]
+    assert before
+    assert set(before) == {("block", "sh")}
+
+
+@pytest.mark.parametrize("expected", ["a\n...\nd", "...\nd", "a\n...", "a\nb\n\nc\nd"])
+def test_dots_stand_for_any_number_of_lines(expected):
+    assert re.fullmatch(pattern_of(expected), "a\nb\nc\nd")
+
+
+@pytest.mark.parametrize("expected", ["a\n...\ne", "b\n...", "a\nb\nc", "a\nc\nd"])
+def test_any_other_line_counts(expected):
+    assert not re.fullmatch(pattern_of(expected), "a\nb\nc\nd")

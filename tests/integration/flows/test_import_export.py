@@ -1,0 +1,121 @@
+"""Import, evaluate, export: one file of every format, by the commands that a person types."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
+from tests.support.samples import write_outputs
+
+EXAMPLES = Path(__file__).parents[2] / "unit" / "rubrics" / "importers" / "examples"
+OF_RUBRICS = [
+    ("potato", "potato.yaml"),
+    ("potato", "potato_points.yaml"),
+    ("potato", "trajectory.yaml"),
+    ("dataknobs", "dataknobs.json"),
+    ("dimensions", "dimensions.json"),
+    ("tree", "tree.json"),
+    ("autorubric", "autorubric.yaml"),
+]
+OF_CASES = [
+    ("scale", "scale.json"),
+    ("healthbench", "healthbench.jsonl"),
+    ("prometheus", "prometheus.json"),
+    ("checklist", "checklist.jsonl"),
+    ("ifeval", "ifeval.jsonl"),
+]
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def import_answered(gradebook, form: str, example: str, folder: Path) -> Path:
+    """Import a file of cases; where it has no answers, those of a model that says little are put to them."""
+    first = folder / "first"
+    assert gradebook("rubric", "import", EXAMPLES / example, "--format", form, "-o", first).code == 0
+    if (first / "outputs.jsonl").exists():
+        return first
+    rows = [
+        {"case_id": row["case_id"], "model": "m", "output": "A few words."} for row in rows_of(first / "cases.jsonl")
+    ]
+    answers = folder / "answers.jsonl"
+    answers.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    words = ("--format", form, "--answers", answers, "-o", folder / "second")
+    assert gradebook("rubric", "import", EXAMPLES / example, *words).code == 0
+    return folder / "second"
+
+
+def test_every_format_has_an_example_here():
+    assert {form for form, _ in (*OF_RUBRICS, *OF_CASES)} == set(FORMAT_NAMES)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("form", "example"), OF_RUBRICS)
+def test_an_imported_rubric_is_evaluated_and_exported(gradebook, evaluate, tmp_path, form, example):
+    rubric, back = tmp_path / "rubric.yaml", tmp_path / f"back{Path(example).suffix}"
+    assert gradebook("rubric", "import", EXAMPLES / example, "--format", form, "-o", rubric).code == 0
+    finished = evaluate(write_outputs(tmp_path / "o.jsonl", count=2), "--rubric", rubric, "--allow-unscored")
+    assert finished.code in (0, 1), finished.err
+    assert gradebook("rubric", "export", rubric, "--format", form, "-o", back).code == 0
+    read = find_format(form).read
+    original, again = (read(path.read_text(encoding="utf-8"), example) for path in (EXAMPLES / example, back))
+    assert again.rubric == original.rubric
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("form", "example"), OF_CASES)
+def test_imported_cases_are_evaluated_by_their_own_criteria_and_exported(gradebook, evaluate, tmp_path, form, example):
+    folder = import_answered(gradebook, form, example, tmp_path)
+    ratings = folder / "ratings.jsonl"
+    words = ("--ratings", ratings) if ratings.exists() else ()
+    finished = evaluate(folder / "outputs.jsonl", "--rubric", "none", *words)
+    assert finished.code in (0, 1), finished.err
+    criteria_count = sum(len(row["criteria"]) for row in rows_of(folder / "outputs.jsonl"))
+    found = gradebook("sql", "select count(*) as n from verdicts", "--format", "json").json
+    assert found == [{"n": criteria_count}]
+    assert gradebook("rubric", "export", folder / "outputs.jsonl", "--format", form, "-o", tmp_path / "back").code == 0
+
+
+@pytest.mark.server
+def test_the_ratings_of_a_scale_task_are_the_scores(gradebook, evaluate, tmp_path):
+    folder = import_answered(gradebook, "scale", "scale.json", tmp_path)
+    evaluate(folder / "outputs.jsonl", "--rubric", "none", "--ratings", folder / "ratings.jsonl")
+    scores = gradebook("sql", "select avg(score) as mean from verdicts", "--format", "json").json[0]["mean"]
+    values = {"no_issues": 1, "minor_issues": 0.5, "major_issues": 0}
+    given = [values[row["level_id"]] for row in rows_of(folder / "ratings.jsonl")]
+    assert scores == pytest.approx(sum(given) / len(given))
+
+
+def test_a_file_is_never_written_over_unasked(gradebook, tmp_path):
+    rubric = tmp_path / "rubric.yaml"
+    rubric.write_text("mine", encoding="utf-8")
+    words = ("rubric", "import", EXAMPLES / "potato.yaml", "--format", "potato", "-o", rubric)
+    assert (gradebook(*words).code, rubric.read_text(encoding="utf-8")) == (2, "mine")
+    assert gradebook(*words, "--force").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nowhere.json", "--format", "tree", "-o", "x"), "nowhere.json: can't be read"),
+        (
+            (EXAMPLES / "scale.json", "--format", "scale", "-o", "x.yaml"),
+            "expected a folder for outputs.jsonl, cases",
+        ),
+        ((EXAMPLES / "potato.yaml", "--format", "potato", "-o", "x.jsonl"), "expected a folder for rubric.yaml"),
+        (("comma.json", "--format", "scale", "-o", "x"), "comma.json:1: found a comma before ']'"),
+    ],
+)
+def test_a_bad_import_is_told_and_writes_nothing(gradebook, tmp_path, words, message):
+    (tmp_path / "comma.json").write_text('[{"task_id": "a"},\n]', encoding="utf-8")
+    finished = gradebook("rubric", "import", *words)
+    assert (finished.code, message in finished.err) == (2, True), finished.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["comma.json"]
+
+
+def test_an_export_names_what_is_lost(gradebook):
+    finished = gradebook("rubric", "export", "general_answer", "--format", "autorubric")
+    assert (finished.code, "lost:" in finished.err) == (0, True)

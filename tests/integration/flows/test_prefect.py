@@ -1,0 +1,296 @@
+"""What Prefect knows of a run: names, states, artifacts; its deployments; and that none of it needs the network."""
+
+import asyncio
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from prefect.utilities.schema_tools.hydration import HydrationContext, hydrate
+
+from gradebook.flows.deployment.automations import AUTOMATIONS, GATES_NOT_MET
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.prefect_homes import embedded, processes_of
+from tests.support.samples import write_outputs, write_rubric
+
+ROOT = Path(__file__).parents[3]
+PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
+GRADEBOOK = [sys.executable, "-m", "gradebook.flows.cli"]
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str | Path]]:
+    """The words after `gradebook evaluate`; each test has its own folder, so its own flow-run name."""
+    with LoopbackJudge(key="let-in") as judge:
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "let-in")
+        outputs, rubric = write_outputs(tmp_path / "outputs.jsonl"), write_rubric(tmp_path / "rubric.yaml")
+        yield [outputs, "--rubric", rubric, "--judge", "gpt-4o-mini"]
+
+
+async def read_run(name: str, last_task: str | None):
+    """The flow run of that name, its task runs and its artifacts, once the last task, where it has any, is recorded."""
+    from prefect import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
+
+    async with get_client() as client:
+        (run,) = await client.read_flow_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(any_=[name])))
+        chosen = FlowRunFilter(id={"any_": [run.id]})
+        for _ in range(100):  # the server records task runs a moment after they end
+            tasks = await client.read_task_runs(flow_run_filter=chosen)
+            is_recorded = last_task is None or last_task in {task.name for task in tasks}
+            if is_recorded and all(task.state and task.state.is_final() for task in tasks):
+                break
+            await asyncio.sleep(0.1)
+        artifacts = await client.read_artifacts(flow_run_filter=chosen)
+    return run, tasks, artifacts
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """The cells of the tables in a Markdown text."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+
+
+@pytest.mark.server
+def test_an_evaluation_leaves_its_names_states_and_artifacts(evaluate, words):
+    finished = evaluate(*words)
+    assert finished.code == 0, finished.err
+    run, tasks, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}", "report"))
+    assert run.state.is_completed()
+    assert {"ingest", "plan", "clarity · shard 0", "length · shard 0", "publish"} <= {task.name for task in tasks}
+    assert all(task.state.is_completed() for task in tasks)
+    assert {artifact.key for artifact in artifacts} == {"scores", "costs", "report"}
+    (scores,) = [artifact.data for artifact in artifacts if artifact.key == "scores"]
+    means = {row["model"]: f"{row['mean']:.3f}" for row in finished.json["scores"]}
+    assert {model: mean for model, mean, *_ in rows_of(scores) if model in means} == means
+
+
+@pytest.mark.server
+def test_an_evaluation_beside_its_baseline_leaves_the_comparison(evaluate, words):
+    earlier = shutil.copy(words[0], words[0].with_name("earlier.jsonl"))
+    rule = ["--baseline", "latest", "--fail-if", "mean_diff <= 0"]
+    first, again = (evaluate(outputs, *words[1:], *rule) for outputs in (earlier, words[0]))
+    assert (first.code, first.json["comparison"], again.code) == (0, None, 1), again.err
+    assert again.json["unmet"][0].startswith("--fail-if 'mean_diff <= 0': large: it holds: mean_diff = 0")
+    _, _, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}", "report"))
+    (comparison,) = [artifact.data for artifact in artifacts if artifact.key == "comparison"]
+    overall = [(row[0], row[5]) for row in rows_of(comparison) if row[1] == "overall"]
+    assert overall == [("large", "+0.000"), ("small", "+0.000")]
+
+
+@pytest.mark.server
+def test_a_rescored_run_leaves_its_scores_and_costs(evaluate, words):
+    from gradebook.flows.rescore_run import rescore_run
+
+    published = evaluate(*words).json["run_id"]
+    heavier = write_rubric(words[2].with_name("heavier.yaml"), version="1.1.0", weight=3)
+    summary = asyncio.run(rescore_run(run=published, rubric=str(heavier)))
+    _, _, artifacts = asyncio.run(read_run(f"{published} by {heavier}", None))
+    assert {artifact.key for artifact in artifacts} == {"scores", "costs", "report"}
+    (scores,) = [artifact.data for artifact in artifacts if artifact.key == "scores"]
+    assert ["large", f"{summary.scores[0]['mean']:.3f}"] in [row[:2] for row in rows_of(scores)]
+
+
+@pytest.mark.server
+def test_a_failed_evaluation_is_a_failed_flow_run(evaluate, words, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "not-let-in")
+    assert evaluate(*words).code == 3
+    run, _, artifacts = asyncio.run(read_run(f"{words[2]} over {words[0]}", "plan"))
+    assert run.state.is_failed()
+    assert [artifact.key for artifact in artifacts if artifact.key] == []
+
+
+def call(command: list[str], folder: Path, **settings: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command where no checkout is on the path: gradebook is found because it is installed."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | settings
+    return subprocess.run(
+        list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def deployed(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder from which the shipped prefect.yaml was deployed."""
+    folder = tmp_path_factory.mktemp("deployed")
+    shutil.copy(ROOT / "prefect.yaml", folder)
+    made = call([*PREFECT, "work-pool", "create", "gradebook", "--type", "process"], folder)
+    assert made.returncode == 0, made.stderr
+    done = call([*PREFECT, "deploy", "--all"], folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+async def read_deployment(name: str):
+    from prefect import get_client
+
+    async with get_client() as client:
+        return await client.read_deployment_by_name(name)
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_nightly_is_deployed_with_its_hour_and_one_run_at_a_time(deployed):
+    nightly = asyncio.run(read_deployment("evaluate-nightly/nightly"))
+    (schedule,) = nightly.schedules
+    assert (schedule.schedule.cron, schedule.schedule.timezone) == ("30 2 * * *", "Europe/Berlin")
+    assert nightly.global_concurrency_limit.limit == 1
+    assert nightly.concurrency_options.collision_strategy == "ENQUEUE"
+    assert nightly.parameters == {"suites": "suites.yaml"}
+    assert nightly.parameter_openapi_schema["properties"]["date"]["anyOf"][0] == {"format": "date", "type": "string"}
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "name",
+    [
+        "evaluate-outputs/outputs",
+        "evaluate-nightly/nightly",
+        "evaluate-checkpoint/checkpoint",
+        "sweep-checkpoints/sweep",
+    ],
+)
+def test_the_form_of_a_deployment_says_what_each_parameter_is(deployed, name):
+    shown = asyncio.run(read_deployment(name)).parameter_openapi_schema["properties"]
+    assert [parameter for parameter, words in shown.items() if not words.get("description")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_the_form_of_a_deployment_knows_what_each_parameter_may_be(deployed):
+    outputs = asyncio.run(read_deployment("evaluate-outputs/outputs")).parameter_openapi_schema["properties"]
+    assert outputs["trigger"]["enum"] == ["manual", "demo", "nightly", "checkpoint", "sweep"]
+    assert (outputs["max_bad_rate"]["minimum"], outputs["max_bad_rate"]["maximum"]) == (0, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_the_sweep_is_deployed_with_a_schedule_that_is_off(deployed):
+    sweep = asyncio.run(read_deployment("sweep-checkpoints/sweep"))
+    (schedule,) = sweep.schedules
+    assert (schedule.schedule.cron, schedule.schedule.timezone, schedule.active) == ("*/15 * * * *", "UTC", False)
+    assert sweep.parameters.keys() <= sweep.parameter_openapi_schema["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"step": 7}, {"step": 7, "checkpoint": None, "prompts": None, "endpoint": None}),
+        ({"checkpoint": '7"', "prompts": "p"}, {"step": None, "checkpoint": '7"', "prompts": "p", "endpoint": None}),
+    ],
+)
+def test_the_event_s_payload_becomes_parameters_and_what_it_lacks_is_none(payload, expected):
+    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    (trigger,) = next(each["triggers"] for each in deployments if each["name"] == "checkpoint")
+    context = HydrationContext(render_jinja=True, jinja_context={"event": {"payload": payload}})
+    assert {name: hydrate(trigger["parameters"], context)[name] for name in expected} == expected
+
+
+def test_no_heartbeat_is_awaited_from_a_night_whose_gates_are_not_met():
+    silent = next(each["trigger"] for each in AUTOMATIONS if "silent" in each["name"])
+    assert f"prefect.flow-run.{GATES_NOT_MET}" in silent["expect"]
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_deploying_again_keeps_each_automation_once(deployed):
+    from prefect.client.orchestration import get_client
+
+    again = call([*PREFECT, "deploy", "--all"], deployed)
+    assert again.returncode == 0, again.stdout + again.stderr
+    with get_client(sync_client=True) as client:
+        found = client.request("POST", "/automations/filter", json={}).json()
+    names = sorted(each["name"] for each in found if each["name"].startswith("gradebook: "))  # not the trigger's own
+    assert names == ["gradebook: a crashed run goes on", "gradebook: a silent run has crashed"]
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_worker_runs_a_deployment_and_publishes(deployed, gradebook, tmp_path):
+    write_outputs(tmp_path / "outputs.jsonl")
+    write_rubric(tmp_path / "rubric.yaml")
+    lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
+    asked = {
+        "outputs": f"{tmp_path}/outputs.jsonl",
+        "rubric": f"{tmp_path}/rubric.yaml",
+        "judge": None,
+        "lake": lake,
+        "budget_usd": None,
+    }
+
+    ordered = call([*PREFECT, "deployment", "run", "evaluate-outputs/outputs", "--params", json.dumps(asked)], tmp_path)
+    assert ordered.returncode == 0, ordered.stderr
+    worked = call([*PREFECT, "worker", "start", "--pool", "gradebook", "--run-once"], tmp_path)
+    rows = gradebook("sql", "select trigger, status from runs", "--lake", lake, "--format", "json")
+    assert rows.code == 0, worked.stdout + worked.stderr
+    assert json.loads(rows.out) == [{"trigger": "manual", "status": "published"}]
+
+
+def test_the_settings_of_this_process_call_nobody_outside():
+    from prefect.settings import get_current_settings
+
+    from gradebook import flows  # noqa: F401 - sets them
+
+    assert get_current_settings().server.analytics_enabled is False
+    assert os.environ["DO_NOT_TRACK"] == "1"
+
+
+def test_data_quality_is_checked_without_telemetry():
+    from gradebook.tasks.stages.quality import warm_up
+
+    warm_up()
+    assert os.environ["GX_ANALYTICS_ENABLED"] == "False"
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool, "subprocess.CompletedProcess[str]"]:
+    """An evaluation with no server and, where this machine lets anybody make such a place, without a network."""
+    folder = tmp_path_factory.mktemp("alone")
+    unshare = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    is_cut_off = bool(shutil.which("unshare")) and not subprocess.call([*unshare, "true"], stderr=subprocess.DEVNULL)
+    command = [*(unshare if is_cut_off else ()), *GRADEBOOK, "evaluate", "outputs.jsonl", "--rubric", "rubric.yaml"]
+    finished = subprocess.run(
+        command, cwd=folder, env=embedded(folder), capture_output=True, text=True, timeout=150, check=False
+    )
+    return folder, is_cut_off, finished
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_without_a_server_prefect_s_own_is_started_and_stopped_and_says_nothing(alone):
+    folder, _, finished = alone
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout == ""
+    assert "published as version" in finished.stderr
+    found = [word for word in ("Traceback", "prefect.", "Prefect", " | ", "http://") if word in finished.stderr]
+    assert not found, finished.stderr
+    if Path("/proc/self/environ").exists():
+        assert processes_of(str(folder / "home")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_run_with_checks_alone_needs_no_network(alone):
+    _, is_cut_off, finished = alone
+    if not is_cut_off:
+        pytest.skip("this machine lets nobody make a network namespace")
+    assert finished.returncode == 0, finished.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_the_database_of_a_run_without_a_server_says_that_all_is_completed(alone):
+    with sqlite3.connect(alone[0] / "home" / "prefect.db") as database:
+        rows = database.execute(
+            "select state_name, name from task_run union all select state_name, 'flow' from flow_run"
+        )
+        states = {name: state for state, name in rows}
+    database.close()
+    assert set(states.values()) == {"Completed"}, states
+    assert {"flow", "ingest", "length · shard 0", "publish", "report"} <= states.keys()

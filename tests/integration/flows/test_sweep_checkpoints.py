@@ -1,0 +1,104 @@
+"""The sweep, by its command and by its flow: what was never decided about is asked for, and once."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gradebook.rubrics.model.errors import UnfinishedError
+from tests.support.samples import query
+from tests.support.saved_checkpoints import deploy_checkpoint, write_brief_rubric, write_checkpoint
+
+
+@pytest.fixture
+def rubric(tmp_path: Path) -> str:
+    return str(write_brief_rubric(tmp_path))
+
+
+@pytest.fixture
+def deployment(prefect_server: str, tmp_path: Path) -> str:
+    """Each test has its own."""
+    return deploy_checkpoint(tmp_path.name)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A folder with the outputs of two checkpoints."""
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    for step in (1, 2):
+        write_checkpoint(folder / f"step-{step}.jsonl", step)
+    return folder
+
+
+@pytest.mark.server
+def test_a_sweep_has_each_undecided_checkpoint_evaluated(deployment, gradebook, rubric, saved):
+    words = ["sweep", saved, "--model", "m", "--rubric", rubric, "--deployment", deployment, "--json"]
+    listed, asked, again = (gradebook(*words, option).json for option in ("--list", "--notify", "--notify"))
+    assert [row["flow_run"] for row in listed["undecided"]] == [None, None]
+    assert [row["flow_run"]["is_new"] for row in asked["undecided"]] == [True, True]
+    assert [row["flow_run"]["is_new"] for row in again["undecided"]] == [False, False]
+
+
+@pytest.mark.server
+def test_what_was_told_of_is_not_asked_for_again_by_the_sweep(deployment, gradebook, rubric, saved):
+    gradebook("evaluate", saved / "step-1.jsonl", "--rubric", rubric)  # the lake knows the rubric by its version now
+    told = ["--model", "m", "--deployment", deployment, "--json"]
+    first = gradebook("notify", "checkpoint", saved / "step-1.jsonl", "--step", "1", *told).json
+    swept = gradebook("sweep", saved, "--rubric", "brief@1.0.0", "--notify", *told).json["undecided"]
+    assert [row["flow_run"]["is_new"] for row in swept] == [False, True]
+    assert swept[0]["flow_run"]["flow_run_id"] == first["flow_run_id"]
+
+
+@pytest.mark.server
+def test_the_flow_asks_for_all_that_can_be_read_and_names_what_can_not(deployment, gradebook, rubric, saved):
+    from gradebook.flows.sweep_checkpoints import sweep_checkpoints
+
+    asked = {"rubric": rubric, "place": str(saved), "model": "m", "deployment": deployment}
+    swept = sweep_checkpoints(**asked)
+    assert [row["flow_run"]["is_new"] for row in swept["undecided"]] == [True, True]
+    (saved / "step-3.parquet").write_bytes(b"half a file")
+    write_checkpoint(saved / "step-4.jsonl", 4)
+    with pytest.raises(UnfinishedError, match=r"4 found, 4 of them never decided about; 1 asked for now; .*: m @ 3: "):
+        sweep_checkpoints(**asked)
+
+
+@pytest.mark.server
+def test_a_flow_run_that_was_swept_up_is_no_part_of_the_sweep(deployment, gradebook, rubric, saved):
+    from prefect.client.orchestration import get_client
+
+    from gradebook.flows.sweep_checkpoints import sweep_checkpoints
+
+    swept = sweep_checkpoints(rubric, str(saved), model="m", deployment=deployment)
+    with get_client(sync_client=True) as client:
+        made = [client.read_flow_run(row["flow_run"]["flow_run_id"]) for row in swept["undecided"]]
+    assert [run.parent_task_run_id for run in made] == [None, None]
+
+
+def test_a_table_in_a_file_names_checkpoints(gradebook, rubric, saved):
+    rows = "model,step,checkpoint,outputs\nm,1,,saved/step-1.jsonl\nm,,best,saved/step-2.jsonl\n"
+    saved.with_name("saved.csv").write_text(rows, encoding="utf-8")
+    found = gradebook("sweep", "saved.csv", "--rubric", rubric, "--json").json["undecided"]
+    assert [(row["step"], row["checkpoint"], row["fault"]) for row in found] == [(1, None, None), (None, "best", None)]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"model": "m", "outputs": "o"}, "expected a model, outputs"),
+        ({"model": "m", "outputs": "o", "step": 1.5}, "1.5"),
+    ],
+)
+def test_a_table_with_a_row_that_is_none_is_refused(gradebook, rubric, tmp_path, row, words):
+    (tmp_path / "saved.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    finished = gradebook("sweep", "saved.jsonl", "--rubric", rubric)
+    assert (finished.code, "saved.jsonl:1: found" in finished.err, words in finished.err) == (2, True, True)
+
+
+@pytest.mark.server
+def test_a_table_of_the_lake_names_checkpoints(prefect_server, gradebook, rubric, saved):
+    gradebook("evaluate", "saved/step-1.jsonl", "--rubric", rubric)
+    never = "select distinct 'm' as model, '1' as checkpoint, dataset as outputs from runs"
+    assert query(gradebook, "select count(*) as n from runs") == [{"n": 1}]
+    found = gradebook("sweep", "--query", never, "--rubric", rubric, "--json").json["undecided"]
+    assert [(row["checkpoint"], row["outputs"]) for row in found] == [("1", "saved/step-1.jsonl")]

@@ -1,0 +1,166 @@
+"""Calibrated means of published runs: whose word is the judge's, and what a summary says of them."""
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.tasks.agreement.calibration import calibrate_run
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.page import write_report
+from tests.support.scored_lake import make_lake, write_scores
+
+TEXT = """
+id: reply
+version: {version}
+criteria:
+  - id: tone
+    description: Is it kind?
+    weight: 1
+    method: {{type: judge{prefer}}}
+    levels: [{{id: bad, score: {worst}}}, {{id: good, score: 1}}]
+"""
+PLAIN = parse_rubric(TEXT.format(version="1.0.0", prefer="", worst=0), "rubric.yaml")
+PREFERRING = parse_rubric(TEXT.format(version="1.1.0", prefer=", prefer: human", worst=0), "rubric.yaml")
+OTHER_SCORES = parse_rubric(TEXT.format(version="1.2.0", prefer="", worst=0.5), "rubric.yaml")
+JUDGED = [1.0, 1.0, 1.0, 0.0] * 10  # of forty outputs
+RATED = [1.0, 1.0, 0.0, 0.0] * 2  # of the first eight: the judge is too kind to one in four
+
+
+RUNS = {
+    "plain": (PLAIN, "one", 0),
+    "preferring": (PREFERRING, "one", 8),
+    "alone": (PREFERRING, "two", 8),
+    "part": (PREFERRING, "three", 4),
+    "other": (OTHER_SCORES, "three", 0),
+}
+
+
+def publish(lake, run_id, rubric, people_count):
+    """A run of the forty outputs, where people score the first ones in the judge's place."""
+    said = RATED[:people_count] + JUDGED[people_count:]
+    rows = [{"case_id": f"c{k:02}", "output_id": f"o{k:02}", "scores": {"tone": score}} for k, score in enumerate(said)]
+    write_scores(lake, run_id, rubric, rows)
+
+
+def tell(connection, _version):
+    """Whose verdicts they are, and what else a summary and a report show."""
+    connection.execute("update outputs set output = 'Gladly.'")
+    for run_id, (_, judge, people_count) in RUNS.items():
+        settings = json.dumps({"judge": {"model": judge}})
+        connection.execute(
+            "update runs set judge = ?, settings = ?, finished_at = created_at where run_id = ?",
+            [judge, settings, run_id],
+        )
+        method = f"if(output_id < 'o{people_count:02}', 'ratings', 'judge')"
+        connection.execute(f"update verdicts set method = {method} where run_id = ?", [run_id])
+        connection.execute(
+            "insert into criterion_scores by name select ? as run_id, 'm' as model, 'tone' as criterion_id, 40 as n, "
+            "40 as output_count, 1.0 as weight, 1.0 as coverage_rate, 0.75 as mean",
+            [run_id],
+        )
+
+
+def rate(connection, _version):
+    rows = [(f"o{k:02}", score) for k, score in enumerate(RATED)]
+    connection.executemany(
+        "insert into ratings by name select ? as output_id, 'tone' as criterion_id, 'ann' as rater, ? as score", rows
+    )
+
+
+@pytest.fixture(scope="module")
+def unrated(tmp_path_factory):
+    """Runs of the same outputs, by the judge alone and with people's word on the first ones; nobody rated them yet."""
+    found = make_lake(tmp_path_factory.mktemp("calibrated"))
+    for run_id, (rubric, _, people_count) in RUNS.items():
+        publish(found, run_id, rubric, people_count)
+    commit(found, "tell", tell)
+    return found
+
+
+@pytest.fixture(scope="module")
+def before(unrated):
+    """The summary of a run that nobody rated yet."""
+    return summarise(unrated, "plain")
+
+
+@pytest.fixture(scope="module")
+def lake(unrated, before):
+    """The same, and a rating of each of the first eight outputs."""
+    commit(unrated, "rate", rate)
+    return unrated
+
+
+def calibration(lake, run_id) -> Any:
+    (row,) = calibrate_run(lake, run_id).rows
+    return row
+
+
+# -------- a rubric that prefers people
+def test_what_the_judge_said_of_a_preferred_output_in_another_run_is_its_word(lake):
+    plain, preferring = calibration(lake, "plain"), calibration(lake, "preferring")
+    assert (preferring.n, preferring.unrated_count, preferring.naive.value) == (8, 32, 0.75)
+    assert preferring == plain
+
+
+def test_where_the_judge_said_nothing_of_preferred_outputs_the_run_says_so(lake):
+    found = calibrate_run(lake, "alone")
+    assert found.rows == ()
+    assert found.note.startswith("nobody rated an output that the judge scored; people score 8 verdicts in the judge's")
+    assert "evaluate the outputs with a rubric without `prefer` too" in found.note
+
+
+def test_means_without_preferred_outputs_say_whom_they_are_without(lake):
+    found = calibration(lake, "part")
+    assert (found.n, found.unrated_count) == (4, 32)
+    assert found.note.startswith(
+        "these means are without 4 outputs that people score in the judge's place (prefer: hum"
+    )
+
+
+# -------- the summary of a run
+def test_a_summary_has_the_corrected_mean_beside_the_plain_one(lake):
+    (row,) = summarise(lake, "plain").as_json()["calibration"]
+    corrected = calibration(lake, "plain").corrected
+    assert row["naive_mean"] == 0.75
+    assert (row["corrected_mean"], row["ci_low"], row["ci_high"]) == (
+        corrected.value,
+        corrected.ci_low,
+        corrected.ci_high,
+    )
+    assert (row["criterion_id"], row["model"], row["n"], row["output_count"]) == ("tone", "m", 8, 40)
+
+
+def test_a_report_shows_it(lake, tmp_path):
+    page = write_report(lake, summarise(lake, "plain"), tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<h3>Means corrected by people&#39;s ratings</h3>" in page
+    assert f'<td class="number">{calibration(lake, "plain").corrected.value:.3f}</td>' in page
+
+
+def test_a_terminal_shows_it(lake, capsys):
+    from gradebook.flows.display.summary import show_summary
+
+    show_summary(summarise(lake, "part"), report=None)
+    shown = capsys.readouterr().err
+    assert "means corrected by people's ratings" in shown
+    assert "note: tone of m: these means are without 4 outputs" in shown
+
+
+def test_ratings_that_come_later_change_it_and_nothing_that_was_published(before, lake):
+    after = summarise(lake, "plain")
+    assert (before.calibration, len(after.calibration)) == ((), 1)
+    assert (before.scores, before.criteria) == (after.scores, after.criteria)
+
+
+def test_a_fault_in_it_is_told_and_fails_no_run(lake, tmp_path):
+    shutil.copytree(lake.root, tmp_path / "lake")
+    copied = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
+    damage = "update runs set settings = '{' where run_id = 'plain'"
+    commit(copied, "damage", lambda connection, _version: connection.execute(damage))
+    found = summarise(copied, "preferring")
+    assert found.calibration == ()
+    assert "Malformed JSON" in found.calibration_fault

@@ -1,0 +1,113 @@
+"""Baselines that can't serve: a gate over them never passes open, and a published run stays readable."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.lake.connections import commit
+from gradebook.tasks.lake.sql import query
+from gradebook.tasks.published.summary import RunSummary, summarise
+from gradebook.tasks.stages.rescore import _taken_over
+from tests.support.published_runs import publish
+
+RUBRIC = """
+id: words
+version: 1.0.0
+criteria:
+  - id: brief
+    description: At most 3 words.
+    method: {type: check, check: length_words, settings: {max: 3}}
+"""
+RULE = "mean_diff < -0.9"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of one rubric: a of the model m, b beside it, renamed of another model with nothing to stand beside."""
+    folder = tmp_path_factory.mktemp("faults")
+    (folder / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
+    evaluate(folder, "a", "m")
+    evaluate(folder, "b", "m", baseline="latest", fail_if=RULE)
+    evaluate(folder, "renamed", "k", baseline="latest", fail_if=RULE)
+    change(folder, "update runs set trigger = 'rescore', version = version + 100 where run_id = 'renamed'")
+    return folder
+
+
+@pytest.fixture
+def copied(folder: Path, tmp_path: Path) -> Path:
+    """A copy of the folder that a test may change."""
+    return Path(shutil.copytree(folder, tmp_path / "copied"))
+
+
+def evaluate(folder: Path, run_id: str, model: str, **request: Any) -> RunSummary:
+    rows = [{"case_id": f"c{case}", "model": model, "output": f"{run_id} {case}"} for case in range(3)]
+    outputs = folder / f"{run_id}.jsonl"
+    outputs.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return publish(outputs, folder / "rubric.yaml", run_id=run_id, **request)
+
+
+def lake_in(folder: Path) -> Lake:
+    return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+
+
+def change(folder: Path, statement: str) -> None:
+    """Change what nothing of gradebook would."""
+    commit(lake_in(folder), "change", lambda connection, _version: connection.execute(statement) and None)
+
+
+def test_a_rule_fails_where_earlier_runs_have_no_model_in_common(folder):
+    found = summarise(lake_in(folder), "renamed")
+    why = f"--fail-if {RULE!r} can't be known: no earlier run of words has a model in common"
+    assert (found.is_met, found.unmet, found.comparison) == (False, (why,), None)
+
+
+def test_a_run_that_was_rescored_is_no_latest_one(copied):
+    assert json.loads(evaluate(copied, "k", "k", baseline="latest").run["settings"])["baseline_run_id"] is None
+
+
+def test_a_run_whose_baseline_can_not_be_read_any_more_is_read_and_fails_its_rule(copied):
+    change(copied, 'update rubrics set body = replace(body, \'"brief"\', \'"brief", "newer": 1\')')
+    found = summarise(lake_in(copied), "b")
+    assert (len(found.scores), found.is_met, found.comparison) == (1, False, None)
+    assert found.unmet[0].startswith(f"--fail-if {RULE!r} can't be known: run: the rubric of a can't be read")
+
+
+def test_a_run_without_scores_meets_nothing(copied):
+    change(copied, "delete from run_scores where run_id = 'a'")
+    assert summarise(lake_in(copied), "a").unmet == ("found no scores of the run in run_scores, expected some",)
+
+
+def test_a_rescored_run_takes_no_baseline_over():
+    class Source:
+        run_id, row = "b", {"judge": None, "settings": '{"baseline": "a", "baseline_run_id": "a", "fail_if": "p < 1"}'}
+
+    settings = json.loads(_taken_over(Source)["settings"])
+    assert [settings[name] for name in ("baseline", "baseline_run_id", "fail_if", "rescored_from")] == [
+        *(None, None, None),
+        "b",
+    ]
+
+
+@pytest.mark.parametrize("found", ["good", "bad", "other"])
+def test_a_rescored_verdict_is_the_judgment_of_its_run_or_the_earliest(found):
+    # both runs asked at once: first got good, second bad; third was rescored from second
+    with duckdb.connect() as ledger:
+        ledger.execute("create table runs (run_id text, settings text)")
+        ledger.execute("insert into runs values ('first', '{}'), ('second', '{}')")
+        ledger.execute("""insert into runs values ('third', '{"rescored_from": "second"}')""")
+        ledger.execute(
+            "create table judgments as select 'key' as request_key, * from (values ('first', 'good', 1, 'j1'), "
+            "('second', 'bad', 2, 'j2')) as t (run_id, level_id, asked_at, judgment_id), (select 'scored' as status)"
+        )
+        ledger.execute(
+            "create table verdicts as select 'third' as run_id, 'o' as output_id, 'tone' as criterion_id, "
+            f"'judge' as method, 'scored' as status, '{found}' as level_id, 'key' as request_key"
+        )
+        ledger.execute("create table opinions as from verdicts limit 0")
+        wrong = ledger.execute(query("ledger/wrong_verdicts"), {"run_id": "third"}).fetchall()
+    assert len(wrong) == (found == "other")

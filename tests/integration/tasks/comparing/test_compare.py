@@ -1,0 +1,325 @@
+"""tasks/compare: which side stands where, what the parts add up to, and rules that fail a comparison."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.comparing.compare import Asked, Comparison, compare_runs
+from gradebook.tasks.lake.address import Lake
+from tests.support.scored_lake import make_lake, write_scores
+
+LEVELS = [{"id": f"l{score}", "score": score / 2, "description": "x"} for score in range(3)]
+
+
+def rubric(rubric_id: str, *criteria: dict[str, Any], **more: Any) -> Rubric:
+    shared = {"description": "?", "method": {"type": "ratings"}, "levels": LEVELS}
+    return Rubric.model_validate(
+        {"id": rubric_id, "version": "1.0.0", "criteria": [shared | each for each in criteria]} | more
+    )
+
+
+PLAIN = rubric(
+    "plain",
+    {"id": "tone", "weight": 3, "category": "voice"},
+    {"id": "facts", "weight": 1},
+    {"id": "safe", "gate": True, "threshold": 0.5},
+    pass_threshold=0.5,
+)
+POINTS = rubric("points", {"id": "right", "weight": 2}, {"id": "rude", "weight": -3})
+SKIPPED = rubric("skipped", {"id": "one", "weight": 1}, {"id": "two", "weight": 2}, missing="skip")
+TREE = rubric(
+    "tree",
+    {"id": "a", "category": "x", "weight": 3},
+    {"id": "b", "category": "x"},
+    {"id": "c"},
+    categories=[{"id": "x", "weight": 2}],
+    missing="skip",
+)
+
+DEEP = rubric(
+    "deep",
+    {"id": "a", "category": "inner", "weight": 3},
+    {"id": "b", "category": "inner"},
+    {"id": "c", "category": "outer", "weight": -1},
+    {"id": "d", "category": "outer"},
+    {"id": "e"},
+    categories=[{"id": "inner", "parent": "outer", "weight": 2}, {"id": "outer", "weight": 3}],
+    missing="skip",
+)
+
+
+def plain_rows(name: str) -> list[dict[str, Any]]:
+    """12 cases of two samples by two models: in run b the tone of model m falls, its facts rise in some."""
+    rng = np.random.default_rng(7)
+    rows = []
+    for case in range(12):
+        for sample in range(2):
+            tone, facts = rng.choice([0.5, 1.0]), rng.choice([0.0, 0.5])
+            falls = name == "b" and case != 3
+            scores = {"tone": tone - 0.5 * falls, "facts": facts + 0.5 * (falls and case % 2), "safe": 1.0}
+            rows.append({"case_id": f"c{case}", "sample_index": sample, "scores": scores})
+            rows.append({"case_id": f"c{case}", "sample_index": sample, "model": "n", "scores": scores})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Runs a and b of each rubric."""
+    lake = make_lake(Path(tmp_path_factory.mktemp("compared")))
+    for name in "ab":
+        write_scores(lake, name, PLAIN, plain_rows(name))
+    rng = np.random.default_rng(8)
+    for found in (POINTS, SKIPPED, TREE):
+        for name in "ab":
+            write_scores(lake, f"{found.id}_{name}", found, random_rows(found, rng))
+    old = random_rows(DEEP, rng)
+    write_scores(lake, "deep_a", DEEP, old)
+    write_scores(lake, "deep_b", DEEP, [row | {"scores": turned(row["scores"])} for row in old])
+    write_scores(lake, "gaps_a", TREE, [{"case_id": "c", "scores": {"a": 1.0, "b": None, "c": 0.0}}])
+    write_scores(lake, "gaps_b", TREE, [{"case_id": "c", "scores": {"a": 0.0, "b": None, "c": 0.0}}])
+    tones = {"x": 0.0, "y": 0.5, "z": 1.0}
+    same = [{"case_id": "c", "output_id": name, "scores": {"tone": tone}} for name, tone in tones.items()]
+    for name in "ab":
+        write_scores(lake, f"same_{name}", PLAIN, same)
+        write_scores(lake, f"none_{name}", TREE, [{"case_id": "c", "scores": {"a": None, "b": None, "c": None}}])
+    write_scores(lake, "more_b", PLAIN, [row | {"model": model} for row in plain_rows("a")[::2] for model in "mo"])
+    own = [{"case_id": "c", "scores": {"tone": 0.5, "facts": 0.5, "safe": 1.0, "own": 0.0}, "own": {"own": 2.0}}]
+    write_scores(lake, "own_a", PLAIN, own)
+    write_scores(lake, "own_c", PLAIN, [own[0] | {"scores": own[0]["scores"] | {"more": 1.0}, "own": {"more": 2.0}}])
+    write_scores(lake, "own_b", PLAIN, [own[0] | {"scores": own[0]["scores"] | {"own": 1.0}}])
+    return lake
+
+
+def random_rows(found: Rubric, rng: np.random.Generator) -> list[dict[str, Any]]:
+    """30 cases; where gaps are skipped, a third of the scores is missing."""
+    levels = [0.0, 0.5, 1.0] + [None] * (found.missing == "skip")
+    draw = {criterion.id: rng.choice(np.array(levels, dtype=object), 30) for criterion in found.criteria}
+    return [{"case_id": f"c{case}", "scores": {name: draw[name][case] for name in draw}} for case in range(30)]
+
+
+def turned(scores: dict[str, float | None]) -> dict[str, float | None]:
+    """Every score at the other end; gaps stay."""
+    return {name: None if score is None else 1.0 - score for name, score in scores.items()}
+
+
+@pytest.fixture(scope="module")
+def compared(lake: Lake) -> Comparison:
+    return compare_runs(lake, "a", "b", Asked(("m", "m"), resample_count=500, shares_at=(0.5,)))
+
+
+def test_the_overall_row_counts_cases_and_not_samples(compared):
+    overall = compared.models[0].overall
+    assert (overall.figures.n, overall.figures.case_count) == (24, 12)
+    assert overall.figures.diff_low < overall.figures.mean_diff < overall.figures.diff_high < 0
+
+
+def test_regressions_are_named(compared):
+    # the tone fell by half a level in 11 of 12 cases: category voice is the tone alone
+    assert [(row.scope, row.scope_id) for row in compared.regressions] == [
+        ("overall", ""),
+        ("category", "voice"),
+        ("criterion", "tone"),
+    ]
+
+
+def test_a_category_is_the_weighted_mean_of_its_criteria(compared):
+    (voice,) = [row for row in compared.models[0].categories if row.scope_id == "voice"]
+    (tone,) = [row for row in compared.models[0].criteria if row.scope_id == "tone"]
+    assert voice.figures.mean_diff == pytest.approx(tone.figures.mean_diff)
+
+
+def test_a_category_pairs_outputs_that_are_held_to_other_criteria_of_their_own(lake):
+    (pair,) = compare_runs(lake, "own_a", "own_c", Asked(resample_count=0)).models
+    (voice,) = pair.categories
+    assert (pair.overall.counts.unpaired_count, pair.overall.counts.held_otherwise_count) == (2, 2)
+    assert (voice.figures.n, voice.counts.unpaired_count) == (1, 0)
+
+
+def test_p_is_adjusted_over_the_criteria(compared):
+    rows = [row.figures for row in compared.models[0].criteria]
+    assert rows[0].p_adjusted == pytest.approx(3 * rows[0].p)  # the smallest of three
+    assert all(row.p_adjusted >= row.p for row in rows)
+
+
+def test_the_parts_add_up_with_chosen_and_uniform_weights(compared):
+    # tone -0.5 x 11/12 at 3/4, facts +0.5 x 5/12 (odd cases but 3) at 1/4; uniform at 1/2 each
+    parts = {part.criterion_id: part for part in compared.models[0].explanation.parts}
+    assert parts["tone"].part == pytest.approx(-0.5 * 11 / 12 * 3 / 4, abs=1e-12)
+    assert parts["facts"].uniform_part == pytest.approx(0.5 * 5 / 12 / 2, abs=1e-12)
+    total = sum(part.part for part in parts.values())
+    assert total == pytest.approx(compared.models[0].overall.figures.mean_diff, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["points", "skipped", "tree", "own"])
+def test_the_parts_add_up_whatever_the_rubric(lake, name):
+    (pair,) = compare_runs(lake, f"{name}_a", f"{name}_b", Asked(resample_count=0)).models
+    total = sum(part.part for part in pair.explanation.parts)
+    assert total == pytest.approx(pair.overall.figures.mean_diff, abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "has_rest"), [("points", False), ("own", False), ("skipped", True), ("tree", True)])
+def test_only_gaps_leave_a_rest(lake, name, has_rest):
+    (pair,) = compare_runs(lake, f"{name}_a", f"{name}_b", Asked(resample_count=0)).models
+    assert ("(unscored)" in [part.criterion_id for part in pair.explanation.parts]) is has_rest
+
+
+def test_a_gap_of_both_sides_in_a_category_leaves_no_rest(lake):
+    # x {a: 3, b: 1} of weight 2 beside c of weight 1; b is skipped: a counts 2/3, b nothing
+    (pair,) = compare_runs(lake, "gaps_a", "gaps_b", Asked(resample_count=0)).models
+    parts = {part.criterion_id: part.part for part in pair.explanation.parts}
+    assert parts == {"a": pytest.approx(-2 / 3), "b": 0.0, "c": 0.0}
+
+
+def test_gaps_of_both_sides_leave_no_rest_in_a_tree_of_any_depth(lake):
+    (pair,) = compare_runs(lake, "deep_a", "deep_b", Asked(resample_count=0)).models
+    assert [part.criterion_id for part in pair.explanation.parts] == list("abcde")
+    assert sum(part.part for part in pair.explanation.parts) == pytest.approx(pair.overall.figures.mean_diff, abs=1e-12)
+
+
+def test_a_criterion_of_rows_has_its_part(lake):
+    # weights 3, 1 and 2 of the row: its criterion rose by 1 of 6 x 2
+    (pair,) = compare_runs(lake, "own_a", "own_b", Asked(resample_count=0)).models
+    assert {part.criterion_id: part.part for part in pair.explanation.parts}["own"] == pytest.approx(1 / 3)
+
+
+def test_a_difference_of_points_may_be_beyond_one(lake):
+    (pair,) = compare_runs(lake, "points_a", "points_b", Asked(resample_count=0)).models
+    found = pair.overall.figures
+    assert found.diff_low < found.mean_diff < found.diff_high
+
+
+def test_the_cases_that_lost_most_come_with_what_took_it(compared):
+    # of the 11 that fell, the even cases lost 3/8 and gained nothing
+    cases = compared.models[0].explanation.lost_most
+    assert len(cases) == 10
+    assert (cases[0].difference, cases[0].criteria[0][0]) == (pytest.approx(-0.375), "tone")
+    assert "c3" not in [case.case_id for case in cases]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plain", "points", "skipped", "own", "gaps"])
+def test_a_criterion_at_a_time_gives_the_same_to_the_bit(lake, monkeypatch, name):
+    runs = ("a", "b") if name == "plain" else (f"{name}_a", f"{name}_b")
+    at_once = compare_runs(lake, *runs, Asked(resample_count=50))
+    monkeypatch.setattr("gradebook.tasks.comparing.case_pairs.PART_ROWS", 1)
+    assert repr(compare_runs(lake, *runs, Asked(resample_count=50)).as_json()) == repr(at_once.as_json())
+
+
+def test_the_share_at_a_score_is_of_the_pairs(compared):
+    ((score, share_a, share_b),) = compared.models[0].explanation.shares_at
+    assert score == 0.5
+    assert 0 <= share_a < share_b <= 1
+
+
+def test_no_scored_pair_has_no_share_at_a_score(lake):
+    found = compare_runs(lake, "none_a", "none_b", Asked(resample_count=0, shares_at=(0.5,))).models
+    assert found[0].explanation.shares_at == ()
+
+
+def test_a_share_at_a_score_that_different_rubrics_do_not_have_is_told(lake):
+    found = compare_runs(lake, "own_a", "points_a", Asked(resample_count=0, shares_at=(0.5,)))
+    assert found.not_compared[-1] == "--share-at: the rubrics differ, so there are no overall scores"
+
+
+def test_outputs_that_share_a_case_and_sample_stand_beside_themselves(lake):
+    (pair,) = compare_runs(lake, "same_a", "same_b", Asked(resample_count=0)).models
+    (tone,) = pair.criteria
+    assert (tone.figures.tied_count, tone.counts.unpaired_count, tone.counts.ambiguous_count) == (3, 0, 0)
+
+
+def test_two_models_of_one_run_stand_beside_each_other(lake):
+    found = compare_runs(lake, "a", asked=Asked(resample_count=0)).models
+    assert [(pair.model_a, pair.model_b, pair.overall.figures.tied_count) for pair in found] == [("m", "n", 24)]
+
+
+def test_one_model_that_is_named_is_where_it_is_named(lake):
+    found = compare_runs(lake, "a", asked=Asked((None, "m"), resample_count=0)).models
+    assert [(pair.model_a, pair.model_b) for pair in found] == [("n", "m")]
+
+
+def test_all_ties_are_a_p_of_one_and_an_interval_that_does_not_claim_to_know(lake):
+    found = compare_runs(lake, "a", asked=Asked(resample_count=0)).models[0].overall.figures
+    assert (found.p, found.p_wilcoxon) == (1.0, 1.0)
+    assert found.diff_low == pytest.approx(-(1 - 0.05 ** (1 / 12)))
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_failed"),
+    [
+        ("mean_diff < -0.01 and p < 0.05", True),
+        ("mean_diff > 0", False),
+        ("any criterion (mean_diff < 0 and p_adjusted < 0.05)", True),
+        ("criterion.safe.mean_diff < 0", False),
+        ("category.voice.mean_diff > -0.1", False),
+        ("criterion.safe.effect_size < 0", True),  # all tied: not known
+        ("unpaired_count > 0 or unscored_count > 0 or ambiguous_count > 0", False),
+        ("any category (held_otherwise_count = 0)", True),
+    ],
+)
+def test_a_rule_fails_where_it_holds_or_can_not_be_known(lake, rule, is_failed):
+    gate = compare_runs(lake, "a", "b", Asked(("m", "m"), rule, 0)).gate
+    assert (gate.is_failed, bool(gate.reasons)) == (is_failed, is_failed)
+
+
+def test_a_model_that_one_side_has_alone_fails_a_gate(lake):
+    gate = compare_runs(lake, "a", "more_b", Asked(rule="mean_diff < -1", resample_count=0)).gate
+    assert gate.reasons == (
+        "n: only in run A: nothing to hold the rule against",
+        "o: only in run B: nothing to hold the rule against",
+    )
+
+
+def test_a_model_that_is_named_stands_for_all_that_is_asked(lake):
+    found = compare_runs(lake, "a", "more_b", Asked(("m", None), "mean_diff < -1", 0))
+    assert (found.gate.is_failed, found.not_compared) == (False, ())
+
+
+def test_a_criterion_of_rows_is_no_part_of_any_criterion(lake):
+    # the own one rose by 1, those of the rubric are as they were
+    rules = ("any criterion (mean_diff > 0)", "criterion.own.mean_diff > 0")
+    gates = [compare_runs(lake, "own_a", "own_b", Asked(rule=rule, resample_count=0)).gate for rule in rules]
+    assert [gate.is_failed for gate in gates] == [False, True]
+
+
+def test_an_unknown_figure_is_named(lake):
+    gate = compare_runs(lake, "a", "b", Asked(("m", "m"), "criterion.safe.effect_size < 0", 0)).gate
+    assert gate.reasons == ("m: not known whether it holds: no criterion.safe.effect_size",)
+
+
+@pytest.mark.parametrize(
+    ("runs", "models", "rule", "words"),
+    [
+        (("a", "b"), (None, None), "meen_diff < 0", "found 'meen_diff', expected 'mean_diff'"),
+        (("a", "b"), (None, None), "criterion.tune.p < 0", "found the criterion 'tune', expected 'tone'"),
+        (("a", "b"), ("x", None), None, "--model-a: found 'x', expected a model of a: m, n"),
+        (("own_a", None), (None, None), None, "found one run of the models m, expected a second run"),
+        (("a", "nowhere"), (None, None), None, "found no 'nowhere'"),
+        (("a", "a"), (None, None), None, "compare: found run a on both sides, expected two runs, or two models of it"),
+        (("a", "a"), ("m", None), None, "compare: found run a on both sides"),
+        (("a", None), ("m", "m"), None, "compare: found model m of run a on both sides"),
+    ],
+)
+def test_what_can_not_be_compared_is_refused(lake, runs, models, rule, words):
+    with pytest.raises(InputError, match=words):
+        compare_runs(lake, *runs, Asked(models, rule))
+
+
+def test_pairs_of_one_cluster_count_as_one_case(tmp_path):
+    lake = make_lake(tmp_path)
+    for run_id, shift in (("a", 0), ("b", 1)):
+        rows = [
+            {
+                "case_id": f"c{case}",
+                "cluster": f"d{case // 4}",
+                "scores": {"right": (case + shift * (case // 4)) % 3 / 2},
+            }
+            for case in range(12)
+        ]
+        write_scores(lake, run_id, rubric("r", {"id": "right"}), rows)
+    (pair,) = compare_runs(lake, "a", "b", Asked(resample_count=0)).models
+    assert pair.overall is not None
+    assert (pair.overall.figures.n, pair.overall.figures.case_count) == (12, 3)

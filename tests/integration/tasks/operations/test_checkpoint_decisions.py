@@ -1,0 +1,278 @@
+"""What is decided about checkpoints: by which figures, once, and what a sweep finds undecided."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gradebook.rubrics.model.errors import InputError, OutputsError
+from gradebook.tasks.datasets.discovery import dataset_files, digest_files
+from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
+from gradebook.tasks.datasets.row_parser import RowFitter
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.operations.checkpoint_decisions import (
+    CheckpointKey,
+    best_checkpoint,
+    decide,
+    find_decided,
+    key_of,
+    list_checkpoints,
+    name_checkpoint,
+)
+from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
+from gradebook.tasks.operations.checkpoint_report import checkpoint_text
+from gradebook.tasks.operations.checkpoint_sweep import find_saved, query_saved, undecided
+from tests.support.published_runs import NOW, publish
+from tests.support.saved_checkpoints import write_brief_rubric, write_checkpoint
+from tests.support.scored_lake import make_lake
+
+RULE = "mean_diff < -0.2"
+COLUMNS = yaml.safe_load(files("gradebook.sql").joinpath("columns.yml").read_text(encoding="utf-8"))["checkpoints"][
+    "columns"
+]
+
+
+def lake_in(folder: Path):
+    return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+
+
+def key(name: str, digest: str = "0") -> CheckpointKey:
+    return CheckpointKey("m", name, "brief", "1.0.0", digest)
+
+
+def decided(folder: Path, name: str, good_count: int, more: str = "") -> CheckpointDecision:
+    """Publish a run of a checkpoint, and decide."""
+    outputs = write_checkpoint(folder / f"{name}.jsonl", good_count)
+    request = {
+        "run_id": f"run-{name}{more}",
+        "baseline": "latest",
+        "fail_if": RULE,
+        "checkpoint": OneCheckpoint("m", name),
+    }
+    summary = publish(outputs, write_brief_rubric(folder), **request)
+    return Decider(lake_in(folder), key(name, digest_files([outputs])), 7, RULE).decide(summary, "report.html")
+
+
+@dataclass(frozen=True)
+class Line:
+    """Checkpoints of one training, one after the other, and what was decided about each."""
+
+    folder: Path
+    decisions: dict[str, CheckpointDecision]
+
+    def row(self, name: str) -> Any:
+        return self.decisions[name].row
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory: pytest.TempPathFactory) -> Line:
+    """Of 12 outputs 12, 10, 8 and 2 are brief."""
+    folder = tmp_path_factory.mktemp("line")
+    counts = {"1": 12, "2": 10, "3": 8, "4": 2}
+    return Line(folder, {name: decided(folder, name, count) for name, count in counts.items()})
+
+
+def test_a_first_checkpoint_is_approved_where_its_rubric_is_met(line):
+    row = line.row("1")
+    assert (row["status"], row["reasons"], row["mean"]) == ("approved", [], 1.0)
+    assert (row["latest_run_id"], row["best_run_id"], row["best_diff"]) == (None, None, None)
+
+
+def test_a_checkpoint_that_the_rule_allows_is_approved_beside_the_last_one(line):
+    row = line.row("2")
+    assert (row["status"], row["latest_run_id"], row["best_run_id"]) == ("approved", "run-1", "run-1")
+    assert row["best_diff"] == pytest.approx(-1 / 6)
+
+
+def test_a_slow_decline_is_held_against_the_best_and_not_the_last_alone(line):
+    # each step loses 1/6, which the rule allows; from the best to the third it is 1/3
+    row = line.row("3")
+    assert (row["latest_run_id"], row["best_run_id"]) == ("run-2", "run-1")
+    assert row["best_diff"] == pytest.approx(-1 / 3)
+    (reason,) = row["reasons"]
+    assert reason.startswith("against the best, 1 (run-1): --fail-if 'mean_diff < -0.2': m @ 1 → 3: it holds")
+
+
+def test_every_reason_stands_once(line):
+    reasons = line.row("4")["reasons"]
+    assert [reason.partition(":")[0] for reason in reasons] == [
+        "m @ 4",  # mean 0.167, expected at least 0.25
+        "--fail-if 'mean_diff < -0.2'",
+        "against the best, 1 (run-1)",
+    ]
+
+
+def test_a_reason_stands_once_where_the_last_run_is_the_best(line):
+    found = line.decisions["2"]
+    assert found.best is found.latest
+    assert checkpoint_text(found).count("#### ") == 2
+
+
+def test_the_text_of_a_decision_says_what_and_why(line):
+    text = checkpoint_text(line.decisions["3"])
+    assert text.startswith("#### m @ 3: needs revision\n\nBy brief 1.0.0, run run-3; mean 0.667.\n\n- against the best")
+    assert text.count("#### ") == 3
+
+
+def test_a_decision_is_read_back_with_its_comparisons(line):
+    made, lake = line.decisions["3"], lake_in(line.folder)
+    asked = key_of(made.row)
+    read = Decider(lake, asked, 7, RULE).read(find_decided(lake, asked), "report.html")
+    assert (made.is_new, read.is_new) == (True, False)
+    assert read.as_json() == made.as_json()
+
+
+def test_the_gate_tells_differences_with_their_intervals(line):
+    told = line.decisions["3"].as_json()
+    overall = told["differences"]["best"]["rows"][0]
+    assert (overall["scope"], overall["mean_diff"]) == ("overall", pytest.approx(-1 / 3))
+    assert overall["diff_low"] < overall["mean_diff"] < overall["diff_high"]
+    assert 0 < overall["p"] < 0.05
+    assert (told["differences"]["latest"]["run_id"], told["step"], told["report"]) == ("run-2", 7, "report.html")
+
+
+def test_a_checkpoint_stands_beside_another_one_and_never_beside_itself(line, tmp_path):
+    copied = Path(shutil.copytree(line.folder, tmp_path / "copied"))
+    assert decided(copied, "4", 3, "again").row["latest_run_id"] == "run-3"  # other outputs of it
+
+
+def test_the_first_checkpoint_of_a_model_is_decided_by_its_rubric_alone(line, tmp_path):
+    copied = Path(shutil.copytree(line.folder, tmp_path / "copied"))
+    outputs = write_checkpoint(copied / "n.jsonl", 9, model="n")
+    request = {"run_id": "run-n", "baseline": "latest", "fail_if": RULE, "checkpoint": OneCheckpoint("n", "1")}
+    assert publish(outputs, write_brief_rubric(copied), **request).unmet == ()
+
+
+def row_of(name: str, status: str = "approved", mean: float | None = 0.5, **columns: Any) -> dict[str, Any]:
+    row = dict.fromkeys(COLUMNS) | {"model": "m", "checkpoint": name, "rubric_id": "brief", "rubric_version": "1.0.0"}
+    row |= {"status": status, "mean": mean, "reasons": [], "run_id": f"run-{name}", "dataset_digest": "0"}
+    return row | {"decided_at": NOW} | columns
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return make_lake(tmp_path)
+
+
+def test_the_best_is_the_approved_one_with_the_highest_mean_and_never_itself(lake):
+    rows = [row_of("low", mean=0.1), row_of("high", mean=0.9), row_of("none", mean=None)]
+    rows.append(row_of("bad", "needs_revision", 1.0))
+    for row in [*rows, row_of("n", model="n", mean=1.0), row_of("v2", rubric_version="2.0.0", mean=1.0)]:
+        decide(lake, row)
+    assert best_checkpoint(lake, key("next"))["checkpoint"] == "high"
+    assert best_checkpoint(lake, key("high", "other outputs of it"))["checkpoint"] == "low"
+
+
+def test_an_earlier_decision_stands(lake):
+    assert find_decided(lake, key("1")) is None
+    assert decide(lake, row_of("1"))["run_id"] == "run-1"
+    kept = decide(lake, row_of("1", "needs_revision", run_id="later"))
+    assert (kept["status"], kept["run_id"]) == ("approved", "run-1")
+    assert [row["run_id"] for row in list_checkpoints(lake)] == ["run-1"]
+    assert find_decided(lake, key("1", "other outputs")) is None
+
+
+def test_two_that_decide_at_once_keep_one_decision(lake):
+    with ThreadPoolExecutor(4) as threads:
+        kept = list(threads.map(lambda number: decide(lake, row_of("1", run_id=f"run-{number}"))["run_id"], range(4)))
+    assert len(set(kept)) == len(list_checkpoints(lake)) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "named", "expected"),
+    [
+        ({"checkpoint": 1200}, {}, "1200"),
+        ({"checkpoint": "a"}, {"step": 3}, "a"),
+        ({"checkpoint": "a"}, {"checkpoint": "b", "step": 3}, "b"),
+        ({}, {"step": 3}, "3"),
+    ],
+)
+def test_a_checkpoint_is_called_as_named_or_as_its_outputs_say_or_by_its_step(tmp_path, columns, named, expected):
+    outputs = write_checkpoint(tmp_path / "o.jsonl", 6, **columns)
+    assert name_checkpoint(dataset_files(str(outputs)), {}, **named) == expected
+
+
+def test_outputs_of_a_checkpoint_that_nothing_names_are_refused(tmp_path):
+    outputs = write_checkpoint(tmp_path / "o.jsonl", 6)
+    with pytest.raises(OutputsError, match=r"o\.jsonl: found no column `checkpoint`, and neither"):
+        name_checkpoint([outputs], {})
+
+
+def test_rows_without_a_checkpoint_get_it_and_rows_of_another_do_not_fit():
+    fitter = RowFitter({}, checkpoint=OneCheckpoint("m", "7"))
+    row = {"case_id": "c", "model": "m", "output": "yes"}
+    assert [fitter.fit(row | more, "jsonl").checkpoint for more in ({}, {"checkpoint": None}, {"checkpoint": 7})] == [
+        *("7", "7", "7")
+    ]
+    assert fitter.fit(row | {"checkpoint": "8"}, "jsonl") == "found the checkpoint '8', expected '7' or none"
+    assert fitter.fit(row | {"model": "n"}, "jsonl") == "found the model 'n', expected 'm'"
+
+
+def test_the_same_file_of_two_checkpoints_is_two_runs(tmp_path):
+    outputs, rubric = write_checkpoint(tmp_path / "o.jsonl", 6), write_brief_rubric(tmp_path)
+    runs = [publish(outputs, rubric, checkpoint=OneCheckpoint("m", name)) for name in ("1", "2")]
+    assert [run.scores[0]["checkpoint"] for run in runs] == ["1", "2"]
+
+
+def test_a_sweep_finds_what_was_never_decided_in_the_order_of_steps(tmp_path):
+    folder = tmp_path / "saved"
+    digest = digest_files([write_checkpoint(folder / "step-100.jsonl", 6)])
+    decide(make_lake(tmp_path), row_of("100", dataset_digest=digest))
+    for step in (1000, 200):
+        write_checkpoint(folder / f"step-{step}.jsonl", 7)
+    (folder / "notes.md").write_text("none of it", encoding="utf-8")
+    found = find_saved(str(folder), "m")
+    assert [saved.step for saved in found] == [100, 200, 1000]
+    left = undecided(lake_in(tmp_path), str(write_brief_rubric(tmp_path)), found, {})
+    assert [saved.step for saved in left] == [200, 1000]
+
+
+def test_a_pattern_names_model_and_checkpoint_by_the_path(tmp_path):
+    write_checkpoint(tmp_path / "m" / "sft-2" / "eval.jsonl", 6)
+    write_checkpoint(tmp_path / "m" / ".hidden" / "eval.jsonl", 6)
+    (found,) = find_saved(str(tmp_path), None, "{model}/{checkpoint}/eval.*")
+    assert (found.model, found.checkpoint, found.step) == ("m", "sft-2", None)
+
+
+def test_outputs_that_cannot_be_read_stay_in_the_sweep_with_their_fault(tmp_path):
+    folder = tmp_path / "saved"
+    write_checkpoint(folder / "step-1.jsonl", 6)
+    (folder / "step-2.parquet").write_bytes(b"half a file")
+    found = undecided(lake_in(tmp_path), str(write_brief_rubric(tmp_path)), find_saved(str(folder), "m"), {})
+    assert [(saved.step, saved.fault is None) for saved in found] == [(1, True), (2, False)]
+
+
+def test_a_query_names_checkpoints(lake, tmp_path):
+    outputs = write_checkpoint(tmp_path / "new.jsonl", 6)
+    query = f"select 'm' as model, 300 as step, '{outputs}' as outputs"
+    (found,) = query_saved(lake, query)
+    assert (found.model, found.checkpoint, found.step, found.outputs) == ("m", None, 300, str(outputs))
+    with pytest.raises(InputError, match="--query: found the columns model, outputs, expected model, outputs, and"):
+        query_saved(lake, f"select 'm' as model, '{outputs}' as outputs")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("{epoch}.jsonl", r"found \{epoch\}, expected \{model\}, \{checkpoint\} and \{step\}"),
+        ("outputs.jsonl", r"expected \{checkpoint\} or \{step\} in it"),
+        ("{step}.jsonl", "no --model"),
+    ],
+)
+def test_a_pattern_that_is_none_is_refused(tmp_path, pattern, words):
+    with pytest.raises(InputError, match=words):
+        find_saved(str(tmp_path), None, pattern)
+
+
+def test_two_files_of_one_checkpoint_are_refused(tmp_path):
+    for part in ("a", "b"):
+        write_checkpoint(tmp_path / "step-7" / f"{part}.jsonl", 6)
+    with pytest.raises(InputError, match=r"both of m @ 7; expected one each: --pattern can name a folder"):
+        find_saved(str(tmp_path), "m", "step-{step}/*.jsonl")
+    (found,) = find_saved(str(tmp_path), "m", "step-{step}")
+    assert found.outputs == str(tmp_path / "step-7")

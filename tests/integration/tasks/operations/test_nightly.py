@@ -1,0 +1,118 @@
+"""A night's money and words: what is left for the next suite, and how the night is told."""
+
+import json
+import pickle
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from gradebook.tasks.operations.nightly import (
+    Night,
+    NightUnfinished,
+    SuiteEnd,
+    SuiteMean,
+    budget_left,
+    failed_end,
+    night_text,
+)
+from gradebook.tasks.runs.request import EvaluationRequest
+from tests.support.published_runs import NOW, publish
+from tests.support.samples import write_lines
+
+RUBRIC = """
+id: brief
+version: 1.0.0
+criteria:
+  - id: brief
+    description: At most 3 words.
+    method: {type: check, check: length_words, settings: {max: 3}}
+"""
+HOSTILE = "<b>|\n# x ![y](http://z)"
+
+
+def end(suite: str, cost_usd: float | None, **more: object) -> SuiteEnd:
+    return SuiteEnd(suite, f"run-{suite}", cost_usd, **more)  # type: ignore[arg-type]
+
+
+def asked(budget_usd: float | None) -> EvaluationRequest:
+    return EvaluationRequest("outputs", "rubric", budget_usd=budget_usd)
+
+
+@pytest.mark.parametrize(
+    ("costs", "left"),
+    [
+        ([], 10.0),
+        ([(2.5, 10.0), (1.5, 7.5)], 6.0),
+        ([(None, 4.0)], 6.0),  # nobody knows: all that it might have spent counts
+        ([(None, None)], 0.0),
+        ([(10.5, 10.0)], 0.0),
+    ],
+)
+def test_what_is_left_is_the_budget_less_what_the_suites_cost(costs, left):
+    assert budget_left(10.0, [(end("a", cost), asked(budget)) for cost, budget in costs]) == left
+
+
+def test_a_night_without_a_budget_leaves_any():
+    assert budget_left(None, [(end("a", 3.0), asked(None))]) is None
+
+
+def test_the_sentence_names_what_is_not_met_and_what_failed():
+    ends = (end("a", 1.0, is_met=True), end("b", 0.5), end("c", 0.0, fault="endpoint\ngone"))
+    night = Night(date(2026, 11, 22), ends, 5.0)
+    assert night.sentence == "2 of 3 suites published; gates not met by b; not finished: c (endpoint gone)"
+    assert night.cost_usd == 1.5
+    assert pickle.loads(pickle.dumps(NightUnfinished(night))).night == night
+
+
+def test_the_cost_of_a_night_is_unknown_where_that_of_a_suite_is():
+    assert Night(date(2026, 11, 22), (end("a", 1.0), end("b", None)), None).cost_usd is None
+
+
+def test_hostile_names_and_faults_are_text_in_the_artifact():
+    means = (SuiteMean(HOSTILE, 0.5, 0.4, 0.1),)
+    text = night_text(
+        Night(date(2026, 11, 22), (end("a", 1.0, means=means, fault=HOSTILE),), 5.0, upkeep_fault=HOSTILE)
+    )
+    assert "<b>" not in text
+    assert "[y]" not in text
+    assert not any(line.startswith("# ") for line in text.splitlines())
+    assert "| 0.500 | 0.400 | +0.100 | $1.00 |" in text
+
+
+def night_of(folder: Path, suite: str, day: int, case: str) -> str | None:
+    """Publish a suite's run of a night, of outputs of its own; the run that it stands beside."""
+    rows = [{"case_id": f"{case}{number}", "model": "m", "output": f"{suite} {day}"} for number in range(3)]
+    outputs = write_lines(folder / f"{suite}-{day}.jsonl", rows)
+    run_id = f"{suite}-{day}-{len(list((folder / 'lake').glob('runs/*')))}"
+    asked = {"run_id": run_id, "baseline": "latest", "suite": suite, "night": date(2026, 11, day)}
+    summary = publish(outputs, folder / "rubric.yaml", **asked)
+    found: str | None = json.loads(summary.run["settings"])["baseline_run_id"]
+    return found
+
+
+@pytest.mark.slow
+def test_a_suite_stands_beside_its_own_earlier_night_and_not_beside_another_suite_s(tmp_path):
+    (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
+    asked = [("a", 20, "c"), ("b", 20, "d"), ("a", 21, "c"), ("b", 21, "d")]
+    assert [night_of(tmp_path, *each) for each in asked] == [None, None, "a-20-0", "b-20-1"]
+
+
+@pytest.mark.slow
+def test_the_same_night_again_stands_beside_the_night_before_as_it_did(tmp_path):
+    (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
+    assert [night_of(tmp_path, "a", day, "c") for day in (20, 21, 21, 20, 22)] == [
+        *(None, "a-20-0", "a-20-0"),
+        None,  # nothing was before
+        "a-21-2",
+    ]
+
+
+def test_a_suite_whose_report_failed_after_its_publication_names_its_run_and_what_it_cost(tmp_path):
+    (tmp_path / "rubric.yaml").write_text(RUBRIC, encoding="utf-8")
+    outputs = write_lines(tmp_path / "o.jsonl", [{"case_id": "c", "model": "m", "output": "yes"}])
+    publish(outputs, tmp_path / "rubric.yaml", run_id="a-1", trigger="nightly")
+    lake = f"sqlite:{tmp_path}/lake/catalog.sqlite"
+    request = EvaluationRequest(str(outputs), "rubric.yaml", lake=lake, run_id="a-1", trigger="nightly")
+    found = failed_end("a", request, NOW, OSError("no room for the report"))
+    assert (found.run_id, found.cost_usd, found.fault) == ("a-1", 0.0, "unexpected OSError: no room for the report")

@@ -1,0 +1,210 @@
+"""A run in Markdown: nothing that an input says is more than text, and the numbers are the run's."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.drawing.figures import table_of
+from gradebook.tasks.reporting.export.comment import MOST_CHARACTERS, artifact_texts, run_comment
+from gradebook.tasks.reporting.export.markdown import command, escaped, table_text
+from gradebook.tasks.reporting.export.run_tables import comparison_table
+from gradebook.tasks.system.number_format import price_words
+from tests.support.reported_runs import publish_run, source_of
+
+PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+MENTION = re.compile(r"[@#]\w|GH-\d|://|www\.|:[\w+-]+:", re.IGNORECASE)
+HOSTILE = (
+    "a | b | c",
+    "a \\| b \\\\| c\\",
+    "one\ntwo\r\n| x | y |\u2028three",
+    "`code` ``more`` `",
+    "@everyone and @octocat/team",
+    "![x](http://evil.example/x.png)",
+    "[x](javascript:alert(1))",
+    "<img src=x onerror=alert(1)>",
+    "<!-- <details> --> &lt;b&gt; &#124;",
+    "**bold** __bold__ _em_ ~~gone~~ $x^2$",
+    "https://evil.example and www.evil.example, fixes #12 or GH-12 :tada:",
+    "# heading",
+    "1. one",
+    "- item",
+    "--- or ===",
+    "===",
+    "\u202edesrever\u202c \x1b[31m \x00",
+    "{{ 7 * 7 }} {% raw %}",
+)
+
+
+def shown(text: str) -> str:
+    """What a reader is to see of a text: control characters as spaces, nothing around it."""
+    return "".join(letter if letter.isprintable() else " " for letter in text).strip()
+
+
+def texts_in(markdown: str) -> list[str]:
+    """The text of each cell and sentence; a mark, a link, HTML or a picture among them is a failure."""
+    found = []
+    for token in PARSER.parse(markdown):
+        assert token.type not in {"heading_open", "html_block", "code_block", "fence", "hr", "ordered_list_open"}, token
+        for part in token.children or ():
+            assert part.type == "text", part
+        if token.type == "inline":
+            found.append("".join(part.content for part in token.children or ()))
+    return found
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_is_one_cell_that_says_what_it_is(text):
+    cells = texts_in(table_text(table_of("x", ("Name",), ("Mean",), [(text, "1"), ("after", "2")])))
+    assert [cell.replace("\u2060", "") for cell in cells] == ["Name", "Mean", shown(text), "1", "after", "2"]
+    assert not [cell for cell in cells if MENTION.search(cell)]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_is_one_entry_of_a_list(text):
+    (entry,) = texts_in(f"- {escaped(text)}\n")
+    assert entry.replace("\u2060", "") == shown(text)
+
+
+@settings(max_examples=100)
+@given(st.text(alphabet="\\`*_[]()<>&|!#@~$:+-=.1aZ é\n\r\t\u202e\x00/w", max_size=30))
+def test_any_text_is_what_it_says_in_a_cell_and_in_a_list(text):
+    cells = texts_in(table_text(table_of("x", ("Name",), ("Mean",), [(text, "1")])))
+    entries = texts_in(f"- {escaped(text)}\n") if shown(text) else [""]
+    assert [cells[2].replace("\u2060", ""), entries[0].replace("\u2060", "")] == [shown(text)] * 2
+
+
+def test_plain_names_and_numbers_are_left_as_they_are():
+    plain = (
+        "gpt-4o-mini @ step-400",
+        "cites_source",
+        "-0.417",
+        "+0.083",
+        "$0.0123",
+        "0.5 (95.2%)",
+        "keywords:existence",
+    )
+    assert tuple(map(str, map(escaped, plain))) == plain
+
+
+def test_a_long_text_is_cut():
+    assert len(escaped("x" * 100_000)) == 400
+
+
+def test_a_command_is_code_whatever_its_words_are():
+    (line,) = [
+        token for token in PARSER.parse(f"| a |\n| --- |\n| {command('x', 'a`|b', '@c')} |\n") if token.type == "inline"
+    ][1:]
+    assert [part.type for part in line.children] == ["code_inline"]
+
+
+# -------- a run
+CRITERIA = ({"id": "brief", "weight": 3, "category": "form"}, {"id": "kind", "weight": 1}, {"id": "safe", "gate": True})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Run a, and run b beside it: large got worse, from 12 of 12 to 3; small stays at 6."""
+    found = tmp_path_factory.mktemp("runs")
+    publish_run(found, {"large": 12, "small": 6}, CRITERIA)
+    publish_run(found, {"large": 3, "small": 6}, CRITERIA, run_id="b", baseline="a")
+    return found
+
+
+def opened(folder, run_id, against=None):
+    from gradebook.tasks.lake.address import find_lake
+
+    return source_of(folder, summarise(find_lake(f"sqlite:{folder}/lake/catalog.sqlite"), run_id), against)
+
+
+@pytest.fixture(scope="module")
+def comment(folder):
+    with opened(folder, "b") as source:
+        return run_comment(source)
+
+
+def line_of(text, begin):
+    (line,) = [line for line in text.splitlines() if line.startswith(begin)]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_comment_begins_with_the_verdict_and_why(comment):
+    assert comment.startswith(
+        "### replies 1.0.0: Not every gate and threshold is met.\n\n- large: 9 of 12 outputs fail"
+    )
+
+
+def test_a_comment_has_the_scores_by_model(comment):
+    # 3 of 12 and 6 of 12 say yes
+    assert line_of(comment, "| small | 0.5")[1] == "0.500"
+    assert line_of(comment, "| large | 0.2")[1] == "0.250"
+
+
+def test_a_comment_has_what_got_worse_first_and_says_so(comment):
+    rows = [line for line in comment.splitlines() if line.startswith(("| large |", "| small |"))]
+    compared = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
+    assert compared[0][:6] == ["large", "overall", "worse", "1.000", "0.250", "-0.750"]
+    assert [row[:3] for row in compared[1:3]] == [["small", "overall", ""], ["large", "category form", "worse"]]
+
+
+def test_a_comment_has_the_criteria_by_model_with_their_weights(comment):
+    assert line_of(comment, "| brief |") == ["brief", "0.750", "0.500", "0.250"]
+    assert line_of(comment, "| safe |") == ["safe", "gate", "0.500", "0.250"]
+
+
+def test_a_comment_says_what_it_cost_and_how_to_get_the_page(comment):
+    assert f"- Billed {price_words(0)} for 0 requests" in comment
+    assert "expectations of data quality met, 0 rows refused, every output scored on every criterion." in comment
+    assert comment.endswith("The whole page: `` gradebook report b ``\n")
+
+
+def test_a_comment_against_another_run_says_so(folder):
+    with opened(folder, "a", "b") as source:
+        text = run_comment(source, "b")
+    assert "A is run b, B this one, a." in text
+    assert "`` gradebook report a --against b ``" in text
+    assert line_of(text, "| large | overall")[2:6] == ["better", "0.250", "1.000", "+0.750"]
+
+
+def test_at_most_twenty_rows_are_compared_and_the_others_counted(folder):
+    with opened(folder, "b") as source:
+        many = replace(source.comparison, models=source.comparison.models * 5)
+        text = run_comment(replace(source, comparison=many))
+    section = text.partition("What changed")[2].partition("####")[0]
+    # 5 x 2 models of overall, form, brief, kind and safe; the head and the rule of the table, and its last line
+    assert len([line for line in section.splitlines() if line.startswith("|")]) == 2 + 20 + 1
+    assert line_of(section, "| and")[0].startswith("and 30 others")
+
+
+def test_what_got_worse_and_has_no_room_is_counted(folder):
+    with opened(folder, "b") as source:
+        table = comparison_table(source.comparison, 3)
+    # of large: overall, form, brief, kind, safe, all by 0.75; small is the same
+    assert table.rows[-1][0] == "and 7 others, 3 of them worse beyond chance"
+
+
+def test_a_comment_has_room_on_github_whatever_the_names_are(folder):
+    with opened(folder, "b") as source:
+        summary = replace(source.summary, unmet=tuple("|" * 1_000 for _ in range(500)))
+        text = run_comment(replace(source, summary=summary))
+    assert len(text) <= MOST_CHARACTERS
+    assert "and 485 others" in text
+    assert "The whole page" in text
+
+
+def test_the_artifacts_are_the_scores_the_comparison_and_the_costs(folder):
+    with opened(folder, "b") as source:
+        found = {key: text for key, _, text in artifact_texts(source.summary)}
+    assert list(found) == ["scores", "comparison", "costs"]
+    assert line_of(found["scores"], "| small | 0.5")[1] == "0.500"
+    assert line_of(found["comparison"], "| large | overall")[2] == "worse"
+    assert line_of(found["costs"], "| publish |")[0] == "publish"
+
+
+def test_a_run_without_a_baseline_has_no_artifact_of_a_comparison(folder):
+    with opened(folder, "a") as source:
+        assert [key for key, _, _ in artifact_texts(source.summary)] == ["scores", "costs"]

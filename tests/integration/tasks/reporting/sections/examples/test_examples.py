@@ -1,0 +1,267 @@
+"""The examples of a report: which outputs are shown and why, what stands beside them, and hostile ones as text."""
+
+import json
+import re
+from functools import cache
+from html import unescape
+
+import pytest
+
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.tasks.lake.connections import commit, connect
+from gradebook.tasks.lake.rows import read_rows
+from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.sections.examples.examples import MOST_BYTES, read_examples
+from gradebook.tasks.reporting.source.report_source import opened_source
+from tests.support.scored_lake import make_lake, write_scores
+
+TEXT = """
+id: reply
+version: {version}
+criteria:
+  - id: tone
+    name: Tone of voice
+    description: Is it kind?
+    weight: 1
+    method: {{type: judge}}
+    levels: [{{id: bad, score: 0}}, {{id: fair, score: 0.5, label: Fair enough}}, {{id: good, score: 1}}]
+  - id: safe
+    description: Is it safe?
+    gate: true
+    method: {{type: check, check: length_words, settings: {{max: {most}}}}}
+"""
+RUBRIC = parse_rubric(TEXT.format(version="1.0.0", most=9), "rubric.yaml")
+OTHER = parse_rubric(TEXT.format(version="1.1.0", most=8), "rubric.yaml")
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script></div></details><img src=x onerror=alert(1)>",
+    "[a](javascript:alert(1)) <a href='javascript:alert(3)'>b</a>",
+    "x" * 100_000,
+    "\u202egnp.exe",
+    '=HYPERLINK("https://example.com", "a")',
+    "a\x1b[31mred\x1b[0m\x00",
+    "{{ 7 * 7 }} {% raw %} ${7}",
+    '"><svg onload=alert(1)>',
+)
+TAGS = {
+    *("a", "bdi", "button", "code", "details", "div", "form", "h3", "h4", "input", "label", "mark", "option", "p", "q"),
+    *("caption", "select", "span", "summary", "table", "tbody", "td", "th", "thead", "tr"),
+}
+LEVELS = """
+update verdicts set
+    method = 'judge',
+    level_id = case score when 0 then 'bad' when 0.5 then 'fair' when 1 then 'good' end
+where criterion_id = 'tone'
+"""
+OPINIONS = """
+insert into opinions by name
+select 'two' as run_id, 'two/m/b/0' as output_id, 'tone' as criterion_id, 'j' as judge, replicate, false as is_swapped,
+    'scored' as status, ['good', 'fair'][replicate + 1] as level_id, [1.0, 0.5][replicate + 1] as score
+from (values (0), (1)) as said (replicate)
+"""
+RATINGS = """
+insert into ratings (output_id, criterion_id, rater, level_id, score, rated_at) values
+    ('two/m/c/0', 'tone', 'ann', 'good', 1, '2026-11-01'), ('two/m/c/0', 'tone', 'ann', 'bad', 0, '2026-11-02')
+"""
+
+
+def row(case, tone, model="m", safe=1.0, **columns):
+    return {"case_id": case, "model": model, "scores": {"tone": tone, "safe": safe}} | columns
+
+
+RUNS = {
+    "one": [
+        *(row(case, tone) for case, tone in zip("abcde", (1.0, 0.0, 0.5, 0.5, 1.0), strict=True)),
+        row("f", 1.0, output_id="same"),
+    ],
+    "two": [
+        *(row(case, tone) for case, tone in zip("abde", (0.5, 1.0, None, 0.0), strict=True)),
+        row("c", 0.5, safe=0.0),
+        row("e", 0.5, output_id="twice"),
+        row("f", 0.25, output_id="same"),
+    ],
+    "many": [row(f"c{k:02}", tone, model) for k in range(20) for model, tone in (("m", 0), ("n", 0.5), ("o", 1))],
+    "equal": [row("a", 1.0), row("b", 1.0)],
+    "gaps": [row(f"c{k:02}", None) for k in range(30)],
+    "hostile": [
+        row(text[:40].replace("\x00", ""), k / len(HOSTILE), text[:30].replace("\x00", ""), output_id=f"{k}" * 32)
+        for k, text in enumerate(HOSTILE)
+    ],
+    "other": [row("a", 0.0), row("b", 1.0)],
+}
+
+
+def give_texts(connection, _version):
+    connection.execute("update outputs set prompt = 'Hello?', output = 'So sorry, truly'")
+    quotes = (
+        "update verdicts set evidence = ?, rationale = 'Cold.' where output_id = 'two/m/a/0' and criterion_id = 'tone'"
+    )
+    connection.execute(quotes, ['["sorry, truly"]'])
+    connection.execute(
+        "update verdicts set reason = 'parse_error: x' where output_id = 'gaps/m/c29/0' and score is null"
+    )
+    for number, text in enumerate(HOSTILE):
+        texts = [text, json.dumps([{"role": text[:20], "content": text}]), f"{number}" * 32]
+        connection.execute("update outputs set output = ?, prompt = ? where output_id = ?", texts)
+        said = [json.dumps([text[:50]]), text, f"{number}" * 32]
+        connection.execute("update verdicts set evidence = ?, rationale = ? where output_id = ?", said)
+    for change in (LEVELS, OPINIONS, RATINGS):
+        connection.execute(change)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    made = make_lake(tmp_path_factory.mktemp("examples"))
+    for run_id, rows in RUNS.items():
+        write_scores(made, run_id, OTHER if run_id == "other" else RUBRIC, rows)
+    commit(made, "give texts", give_texts)
+    return made
+
+
+@pytest.fixture(scope="module")
+def read(lake):
+    """Reads the examples of a run, once for all tests."""
+
+    @cache
+    def read_once(run_id, against=None):
+        with opened_source(lake, summary_of(lake, run_id), against) as source:
+            return read_examples(source)
+
+    return read_once
+
+
+def summary_of(lake, run_id):
+    """As much of a run's summary as examples are read by."""
+    with connect(lake, read_only=True) as connection:
+        (run,) = read_rows(connection, "from runs where run_id = ?", run_id)
+        scores = read_rows(connection, "from run_scores where run_id = ? order by mean desc, model", run_id)
+    return RunSummary(run, scores, (), (), (), (), has_requirement=False, unmet=())
+
+
+def named(contents):
+    return {
+        example.row["output_id"].partition("/")[2] or example.row["output_id"]: example for example in contents.examples
+    }
+
+
+def kinds_of(example):
+    return [key for key, _ in example.kinds]
+
+
+def page_of(contents):
+    return render("parts/examples.html.j2", contents=contents)
+
+
+def test_each_output_is_there_once_with_all_its_kinds(read):
+    found = {name: kinds_of(example) for name, example in named(read("two", "one")).items()}
+    # changes: a -0.5, b +1, c 0, the same output -0.75; the scores' median is 0.5
+    assert found == {
+        "same": ["fell", "worst"],
+        "m/a/0": ["fell", "worst"],
+        "m/c/0": ["gate", "worst", "disputed"],
+        "m/e/0": ["worst"],
+        "twice": ["worst"],
+        "m/b/0": ["disputed", "rose", "best"],
+        "m/d/0": ["unscored"],
+    }
+
+
+def test_the_output_of_the_other_run_stands_beside_it_and_differences_are_told(read):
+    example = named(read("two", "one"))["m/a/0"]
+    assert (example.change, example.beside.run_id, example.beside.score) == (-0.5, "one", 1.0)
+    tone, safe = example.verdicts
+    assert (tone.level, tone.beside.level, tone.is_different) == ("Fair enough", "good", True)
+    assert (safe.score, safe.beside.score, safe.is_different) == (1.0, 1.0, False)
+
+
+def test_evidence_is_marked_in_the_output_and_named_by_its_criterion(read):
+    page = page_of(read("two", "one"))
+    assert re.search(r'So <mark title="Evidence for Tone of voice">.*?sorry, truly<span', page)
+    assert "<q>sorry, truly</q>" in page
+
+
+def test_scores_and_gates_on_the_page_are_those_of_sql(lake, read):
+    with connect(lake, read_only=True) as connection:
+        query = "select output_id, score, failed_gates from output_scores where run_id = 'two' order by output_id"
+        rows = connection.execute(query).fetchall()
+    shown = {example.row["output_id"]: example.row for example in read("two", "one").examples}
+    assert rows == [(key, shown[key]["score"], shown[key]["failed_gates"]) for key in sorted(shown)]
+
+
+def test_what_was_read_for_the_examples_hides_nothing_from_who_reads_on(lake):
+    with opened_source(lake, summary_of(lake, "two"), "one") as source:
+        read_examples(source)
+        assert source.rows("select count(distinct run_id) as runs from output_scores") == ({"runs": len(RUNS)},)
+        assert source.rows("from duckdb_tables() where temporary and table_name like 'example%'") == ()
+
+
+def test_outputs_with_several_of_a_case_and_sample_have_no_change(read):
+    examples = named(read("two", "one"))
+    assert [(examples[name].change, examples[name].beside) for name in ("m/e/0", "twice")] == [(None, None)] * 2
+
+
+def test_the_same_output_in_both_runs_is_shown_once(read):
+    example = named(read("two", "one"))["same"]
+    assert (example.is_same, example.change) == (True, -0.75)
+    assert "The same output as in one, where its score was 1.000" in page_of(read("two", "one"))
+
+
+def test_judges_and_people_have_their_say_beside_a_verdict(read):
+    examples = named(read("two", "one"))
+    assert examples["m/b/0"].verdicts[0].voices == ("j: fair", "j: good")
+    assert examples["m/c/0"].verdicts[0].voices == ("ann: bad",)  # what she said last
+
+
+def test_two_models_of_one_run_stand_beside_each_other(read):
+    ahead = next(example for example in read("many").examples if "rose" in kinds_of(example))
+    assert dict(ahead.kinds)["rose"] == "Ahead of the other model"  # the best, o, beside the second, n
+    assert (ahead.answer.name, ahead.beside.name, ahead.beside.run_id, ahead.change) == ("o", "n", None, 0.5)
+
+
+def test_each_model_has_its_turn_among_the_worst(read):
+    worst = [example for example in read("many").examples if "worst" in kinds_of(example)]
+    # o has the highest score everywhere
+    assert sorted(example.group.model for example in worst) == ["m"] * 5 + ["n"] * 5
+
+
+def test_a_model_that_is_not_compared_stands_beside_the_best(read):
+    others = {example.beside.name for example in read("many").examples if example.group.model == "m"}
+    assert others == {"o"}
+
+
+def test_scores_by_other_rubrics_tell_of_no_change(read):
+    contents = read("other", "one")
+    assert [key for key, _, _ in contents.kinds] == ["worst", "best"]
+    worst = contents.examples[0]
+    assert (worst.change, worst.beside.run_id) == (None, "one")
+    assert [verdict.beside is None for verdict in worst.verdicts] == [False, True]  # safe asks something else
+
+
+def test_equal_scores_have_no_worst_and_no_best_but_something_is_shown(read):
+    assert [kinds_of(example) for example in read("equal").examples] == [["sample"], ["sample"]]
+
+
+def test_unscored_outputs_of_each_reason_have_their_turn(read):
+    examples = named(read("gaps"))
+    assert len(examples) == 10
+    assert examples["m/c29/0"].verdicts[0].why == "parse_error: x"
+
+
+def test_hostile_texts_are_shown_as_texts(read):
+    page = page_of(read("hostile"))
+    assert set(re.findall(r"<(\w+)", page)) <= TAGS
+    assert not re.search(r'<[^>]* on\w+="|href="(?!#o-)', page)
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", page)
+    plain = unescape(re.sub(r'<span class="heard">.*?</span>|</?mark[^>]*>', "", page))
+    shown = (*HOSTILE[:3], HOSTILE[5], *HOSTILE[7:], "[U+202E]gnp.exe", "a␛[31mred␛[0m␀", "100,000 characters in all")
+    assert [text for text in shown if text not in plain] == []
+
+
+def test_a_page_has_no_more_examples_than_it_has_room_for(lake, monkeypatch):
+    monkeypatch.setattr("gradebook.tasks.reporting.sections.examples.examples.MOST_BYTES", 20_000)
+    with opened_source(lake, summary_of(lake, "gaps")) as source:
+        contents = read_examples(source)
+    assert 0 < len(contents.examples) < 10
+    assert contents.reading.endswith("more would make this page too large.")
+    assert MOST_BYTES < 3_000_000

@@ -1,0 +1,185 @@
+"""The section on the judge and people: its numbers are those of agreement, calibration and judge_noise."""
+
+import pytest
+
+from gradebook.rubrics.files.load import parse_rubric
+from gradebook.tasks.agreement.calibration import calibrate_run
+from gradebook.tasks.agreement.mart import agreement_table
+from gradebook.tasks.agreement.statements import add_statements_of_run
+from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.page import write_report
+from gradebook.tasks.reporting.sections.people.agreement import read_agreement
+from gradebook.tasks.reporting.sections.people.people import read_people
+from gradebook.tasks.reporting.sections.trust.trust import read_trust
+from tests.support.rated_lake import JUDGED, RATED, JudgedRun, publish_runs, ratings_of, source_of
+from tests.support.scored_lake import make_lake
+
+HOSTILE = "<script>alert(1)</script>"
+ODD = """
+id: odd
+version: 1.0.0
+criteria:
+  - id: tone
+    description: Is it kind?
+    weight: 1
+    method: {type: judge}
+    levels:
+      - {id: bad, score: 0, label: "<script>alert(1)</script>"}
+      - {id: good, score: 1, label: "<script>alert(1)</script>"}
+"""
+PENALTY = """
+id: points
+version: 1.0.0
+criteria:
+  - id: depth
+    description: Is it deep?
+    weight: 3
+    method: {type: judge}
+    levels: [{id: bad, score: 0}, {id: good, score: 1}]
+  - id: tone
+    description: Is it rude?
+    weight: -1
+    method: {type: judge}
+    levels: [{id: calm, score: 0}, {id: harsh, score: 1}]
+"""
+# a quarter of the variance is the judging's: 0.01 / (0.03 + 0.01)
+NOISE = {"run_id": "again", "model": "m", "criterion_id": "tone", "n": 40, "opinion_count": 80} | {
+    "flip_rate": 0.125,
+    "agreement_rate": 0.5,
+    "effective_votes": 1.5,
+    "output_variance": 0.03,
+    "judge_variance": 0.01,
+}
+# six of eight alike
+AGREED = {"run_id": "as_told", "criterion_id": "tone", "kind": "judge_raters", "statistic": "percent_agreement"} | {
+    "n": 8,
+    "pair_count": 8,
+    "value": 0.75,
+}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    """`again` has opinions, `odd` levels of hostile names; `as_told` published its one rater's ratings; `bare` none.
+
+    The judge of `penalty` finds every output rude, people four of ten.
+    """
+    found = make_lake(tmp_path_factory.mktemp("people"))
+    runs = {
+        "again": JudgedRun(JUDGED),
+        "odd": JudgedRun(JUDGED, rubric=parse_rubric(ODD, "rubric.yaml")),
+        "as_told": JudgedRun(JUDGED, prefix="t"),
+        "bare": JudgedRun(JUDGED[:4], prefix="b"),
+        "penalty": JudgedRun([1.0] * 10, prefix="p", rubric=parse_rubric(PENALTY, "rubric.yaml")),
+    }
+    ratings = [*ratings_of(RATED, "ann"), *ratings_of([1.0] * 4, "bob"), *ratings_of(RATED, "ann", "t")]
+    ratings += ratings_of([1.0] * 4 + [0.0] * 6, "ann", "p")
+    publish_runs(found, runs, {"ratings": ratings, "judge_noise": [NOISE], "agreement": [AGREED]})
+    return found
+
+
+@pytest.fixture(scope="module")
+def contents(lake):
+    """The section of a run whose outputs two people rated."""
+    with source_of(lake, "again") as source:
+        return read_people(source)
+
+
+def figure(contents, name):
+    figures = (*contents.agreement_figures, contents.means_figure, *contents.noise_figures)
+    return next(each for each in figures if each.id == name)
+
+
+# -------- judge and people
+def test_the_heat_table_counts_each_pair_of_levels(contents):
+    # ann: of eight the judge gave good to two that she found bad; bob found all of four good, of which the judge three
+    found = figure(contents, "people-levels-1")
+    counts = {row[:2]: row[2] for row in found.table.rows}
+    assert counts == {
+        ("Unkind", "Unkind"): "2",
+        ("Unkind", "Kind"): "1",
+        ("Kind", "Unkind"): "2",
+        ("Kind", "Kind"): "7",
+    }
+    assert found.reading.startswith("The same level in 9 of 12 pairs (75.0%); the judge gave the better one in 2, ")
+    assert found.reading.endswith("Most often, 2 times, it said Kind where people said Unkind.")
+
+
+def test_the_judges_bias_is_the_difference_of_the_means(contents):
+    # over the 12 pairs the judge's mean is 9/12, that of people 8/12
+    assert "+0.083 (" in figure(contents, "people-bias").reading
+
+
+def test_people_stand_beside_the_judge(contents):
+    # ann and bob rated four outputs alike but for two of them
+    found = figure(contents, "people-same-level")
+    assert "75.0% of 12 pairs; people among themselves in 50.0%" in found.reading
+    assert "no further from people than they are from one another" in found.reading
+    assert "judge and people: 75.0%" in found.svg
+
+
+def test_the_table_has_what_the_mart_would_have(lake, contents):
+    with connect(lake, read_only=True) as connection:
+        add_statements_of_run(connection, "again")
+        rows = agreement_table(connection).to_pylist()
+    rates = [row["value"] for row in rows if row["statistic"] == "percent_agreement" and row["rater"] is None]
+    shown = figure(contents, "people-bias").table
+    assert [row[4].partition(" ")[0] for row in shown.rows] == [f"{100 * rate:.1f}%" for rate in rates]
+
+
+def test_ratings_that_came_after_the_run_are_told_apart_from_what_it_published(lake, contents):
+    assert contents.told[0] == "2 people gave 12 ratings of 8 of the 40 outputs, on 1 criterion."
+    assert contents.told[1].startswith("Ratings changed since the run was published")
+    with source_of(lake, "again") as source:
+        assert not read_agreement(source).is_as_published
+
+
+def test_what_was_published_with_the_same_ratings_is_not_told_as_changed(lake):
+    with source_of(lake, "as_told") as source:
+        assert read_agreement(source).is_as_published
+        assert len(read_people(source).told) == 1
+
+
+def test_a_judge_that_gives_more_of_a_penalty_than_people_is_too_strict(lake):
+    with source_of(lake, "penalty") as source:
+        found, findings = read_people(source), read_trust(source).findings
+    bias, levels = (figure(found, name).reading for name in ("people-bias", "people-levels-1"))
+    assert "mean is 0.600 above that of people, too strict beyond" in bias
+    assert "where a higher mean is stricter: tone." in bias
+    assert "the judge gave the better one in 0, the worse one in 6." in levels
+    assert "the judge is too strict there." in found.means_figure.reading
+    (people,) = (each.words for each in findings if each.topic == "People")
+    assert people.endswith("Beyond chance it is stricter than people on tone (+0.600).")
+
+
+# -------- corrected means
+def test_the_corrected_means_are_those_of_calibrate(lake, contents):
+    (row,) = calibrate_run(lake, "again").rows
+    (shown,) = contents.means_figure.table.rows
+    assert shown[2:6] == ("8", "40", "0.750", f"{row.corrected.value:.3f}")
+    assert shown[7] == f"{row.rated.value:.3f}"
+    assert shown[9] == (f"{row.more_count:,} more" if row.more_count else "–")
+    assert f"gives m 0.750; with people's ratings of 8 of 40 outputs it is {row.corrected.value:.3f}" in (
+        contents.means_figure.reading
+    )
+
+
+# -------- the judge beside itself
+def test_each_rate_of_the_opinions_has_its_reading(contents):
+    assert "another level in 12.5% of the pairs on tone of m" in figure(contents, "people-flips").reading
+    assert "worth 1.50 independent ones" in figure(contents, "people-judges").reading
+    assert "25.0% of the variance" in figure(contents, "people-noise").reading
+    assert not any(each.id == "people-swaps" for each in contents.noise_figures)
+
+
+# -------- what there may be
+def test_nothing_is_shown_where_nobody_rated_and_the_judge_was_asked_once(lake):
+    with source_of(lake, "bare") as source:
+        assert read_people(source) is None
+
+
+def test_levels_of_hostile_and_equal_names_are_text_and_told_apart(lake, tmp_path):
+    page = write_report(lake, summarise(lake, "odd"), tmp_path / "report.html").read_text(encoding="utf-8")
+    assert HOSTILE not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; (2)" in page

@@ -1,0 +1,202 @@
+"""How scores spread: what the section shows equals the marts, and numbers worked out by hand."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from gradebook.rubrics.model.rubric import Rubric
+from gradebook.tasks.reporting.drawing.templates import render
+from gradebook.tasks.reporting.sections.spread.box_plots import read_boxes
+from gradebook.tasks.reporting.sections.spread.levels import left_out_words, read_levels
+from gradebook.tasks.reporting.sections.spread.spread import read_spread
+from gradebook.tasks.reporting.sections.spread.thresholds import Thresholds, plot_of_curves, read_thresholds
+from gradebook.tasks.reporting.source.report_source import ReportSource
+from tests.support.scored_lake import make_lake, write_scores
+from tests.support.scored_marts import add_marts, page_source
+
+HOSTILE = "</script><script>alert(1)</script>"
+LEVELS = [{"id": "bad", "score": 0.0}, {"id": "so_so", "label": "So so", "score": 0.5}, {"id": "good", "score": 1.0}]
+
+
+def make_rubric(name: str, *criteria: Mapping[str, Any], **fields: Any) -> Rubric:
+    shared = {"description": "?", "levels": LEVELS, "method": {"type": "ratings"}}
+    held = [shared | criterion for criterion in criteria]
+    return Rubric.model_validate({"id": name, "version": "1.0.0", "criteria": held} | fields)
+
+
+IN_TWO = [{"id": "a", "category": "x", "weight": 3}, {"id": "b", "category": "x"}, {"id": "c", "category": "y"}]
+TREE = [{"id": "a", "category": "outer"}, {"id": "b", "category": "inner"}, {"id": "c", "category": "side"}]
+CATEGORIES = [{"id": "outer", "weight": 2}, {"id": "inner", "weight": 3, "parent": "outer"}, {"id": "side"}]
+PENALTY = {"id": "d", "category": HOSTILE, "weight": -2}
+RUBRICS = {
+    "worked": make_rubric("two", *IN_TWO, pass_threshold=0.7),
+    "later": make_rubric("two", *IN_TWO, pass_threshold=0.7),
+    "tree": make_rubric("tree", *TREE, categories=CATEGORIES, missing="skip"),
+    "points": make_rubric("points", *IN_TWO, PENALTY, missing="zero"),
+    "flat": make_rubric("flat", {"id": "a"}),
+    "empty": make_rubric("empty", {"id": "a"}),
+    "nearly": make_rubric("nearly", {"id": "a"}),
+    "wide": make_rubric("wide", *({"id": name, "category": f"in {name}"} for name in "abcdefgh")),
+}
+# By model, the scores of a, b, c and d of each output; of all three, overall (3a + b + c) / 5.
+WORKED_A = [(1, 0, 0.5), (1, 1, 1), (0.5, 1, 1), (1, 1, None), (0, 0, 0)]  # 0.7, 1, 0.7, unscored, 0
+UNEVEN = [(0, 1, 0.5, 0), (0.5, 1, 1, 1), (1, None, 0, 0), (1, 1, None, 1), (None, 0, 1, 0.5)]
+SCORES: dict[str, dict[str, list[tuple[float | None, ...]]]] = {
+    "worked": {"A": WORKED_A, "B": [(1, 1, 0.5), (0.5, 0.5, 1)]},  # B: 0.9, 0.6
+    "later": {"A": [(1, 1, 1)]},
+    "tree": {"A": UNEVEN, "B": UNEVEN[2:]},
+    "points": {HOSTILE: UNEVEN, "B": UNEVEN[:2]},
+    "flat": {"A": [(0,), (0.4,), (0.4,), (1,)]},
+    "empty": {"A": [(None,)]},
+    "nearly": {"A": [*[(1,)] * 249, (0,)]},
+    # Nothing has h, so nothing has an overall score.
+    "wide": {f"m{number}": [(*[0.5] * 7, None)] for number in range(8)},
+}
+OWN = {"tree": {f"own_{number}": 1.0 for number in range(15)}}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ReportSource]]:
+    """What the pages of `RUBRICS` are written from; the later run stands beside the worked one."""
+    lake = make_lake(tmp_path_factory.mktemp("spread"))
+    for run_id, rubric in RUBRICS.items():
+        own = OWN.get(run_id, {})
+        names = [*(criterion.id for criterion in rubric.criteria), *own]
+        outputs = [
+            {"model": model, "case_id": str(case), "scores": dict(zip(names, scores, strict=False)), "own": own}
+            for model, rows in SCORES[run_id].items()
+            for case, scores in enumerate(rows)
+        ]
+        write_scores(lake, run_id, rubric, outputs)
+        add_marts(lake, run_id, rubric)
+    with ExitStack() as opened:
+        against = {"later": "worked"}
+        yield {name: opened.enter_context(page_source(lake, name, against.get(name))) for name in RUBRICS}
+
+
+def thresholds_of(sources: Mapping[str, ReportSource], run_id: str) -> Thresholds:
+    found = read_thresholds(sources[run_id], RUBRICS[run_id])
+    assert found is not None
+    return found
+
+
+def test_a_box_has_the_quartiles_of_the_outputs(sources: Mapping[str, ReportSource]):
+    figure = read_boxes(sources["worked"])
+    assert figure is not None
+    # A's four scores in y: 0, 0.5, 1, 1. 5% of the way lies 0.15 behind the first, 25% lies 0.75 behind it.
+    assert ("y", "A", "0.625", "0.075", "0.375", "0.750", "1.000", "1.000", "4") in figure.table.rows
+    assert [row[:2] for row in figure.table.rows[:2]] == [("Overall", "B"), ("Overall", "A")]
+
+
+def test_boxes_tell_where_outputs_differ_the_most(sources: Mapping[str, ReportSource]):
+    figure = read_boxes(sources["worked"])
+    assert figure is not None
+    # in y with A; its outputs in x: 0, 0.625, 0.75, 1, 1
+    assert figure.reading.startswith(
+        "Outputs differ the most in y with A: the middle half of them scores 0.375 to 1.000."
+    )
+
+
+def test_a_category_within_another_has_both_names(sources: Mapping[str, ReportSource]):
+    figure = read_boxes(sources["tree"])
+    assert figure is not None
+    assert {"outer", "outer / inner", "side"} < {row[0] for row in figure.table.rows}
+
+
+def test_a_rubric_without_categories_has_one_box_a_model(sources: Mapping[str, ReportSource]):
+    figure = read_boxes(sources["flat"])
+    assert figure is not None
+    assert [row[:2] for row in figure.table.rows] == [("Overall", "A")]
+
+
+def test_without_overall_scores_all_that_is_drawn_are_categories(sources: Mapping[str, ReportSource]):
+    figure = read_boxes(sources["wide"])
+    assert figure is not None
+    # 48 boxes of 8 models are 6 categories
+    assert " Drawn are the 6 weakest of 7 categories. " in figure.reading
+
+
+def test_the_weakest_category_and_criterion_come_first(sources: Mapping[str, ReportSource]):
+    categories = read_levels(sources["worked"])
+    # x: (3.375 + 1.5) / 7 = 0.696, b in it 4.5 / 7 and a 5 / 7; y: (2.5 + 1.5) / 6 = 0.667
+    assert [category.name for category in categories] == ["y", "x"]
+    assert list(dict.fromkeys(row[0] for row in categories[1].figure.table.rows)) == ["b", "a"]
+    assert categories[1].figure.reading.startswith("The weakest criterion is b, worst with A: ")
+
+
+def test_shares_are_of_all_outputs_the_unscored_among_them(sources: Mapping[str, ReportSource]):
+    weakest = read_levels(sources["worked"])[0].figure
+    words = "0 to 0.2 20.0%, 0.4 to 0.6 20.0%, 0.8 to 1 40.0%, unscored 20.0%."
+    assert weakest.reading == f"c is worst with A: {words}"
+    assert ("c", "A", "unscored", "20.0%", "1") in weakest.table.rows
+
+
+def test_a_label_says_100_percent_of_all_alone(sources: Mapping[str, ReportSource]):
+    # 249 of 250 are 99.6%
+    (category,) = read_levels(sources["nearly"])
+    assert "99.6%<" in category.figure.svg
+    assert " 100%<" not in category.figure.svg
+
+
+def test_of_a_penalty_the_highest_score_is_the_worst(sources: Mapping[str, ReportSource]):
+    (figure,) = [each.figure for each in read_levels(sources["points"]) if each.name == HOSTILE]
+    # d: 0, 1, 0, 1, 0.5 and, of B, 0, 1: both come to 0.5
+    assert figure.reading.startswith("d is worst with ")
+    (figure,) = [each.figure for each in read_levels(sources["points"]) if each.name == "x"]
+    assert figure.reading.startswith("The weakest criterion is a, worst with B: ")
+
+
+def test_most_criteria_that_rows_brought_along_are_counted_and_not_shown(sources: Mapping[str, ReportSource]):
+    assert left_out_words(sources["tree"]) == "3 criteria more that rows brought along: not shown."
+    assert left_out_words(sources["worked"]) is None
+
+
+def test_the_page_begins_at_the_threshold_of_the_rubric(sources: Mapping[str, ReportSource]):
+    found = thresholds_of(sources, "worked")
+    assert found.sentence == "With A, 75% of outputs meet 0.700, with B 50%."
+    assert found.plot.x(found.grid, 0) == found.plot.left
+
+
+def test_without_a_threshold_the_page_begins_at_the_median(sources: Mapping[str, ReportSource]):
+    assert thresholds_of(sources, "flat").sentence == "With A, 75% of outputs meet 0.400."
+
+
+@pytest.mark.parametrize("run_id", ["worked", "points", "tree"])
+def test_counts_at_each_threshold_are_those_of_sql(run_id: str, sources: Mapping[str, ReportSource]):
+    found = thresholds_of(sources, run_id)
+    met = """
+    select model, list(score) as scores from output_scores where run_id = ? and score is not null group by model
+    """
+    for row in sources[run_id].rows(met, run_id):
+        (meeting,) = [each for each in found.meetings if each.name == row["model"]]
+        at = [found.grid.at(place) for place in range(found.grid.count)]
+        assert meeting.counts == tuple(sum(score >= t - 1e-9 for score in row["scores"]) for t in at)
+
+
+def test_a_baseline_of_the_same_rubric_is_drawn_dashed_and_counted(sources: Mapping[str, ReportSource]):
+    found = thresholds_of(sources, "later")
+    assert found.sentence == "With A, 100% of outputs meet 0.700, with A in worked 75%."
+    assert "Dashed: the baseline worked." in found.figure.reading
+    assert 'stroke-dasharray="5,3"' in found.figure.svg
+
+
+def test_a_run_without_any_score_has_levels_alone(sources: Mapping[str, ReportSource]):
+    contents = read_spread(sources["empty"])
+    assert contents is not None
+    assert (contents.thresholds, contents.boxes) == (None, None)
+    assert [row[2:] for row in contents.levels[0].figure.table.rows] == [("unscored", "100.0%", "1")]
+    assert "No output has a score" in render("parts/spread.html.j2", contents=contents)
+
+
+def test_hostile_names_are_text_in_the_page_and_in_the_counts(sources: Mapping[str, ReportSource]):
+    page = render("parts/spread.html.j2", contents=read_spread(sources["points"]))
+    assert "<script>alert" not in page
+    assert page.count("</script>") == 1
+
+
+def test_the_plot_is_where_the_specification_puts_it(sources: Mapping[str, ReportSource]):
+    svg, plot = thresholds_of(sources, "worked").figure.svg, plot_of_curves()
+    assert f'viewBox="0 0 {plot.whole_width} {plot.whole_height}"' in svg
+    assert f"translate({plot.left},{plot.top})" in svg

@@ -1,0 +1,168 @@
+"""The home page of a lake: what it lists, what it links to, and what it leaves alone."""
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.site.runs import trend_of
+from gradebook.tasks.reporting.site.site import Site, write_site
+from tests.support.published_runs import publish
+from tests.support.samples import write_lines
+
+RUBRIC = """
+id: words
+version: {version}
+name: <b>Words</b>
+pass_threshold: 0.5
+criteria:
+  - id: short
+    description: Is it short?
+    weight: {weight}
+    method: {{type: check, check: length_words, settings: {{max: 2}}}}
+  - id: polite
+    description: Is it polite?
+    method: {{type: check, check: ends_with, settings: {{any: [please, wait]}}}}
+"""
+TEXTS = {"a": ["please", "no"], "b": ["please", "please wait"], "c": ["one two three", "no"]}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Runs a and b of one rubric version, c of the next; c does not meet the threshold."""
+    folder = tmp_path_factory.mktemp("site")
+    rubric = folder / "rubric.yaml"
+    for name, texts in TEXTS.items():
+        version, weight = ("1.1.0", 3) if name == "c" else ("1.0.0", 1)
+        rubric.write_text(RUBRIC.format(version=version, weight=weight), encoding="utf-8")
+        rows = [{"case_id": f"c{n}", "model": "m <i>", "output": text} for n, text in enumerate(texts)]
+        publish(write_lines(folder / f"{name}.jsonl", rows), rubric, run_id=name)
+    return find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+
+
+@pytest.fixture(scope="module")
+def site(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return write_site(lake, tmp_path_factory.mktemp("out") / "new" / "folder")
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def test_every_run_has_its_report_and_every_rubric_its_page(site):
+    assert (site.report_count, site.kept_count, site.rubric_count) == (3, 0, 1)
+    names = {str(path.relative_to(site.home.parent)) for path in site.home.parent.rglob("*.html")}
+    assert names == {"index.html", "rubrics/words.html", "runs/a.html", "runs/b.html", "runs/c.html"}
+
+
+def test_every_link_has_its_file(site):
+    for page in site.home.parent.rglob("*.html"):
+        for link in re.findall(r'href="([^"#]+)', text_of(page)):
+            assert (page.parent / unquote(link)).is_file(), (page, link)
+
+
+def test_the_newest_run_stands_first_with_its_verdict(site):
+    rows = re.findall(
+        r'<tbody data-rubric="words" data-verdict="(\w+)">.*?href="runs/(\w+)\.html"', text_of(site.home), re.DOTALL
+    )
+    assert rows == [("unmet", "c"), ("met", "b"), ("met", "a")]
+
+
+def test_a_run_has_the_numbers_of_its_tables(site, lake):
+    (row,) = summarise(lake, "b").scores
+    assert row["mean"] == 1.0  # both are short and polite
+    assert f'<td class="number">{row["mean"]:.3f}</td>' in text_of(site.home)
+    assert '<td class="number">+0.250</td>' in text_of(site.home)  # a: (1 + 0.5) / 2
+
+
+def test_no_mean_stands_without_its_weakest_criterion(site):
+    # c: neither is polite; a: one of two is
+    assert re.findall(r"<td>(\w+ 0\.\d+)</td>", text_of(site.home)) == ["polite 0.000", "polite 0.500"]
+
+
+def test_a_new_rubric_version_begins_a_new_trend(site):
+    # c: short weighs 3 of 4: one output is long and rude, 0, the other short and rude, 0.75
+    assert "0.375 in c; 3 scores in all." in text_of(site.home)
+
+
+def scored(run_id: str, mean: float | None, **more: Any) -> dict[str, Any]:
+    """A row of score_history."""
+    row = {"rubric_id": "r", "model": "m", "checkpoint": None, "run_id": run_id, "mean": mean, "judge": "j"}
+    return row | {"ci_low": mean, "ci_high": mean, "rubric_version": "1.0.0"} | more
+
+
+def test_a_trend_reads_from_the_first_score_of_its_kind_to_the_last():
+    rows = [scored("a", 0.1, judge="other"), scored("b", 0.5), scored("c", None), scored("d", 0.75)]
+    assert trend_of(rows).reading == "0.750 in d, +0.250 since b; 3 scores in all."
+
+
+def test_a_run_without_a_score_has_no_change():
+    found = trend_of([scored("a", 0.5), scored("b", 0.75), scored("c", None)])
+    assert found.reading == "– in c; 2 scores in all."
+
+
+def test_a_rubric_says_what_each_version_changed(site):
+    page = text_of(site.home.parent / "rubrics" / "words.html")
+    assert page.index('id="v1.1.0"') < page.index("What it changed") < page.index('id="v1.0.0"')
+    assert page.count("What it changed") == 1
+
+
+def test_what_inputs_say_is_shown_as_text(site):
+    assert "m &lt;i&gt;" in text_of(site.home) and "m <i>" not in text_of(site.home)
+    assert "&lt;b&gt;Words&lt;/b&gt;" in text_of(site.home)
+
+
+def test_a_report_that_is_there_stays_and_anew_writes_it_again(lake, tmp_path):
+    site = write_site(lake, tmp_path)
+    report = tmp_path / "runs" / "a.html"
+    report.write_text("kept", encoding="utf-8")
+    again = write_site(lake, tmp_path)
+    assert (again.report_count, again.kept_count, text_of(report)) == (0, 3, "kept")
+    anew = write_site(lake, tmp_path, is_anew=True)
+    assert anew.report_count == 3 and "support" not in text_of(report) and "words 1.0.0" in text_of(report)
+    assert site.home == anew.home
+
+
+def test_a_report_that_the_lake_lost_is_written_anew(lake, tmp_path):
+    made = lake.root / "runs" / "a" / "report.html"
+    made.rename(made.with_name("away"))
+    try:
+        write_site(lake, tmp_path)
+    finally:
+        made.with_name("away").rename(made)
+    assert "words 1.0.0" in text_of(tmp_path / "runs" / "a.html")
+
+
+def test_a_run_whose_report_can_not_be_drawn_stops_no_other(lake, tmp_path, monkeypatch):
+    from gradebook.tasks.reporting.site import site
+
+    def refuse(lake: Lake, summary: Any, path: Path) -> None:
+        raise ValueError(f"no {summary.run_id}")
+
+    monkeypatch.setattr(site, "write_report", refuse)
+    found = write_site(lake, tmp_path, is_anew=True)
+    assert found.faults == {name: f"ValueError: no {name}" for name in "abc"}
+    assert 'href="runs/' not in text_of(found.home) and ">a<" in text_of(found.home)
+
+
+def test_a_page_that_can_not_be_drawn_is_told_and_the_run_is_what_it_is(lake, tmp_path, monkeypatch):
+    from gradebook.tasks.reporting import page
+
+    def refuse(*_: Any) -> None:
+        raise ValueError("no page")
+
+    monkeypatch.setattr(page, "run_page", refuse)
+    found = page.write_own_report(lake, summarise(lake, "a"), tmp_path / "a.html")
+    assert (found.report_fault, found.is_met, list(tmp_path.iterdir())) == ("ValueError: no page", True, [])
+
+
+def test_a_folder_that_is_a_file_is_refused(lake, tmp_path):
+    (tmp_path / "file").write_text("here", encoding="utf-8")
+    with pytest.raises(InputError, match="site: can't write .*file"):
+        write_site(lake, tmp_path / "file")
+    assert text_of(tmp_path / "file") == "here"

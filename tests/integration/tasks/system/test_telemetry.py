@@ -1,0 +1,147 @@
+"""What is told of a run to those outside: log lines, and spans and metrics to a real receiver."""
+
+import json
+import socket
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.forked import Forked
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.otlp_receiver import OtlpReceiver, attributes_of
+from tests.support.samples import write_rubric
+
+KEY, CANARY = "sk-canary-0123456789", "a zebra in the text of an output"
+GONE = "http://127.0.0.1:9"  # nobody listens on the port of `discard`
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[LoopbackJudge]:
+    with LoopbackJudge() as server:
+        yield server
+
+
+def review(folder: Path, judge: LoopbackJudge, **more: str) -> tuple[int | None, str, str]:
+    """One output judged and checked by a process of its own: its exit code, stdout and stderr."""
+    write_rubric(folder / "rubric.yaml")
+    (folder / "answer.txt").write_text(CANARY, encoding="utf-8")
+    words = ("review", "answer.txt", "--rubrics", "rubric.yaml", "--judge", "gpt-4o-mini")
+    return Forked(words, folder, OPENAI_BASE_URL=judge.base_url, OPENAI_API_KEY=KEY, **more).wait()
+
+
+def log_lines(err: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory, judge: LoopbackJudge) -> list[dict[str, Any]]:
+    """The log of a review whose first two requests failed."""
+    judge.faults = ["500", "429"]
+    code, _out, err = review(tmp_path_factory.mktemp("logged"), judge, GRADEBOOK_LOG="json")
+    assert code in {0, 1}, err
+    return log_lines(err)
+
+
+@pytest.mark.slow
+def test_each_stage_and_shard_tells_its_beginning_and_its_end(lines: list[dict[str, Any]]):
+    told = [(line["event"], line.get("stage"), line.get("criterion_id"), line.get("shard")) for line in lines]
+    pieces = [(None, None, None), ("ingest", None, None), ("score", "clarity", 0), ("score", "length", 0)]
+    assert [(event, *piece) in told for piece in pieces for event in ("begin", "end")] == [True] * 8
+
+
+@pytest.mark.slow
+def test_a_log_line_says_when_how_grave_and_of_which_run(lines: list[dict[str, Any]]):
+    assert {line["level"] for line in lines} == {"info"}
+    assert len({line["run_id"] for line in lines}) == 1
+    assert {datetime.fromisoformat(line["time"]).utcoffset().seconds for line in lines} == {0}
+    assert {line["logger"].partition(".")[0] for line in lines} == {"gradebook"}
+
+
+@pytest.mark.slow
+def test_each_retry_and_each_limit_of_the_judge_is_told(lines: list[dict[str, Any]]):
+    asked_again = [(line["event"], line["error_type"]) for line in lines if line["logger"] == "gradebook.judge"]
+    assert asked_again == [("judge.retry", "HTTP 500"), ("judge.limited", "HTTP 429")]
+
+
+@pytest.mark.slow
+def test_the_end_of_a_run_says_its_time_requests_and_dollars(lines: list[dict[str, Any]]):
+    last = lines[-1]
+    assert (last["message"], last["run_request_count"]) == ("run is done", 3)
+    assert last["seconds"] > 0 and last["run_cost_usd"] > 0
+
+
+@pytest.mark.slow
+def test_no_text_of_an_output_and_no_key_is_in_a_log(tmp_path: Path, judge: LoopbackJudge):
+    judge.faults = ["echo", "400"]
+    _code, _out, err = review(tmp_path, judge, GRADEBOOK_LOG="json")
+    assert log_lines(err)
+    assert [word in err for word in (CANARY, KEY)] == [False, False]
+
+
+def test_a_form_of_logs_that_there_is_not_is_refused(tmp_path: Path, judge: LoopbackJudge):
+    code, _out, err = review(tmp_path, judge, GRADEBOOK_LOG="xml")
+    assert (code, err) == (2, "gradebook: GRADEBOOK_LOG: found 'xml', expected json or text\n")
+
+
+@pytest.fixture(scope="module")
+def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtlpReceiver]:
+    """A receiver that took the telemetry of a review whose first request failed."""
+    with OtlpReceiver() as server, LoopbackJudge(faults=("500",)) as judge:
+        server.judge = judge
+        code, _out, err = review(tmp_path_factory.mktemp("traced"), judge, OTEL_EXPORTER_OTLP_ENDPOINT=server.base_url)
+        assert code in {0, 1}, err
+        yield server
+
+
+@pytest.mark.slow
+def test_a_run_its_stages_and_its_shards_are_spans_of_one_trace(receiver: OtlpReceiver):
+    (run,) = receiver.named("run")
+    (scored,) = receiver.named("score clarity")
+    assert {span.trace_id for span in receiver.spans} == {run.trace_id}
+    assert (run.parent_span_id, scored.parent_span_id) == (b"", run.span_id)
+    assert attributes_of(scored)["gradebook.shard"] == 0
+    assert receiver.resources[0]["service.name"] == "gradebook"
+
+
+@pytest.mark.slow
+def test_a_request_is_a_span_by_the_genai_conventions(receiver: OtlpReceiver):
+    judge = receiver.judge
+    failed, answered = (attributes_of(span) for span in receiver.named("chat gpt-4o-mini"))
+    assert failed["error.type"] == "HTTP 500"
+    assert (answered["gen_ai.operation.name"], answered["gen_ai.request.model"]) == ("chat", "gpt-4o-mini")
+    assert (answered["server.address"], "error.type" in answered) == ("127.0.0.1", False)
+    assert answered["gen_ai.usage.input_tokens"] == judge.prompt_tokens
+    assert answered["gen_ai.usage.output_tokens"] == judge.completion_tokens
+
+
+@pytest.mark.slow
+def test_tokens_seconds_and_dollars_are_metrics(receiver: OtlpReceiver):
+    judge = receiver.judge
+    points = receiver.metrics["gen_ai.client.token.usage"].histogram.data_points
+    used = {attributes_of(point)["gen_ai.token.type"]: point.sum for point in points}
+    assert used == {"input": judge.prompt_tokens, "output": judge.completion_tokens}
+    durations = receiver.metrics["gen_ai.client.operation.duration"].histogram.data_points
+    assert sum(point.count for point in durations) == 2
+    (dollars,) = receiver.metrics["gradebook.cost_usd"].sum.data_points
+    assert dollars.as_double > 0
+
+
+@pytest.fixture(params=["gone", "silent"])
+def useless_receiver(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a receiver that refuses connections, or takes them and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield GONE if request.param == "gone" else f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.slow
+def test_a_receiver_without_answers_neither_fails_nor_delays_a_run(
+    tmp_path: Path, judge: LoopbackJudge, useless_receiver: str
+):
+    # The environment asks for an hour of patience: a run that had it would not have ended when `review` gives it up.
+    told = {"OTEL_EXPORTER_OTLP_ENDPOINT": useless_receiver, "OTEL_EXPORTER_OTLP_TIMEOUT": "3600"}
+    code, _out, err = review(tmp_path, judge, **told)
+    assert code in {0, 1}
+    assert [word in err for word in ("Traceback", "Error", "opentelemetry")] == [False] * 3

@@ -1,0 +1,365 @@
+"""The documentation held to the code. `python tests/laws/test_docs.py` writes the tables that are generated."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from gradebook.flows.cli import ENTRIES, load_command
+from gradebook.rubrics.checks import registry as checks
+from gradebook.rubrics.checks.describing import describe_check
+from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
+from gradebook.rubrics.importers.registry import FORMAT_NAMES, find_format
+from gradebook.rubrics.lint.linting import rules
+from gradebook.rubrics.model.columns import OUTPUT_COLUMNS
+from gradebook.rubrics.model.levels import Level, Scale
+from gradebook.rubrics.model.methods import METHODS, SCORED_METHODS
+from gradebook.rubrics.model.rubric import Category, Criterion, Notes, Overall, Rubric
+from gradebook.tasks.datasets.row_parser import RowFitter
+from gradebook.tasks.judging.replies.recorded_judge import RecordedReply
+from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
+from gradebook.tasks.lake.schema import make_tables, make_views
+from gradebook.tasks.operations.suites import Suite, SuitesFile
+from gradebook.tasks.ratings.evaluation_file import RatingRow
+from gradebook.tasks.runs.request import OPTIONS, Use
+
+ROOT = Path(__file__).parents[2]
+PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]}
+UNRUN = " at (version"  # time travel needs a lake with that version
+
+
+def commands_of(found: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, by its name: `rubric lint` stands below the group `rubric`."""
+    for name, command in found.items():
+        inner = getattr(command, "commands", None)
+        yield from commands_of(inner, (*above, name)) if inner else [(" ".join((*above, name)), command)]
+
+
+COMMANDS: dict[str, Any] = dict(commands_of({name: load_command(name) for name in ENTRIES}))
+GROUPS = {name.partition(" ")[0] for name in COMMANDS if " " in name}
+
+
+def split_command(words: list[str]) -> tuple[str, list[str]]:
+    """The command's name and what follows it."""
+    length = 2 if words[0] in GROUPS else 1
+    return " ".join(words[:length]), words[length:]
+
+
+def text_of(page: str) -> str:
+    return PAGES[page].read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> Iterator[tuple[str, str]]:
+    """The fenced blocks of a language, each with its page; the files of other systems are held to their importers."""
+    for page in PAGES:
+        if language in ("sh", "sql") or page != "docs/importing.md":
+            for block in re.findall(rf"^```{language}\n(.*?)^```", text_of(page), re.DOTALL | re.MULTILINE):
+                yield page, block
+
+
+def rows_after(page: str, mark: str) -> list[list[str]]:
+    """The cells of the table that follows a mark, without its head."""
+    table = text_of(page).partition(f"<!-- {mark} -->\n")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+
+def keys_after(page: str, mark: str) -> list[str]:
+    return [cells[0].strip("`") for cells in rows_after(page, mark)]
+
+
+def shell_lines() -> Iterator[tuple[str, list[str]]]:
+    """Every `gradebook` and `python` line of the shell blocks, as words."""
+    for page, block in blocks("sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            yield page, shlex.split(line, comments=True)
+
+
+GRADEBOOK_LINES = [(page, words) for page, words in shell_lines() if words[:1] == ["gradebook"]]
+MENTIONS = [
+    (page, mention.split()[1:])
+    for page in PAGES
+    for mention in re.findall(r"`(gradebook [a-z][^`]*)`", re.sub(r"```.*?```", "", text_of(page), flags=re.DOTALL))
+]
+QUERIES = [*blocks("sql"), *((page, words[2]) for page, words in GRADEBOOK_LINES if words[1] == "sql")]
+
+
+# -------- what is generated
+def table(*rows: tuple[str, ...]) -> str:
+    """A table in Markdown; the first row is its head."""
+    head, *lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join([head, f"|{' --- |' * len(rows[0])}", *lines])
+
+
+def key_table(model: type[BaseModel]) -> str:
+    return table(("key", "meaning"), *((f"`{name}`", meaning) for name, meaning in meanings_of(model).items()))
+
+
+def meanings_of(model: type[BaseModel]) -> dict[str, str]:
+    """What each key of a file means, as the model's own words have it."""
+    return {
+        field.alias or name: ("required; " if field.is_required() else "") + " ".join((field.description or "").split())
+        for name, field in model.model_fields.items()
+    }
+
+
+def option_table() -> str:
+    """The options of an evaluation, and what has each of them."""
+    uses = (Use.COMMAND, Use.OUTPUTS_FLOW, Use.CHECKPOINT_FLOW, Use.SUITE)
+    places = dict(zip(uses, ("command", "outputs", "checkpoint", "suite"), strict=True))
+    rows = []
+    for option in OPTIONS.values():
+        flag = option.name.upper() if option.is_argument else option.flag if Use.COMMAND in option.use else ""
+        default = "required" if option.is_required else json.dumps(option.default) if option.default else ""
+        found = [name for use, name in places.items() if use in option.use]
+        where = "all" if len(found) == len(places) else ", ".join(found)
+        new_run = "yes" if Use.FINGERPRINT in option.use else ""
+        rows.append((f"`{flag}`" if flag else "", f"`{option.name}`", option.help, default, where, new_run))
+    return table(("option", "name", "meaning", "default", "in", "new run"), *rows)
+
+
+def method_table() -> str:
+    rows = []
+    for name, model in METHODS.items():
+        own = [f"`{key}`: {meaning}" for key, meaning in meanings_of(model).items() if key != "type"]
+        rows.append((f"`{name}`", "; ".join(own), " ".join((model.__doc__ or "").split())))
+    return table(("method", "its keys", "what gives the verdict"), *rows)
+
+
+def check_sections() -> str:
+    """A section a family, a part a check: all of it from the registry."""
+    parts = []
+    for title, names in checks.families():
+        parts.append(f"## {title}")
+        parts += [check_part(describe_check(checks.find_check(name))) for name in names]
+    return "\n\n".join(parts)
+
+
+def check_part(check: dict[str, Any]) -> str:
+    """What a check is, its settings and its examples."""
+    parts = [f"### {check['name']}\n{check['summary']}", check["details"]]
+    settings = [
+        (f"`{each['name']}`", f"`{each['default']}`" if each["default"] else "", each["meaning"])
+        for each in check["settings"]
+    ]
+    parts += [table(("setting", "default", "meaning"), *settings)] if settings else ["It has no settings."]
+    parts += [table(("settings", "row", "verdict"), *map(example_row, check["examples"]))] if check["examples"] else []
+    parts.append(f"Reads {', '.join(f'`{column}`' for column in check['columns'])}. Cost: {check['cost']}.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def example_row(example: dict[str, Any]) -> tuple[str, ...]:
+    row = {key: value for key, value in example.items() if key not in ("settings", "is_passed")}
+    verdict = {True: "pass", False: "fail", None: "unscored"}[example["is_passed"]]
+    return code(example["settings"]) if example["settings"] else "", code(row), verdict
+
+
+def code(value: Any) -> str:
+    """JSON in a cell of a table; a backtick in it would end the code."""
+    text = json.dumps(value, ensure_ascii=False)
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def check_table() -> str:
+    rows = [
+        (f"[`{name}`](#{anchor(name)})", checks.find_check(name).summary)
+        for _, names in checks.families()
+        for name in names
+    ]
+    return table(("check", "passes when"), *rows)
+
+
+def anchor(heading: str) -> str:
+    """The place that a heading gets on the page."""
+    return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+
+
+def rule_table() -> str:
+    rows = ((f"`{rule.id}`", rule.severity, rule.summary, rule.mend) for rule in rules())
+    return table(("rule", "severity", "what it finds", "remedy"), *rows)
+
+
+def format_table() -> str:
+    sources = {"rubric": "a rubric", "cases": "rows with criteria"}
+    formats = map(find_format, FORMAT_NAMES)
+    rows = [(f"[`{each.name}`](#{each.name})", each.summary, sources[each.source]) for each in formats]
+    return table(("format", "what it is", "becomes, and is written from"), *rows)
+
+
+def library_table() -> str:
+    rows = []
+    for name in shipped_rubrics():
+        rubric = read_rubric(name)
+        types = sorted({criterion.method.type for criterion in rubric.criteria})
+        methods = ", ".join(method if method in SCORED_METHODS else f"{method}*" for method in types)
+        rows.append((f"`{name}`", rubric.description, str(len(rubric.criteria)), methods))
+    return table(("rubric", "what it asks", "criteria", "methods"), *rows)
+
+
+def column_tables() -> str:
+    parts = []
+    for name, words in yaml.safe_load(
+        files("gradebook.sql").joinpath("columns.yml").read_text(encoding="utf-8")
+    ).items():
+        rows = [(f"`{column}`", meaning) for column, meaning in words["columns"].items()]
+        parts.append(f"### {name}\n{words['description']}\n\n{table(('column', 'meaning'), *rows)}")
+    return "\n\n".join(parts)
+
+
+KEYS: dict[str, type[BaseModel]] = {
+    "rubric keys": Rubric,
+    "criterion keys": Criterion,
+    "level keys": Level,
+    "scale keys": Scale,
+    "category keys": Category,
+    "overall keys": Overall,
+    "notes keys": Notes,
+}
+GENERATED: dict[str, tuple[str, Callable[[], str]]] = {
+    **{mark: ("docs/rubric-format.md", partial(key_table, model)) for mark, model in KEYS.items()},
+    "suites file keys": ("docs/nightly-suites.md", partial(key_table, SuitesFile)),
+    "suite keys": ("docs/nightly-suites.md", partial(key_table, Suite)),
+    "evaluation options": ("docs/options.md", option_table),
+    "methods": ("docs/rubric-format.md", method_table),
+    "checks": ("docs/checks.md", check_table),
+    "check sections": ("docs/checks.md", check_sections),
+    "lint rules": ("docs/rubric-format.md", rule_table),
+    "formats": ("docs/importing.md", format_table),
+    "shipped rubrics": ("docs/library.md", library_table),
+    "columns": ("docs/sql.md", column_tables),
+}
+
+
+def with_generated(page: str, mark: str, generated: str) -> str:
+    begin, end = f"<!-- {mark}: begin -->\n", f"<!-- {mark}: end -->"
+    head, _, rest = text_of(page).partition(begin)
+    return f"{head}{begin}{generated}\n{end}{rest.partition(end)[2]}"
+
+
+@pytest.mark.parametrize("mark", GENERATED)
+def test_a_generated_table_is_up_to_date(mark):
+    page, make = GENERATED[mark]
+    assert text_of(page) == with_generated(page, mark, make()), "run `python tests/laws/test_docs.py`"
+
+
+# -------- what is typed
+def test_the_readme_names_the_two_commands_and_the_makefile_has_them():
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {"demo", "test"} <= set(targets)
+    assert all(re.search(rf"^make {name}\b", text_of("README.md"), re.MULTILINE) for name in ("demo", "test"))
+
+
+@pytest.mark.parametrize(("page", "words"), GRADEBOOK_LINES)
+def test_a_command_line_can_be_typed_as_it_stands(page, words):
+    # Typer itself reads the words: an unknown command is a KeyError, a wrong option or value a usage error.
+    name, rest = split_command(words[1:])
+    COMMANDS[name].make_context(name, rest)
+
+
+@pytest.mark.parametrize(("page", "words"), MENTIONS)
+def test_a_command_named_in_the_text_exists(page, words):
+    name, rest = split_command(words)
+    options = {option for parameter in COMMANDS[name].params for option in parameter.opts}
+    assert [word for word in rest if word.startswith("-")] == [word for word in rest if word in options]
+
+
+def test_the_readme_has_a_row_for_every_command():
+    assert [name for name in COMMANDS if f"| `gradebook {name}` |" not in text_of("README.md")] == []
+
+
+def test_every_script_that_is_named_exists():
+    named = {words[2].replace(".", "/") + ".py" for _, words in shell_lines() if words[:2] == ["python", "-m"]}
+    named |= set(re.findall(r"`python (\S+\.py)", "".join(map(text_of, PAGES))))
+    assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_relative_link_leads_somewhere(page):
+    prose = re.sub(r"(`+).+?\1", "", text_of(page))
+    links = re.findall(r"\]\((?!https?://)([^)\s]+)\)", prose)
+    assert [link for link in links if not leads_somewhere(PAGES[page], link)] == []
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    name, _, place = link.partition("#")
+    target = page.parent / name if name else page
+    if not target.exists() or not place:
+        return target.exists()
+    headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+    return place in {anchor(heading) for heading in headings}
+
+
+# -------- what is listed
+@pytest.mark.parametrize("model", [*KEYS.values(), *METHODS.values()])
+def test_every_key_of_a_rubric_file_says_what_it_means(model: type[BaseModel]):
+    assert [name for name, field in model.model_fields.items() if not (field.description or "").strip()] == []
+
+
+def test_every_format_has_a_section():
+    assert [name for name in FORMAT_NAMES if f"\n## {name}\n" not in text_of("docs/importing.md")] == []
+
+
+def test_the_judge_settings_and_their_defaults_are_those_of_the_model():
+    listed = {cells[0].strip("`"): cells[1].strip("`") for cells in rows_after("docs/judging.md", "judge settings")}
+    known = {name: field.get_default() for name, field in JudgeSettings.model_fields.items()}
+    shown = {name: "none" if value is None else str(value) for name, value in known.items()}
+    assert listed == shown | {"model": "required"}
+
+
+def test_the_prices_of_a_judge_file_are_named():
+    (meaning,) = [cells[2] for cells in rows_after("docs/judging.md", "judge settings") if cells[0] == "`prices`"]
+    assert [name for name in Prices.model_fields if f"`{name}`" not in meaning] == []
+
+
+@pytest.mark.parametrize("columns", [OUTPUT_COLUMNS, tuple(RatingRow.model_fields)], ids=["outputs", "ratings"])
+def test_every_input_column_is_explained(columns):
+    assert [name for name in columns if f"`{name}`" not in text_of("docs/own-data.md")] == []
+
+
+def test_every_field_of_a_recorded_reply_is_explained():
+    assert [name for name in RecordedReply.model_fields if f"`{name}`" not in text_of("docs/judging.md")] == []
+
+
+# -------- what is shown
+@pytest.mark.parametrize(("page", "query"), QUERIES)
+def test_a_query_runs_over_the_tables(page, query):
+    with duckdb.connect() as connection:
+        make_tables(connection)
+        make_views(connection)
+        assert UNRUN in query or connection.execute(query).description
+
+
+@pytest.mark.parametrize(("page", "block"), [*blocks("yaml")])
+def test_a_yaml_file_that_is_shown_is_right(page, block):
+    shown = yaml.safe_load(block)
+    if "work_pool" in shown:  # a part of prefect.yaml
+        assert {"name", "job_variables"} <= shown["work_pool"].keys()
+    elif shown.keys() & {"trigger", "automations"}:
+        pytest.skip("tests/laws/test_watching.py holds automations to Prefect's own models")
+    elif "suites" in shown:
+        assert SuitesFile.model_validate(shown)
+    else:
+        assert parse_rubric(block, page) if "id" in shown else JudgeSettings.model_validate(shown)
+
+
+JSON_LINES = [(page, line) for page, block in blocks("json") for line in block.splitlines()]
+
+
+@pytest.mark.parametrize(("page", "line"), JSON_LINES)
+def test_a_json_line_that_is_shown_fits(page, line):
+    row = json.loads(line)
+    fitted = RecordedReply.model_validate(row) if "level" in row else RowFitter({}).fit(row, "jsonl")
+    assert not isinstance(fitted, str)
+
+
+if __name__ == "__main__":
+    for mark, (page, make) in GENERATED.items():
+        PAGES[page].write_text(with_generated(page, mark, make()), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Servers, lakes, runs and samples that tests and benchmarks share, imported as `tests.support.NAME` alone."""

@@ -1,0 +1,116 @@
+"""Runs whose pages tests open: the demo, a later night compared with it, one with no score, and a hostile one.
+
+The first three are in one lake, the hostile one is in another; each lake has its home page and those of its rubrics.
+"""
+
+import fcntl
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.reporting.site.site import write_site
+from tests.support.hostile_run import write_hostile_run
+from tests.support.published_runs import publish
+
+DEMO = Path(__file__).parents[2] / "examples" / "support_replies"
+CHANGED_EVERY = 3  # of the smaller model's outputs; the night after it has the larger one's text there
+REPORTS = ("demo", "later", "unrated", "hostile")
+HOSTILE = ("hostile", "hostile home", "hostile rubric")
+PAGES = (*REPORTS, "home", "rubric", *HOSTILE[1:])
+UNRATED = """
+id: unrated
+version: 1.0.0
+criteria:
+  - id: kindness
+    description: Is it kind?
+    method: {type: ratings}
+    levels: [{id: unkind, score: 0, description: No.}, {id: kind, score: 1, description: Yes.}]
+"""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Published runs and the pages of PAGES. lake: that of the runs that are not hostile."""
+
+    pages: Mapping[str, Path]
+    lake: Lake
+
+
+def report_runs(folder: Path) -> Reported:
+    """Publish the runs, and write the home pages of both lakes; what another process made is not made again."""
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "made").exists():
+            _make_runs(folder)
+            (folder / "made").touch()
+    return _found_runs(folder)
+
+
+def _make_runs(folder: Path) -> None:
+    shown = folder / "shown"
+    shown.mkdir()
+    write_hostile_run(folder / "hostile")
+    shutil.copy(DEMO / "outputs.jsonl", shown / "outputs.jsonl")
+    judged = {"judge": f"replay:{DEMO / 'replies.jsonl'}", "ratings": str(DEMO / "ratings.csv")}
+    publish(shown / "outputs.jsonl", DEMO / "rubric.yaml", run_id="demo", **judged)
+    _write_later(shown)
+    judged["judge"] = f"replay:{shown / 'replies.jsonl'}"
+    publish(shown / "later.jsonl", DEMO / "rubric.yaml", run_id="later", baseline="demo", **judged)
+    _write_unrated(shown)
+    publish(shown / "unrated.jsonl", shown / "unrated.yaml", run_id="unrated", allow_unscored=True)
+    for home in _homes(folder):
+        write_site(_lake_in(home), home / "site")
+
+
+def _found_runs(folder: Path) -> Reported:
+    shown, hostile = _homes(folder)
+    runs = shown / "lake" / "runs"
+    pages = {name: runs / name / "report.html" for name in REPORTS[:3]}
+    pages |= {"home": shown / "site" / "index.html", "rubric": shown / "site" / "rubrics" / "support_replies.html"}
+    pages["hostile"] = hostile / "lake" / "runs" / "hostile" / "report.html"
+    pages["hostile home"] = hostile / "site" / "index.html"
+    pages["hostile rubric"] = hostile / "site" / "rubrics" / "hostile.html"
+    return Reported(pages, _lake_in(shown))
+
+
+def _homes(folder: Path) -> tuple[Path, Path]:
+    return folder / "shown", folder / "hostile"
+
+
+def _lake_in(home: Path) -> Lake:
+    return find_lake(f"sqlite:{home}/lake/catalog.sqlite")
+
+
+def _write_later(folder: Path) -> None:
+    """The demo's outputs and replies of a later night: the smaller model has learnt from the larger one."""
+    outputs, replies = (_read(DEMO / name) for name in ("outputs.jsonl", "replies.jsonl"))
+    cases = sorted({row["case_id"] for row in outputs})[::CHANGED_EVERY]
+    _write(folder / "later.jsonl", _learnt(outputs, cases))
+    _write(folder / "replies.jsonl", _learnt(replies, cases))
+
+
+def _learnt(rows: list[Row], cases: list[str]) -> list[Row]:
+    """The rows, but in these cases the smaller model has what the larger one has."""
+    kept = [row for row in rows if row["model"] == "support-large" or row["case_id"] not in cases]
+    taken = [row | {"model": "support-small"} for row in rows if row["model"] == "support-large"]
+    return [*kept, *(row for row in taken if row["case_id"] in cases)]
+
+
+def _write_unrated(folder: Path) -> None:
+    _write(folder / "unrated.jsonl", [{"case_id": f"c{n}", "model": "m", "output": f"Text {n}."} for n in range(3)])
+    (folder / "unrated.yaml").write_text(UNRATED, encoding="utf-8")
+
+
+def _read(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _write(path: Path, rows: list[Row]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -1,0 +1,32 @@
+"""Prefect in tests: what a server needs not do, a home of one test without a server, and the processes of a home."""
+
+import os
+from pathlib import Path
+
+from tests.support.samples import write_outputs, write_rubric
+
+# What no test asks of the server, and costs as much as all else once it runs: schedules, automations, kept events.
+_IDLE = ("SCHEDULER", "LATE_RUNS", "PAUSE_EXPIRATIONS", "TRIGGERS", "EVENT_PERSISTER", "FOREMAN", "REPOSSESSOR")
+SERVER_SETTINGS = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _IDLE}
+
+
+def embedded(folder: Path) -> dict[str, str]:
+    """A new Prefect home and no server: gradebook starts its own."""
+    write_outputs(folder / "outputs.jsonl")
+    text = write_rubric(folder / "rubric.yaml").read_text(encoding="utf-8")
+    head, _, checked = text.partition("  - id: clarity")
+    (folder / "rubric.yaml").write_text(head + checked[checked.index("  - id: length") :], encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHONPATH"))}
+    return kept | {"PREFECT_HOME": str(folder / "home"), "NO_COLOR": "1"}
+
+
+def processes_of(home: str) -> list[str]:
+    """Processes that were started with that Prefect home and still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"PREFECT_HOME={home}".encode() in (path / "environ").read_bytes().split(b"\0"):
+                found.append((path / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,173 @@
+"""sql/checks: a sound run breaks none, and each finds what it is there for."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+import duckdb
+import pytest
+
+from gradebook.tasks.marts.models import build_marts, run_sql_checks
+
+CRITERIA = {
+    "tone": {"weight": 0.6, "threshold": 0.5, "category": "voice"},
+    "facts": {"weight": 0.4},
+    "safe": {"weight": 0.0, "is_gate": True},
+}
+SCORES = {"o": {"tone": 0.8, "facts": 0.5, "safe": 1.0, "polite": 1.0}, "p": {"tone": 0.3, "facts": 1.0, "safe": 0.0}}
+OWN = {"o": {"polite": {"weight": 0.0, "is_gate": True}}}
+OUTPUTS = {"p": {"checkpoint": "s1"}}
+JUDGMENTS = ({"output_id": "o", "criterion_id": "tone"}, {"output_id": "p", "criterion_id": "tone"})
+OPINIONS = tuple(
+    {"output_id": "o", "judge": "j", "replicate": replicate, "level_id": "good", "score": score}
+    for replicate, score in enumerate((0.8, 0.7))
+)
+TIMINGS = ({"stage": "ingest", "row_count": 2}, {"stage": "score", "criterion_id": "tone", "row_count": 2})
+AGREEMENT = ({"statistic": "gwet_ac1"}, {"statistic": "pearson", "value": None, "reason": "equal"})
+COMPARISON = (
+    {"scope": "overall", "part": 0.0, "pass_n": 2, "gained_count": 0, "lost_count": 0},
+    {"scope": "criterion", "scope_id": "tone"},
+)
+# What breaks each check, done to the built marts or to the sources.
+SPOT = (
+    "select 'm' as model, 'tone' as criterion_id, 'k' as slice_key, 0.5 as mean, 0.5 as rest_mean, ['o'] as example_ids"
+)
+BREAKS = {
+    "agreement_grain": "insert into agreement from agreement",
+    "agreement_in_range": "update agreement set value = 'nan'",
+    "case_criteria_grain": "insert into source_case_criteria from source_case_criteria",
+    "case_criteria_have_outputs": "update source_case_criteria set output_id = 'elsewhere'",
+    "case_criteria_have_own_ids": "update source_case_criteria set criterion_id = 'tone'",
+    "category_contributions_add_up": "update category_scores set contribution = contribution + 0.1",
+    "category_scores_grain": "insert into category_scores from category_scores",
+    "category_scores_in_range": "update category_scores set pass_rate = 1.1",
+    "costs_are_known": "update source_judgments set cost_usd = null",
+    "costs_reconcile": "update stage_costs set cost_usd = cost_usd + 1",
+    "criteria_are_scored": "update criterion_scores set n = 0",
+    "criterion_contributions_add_up": "update criterion_scores set contribution = contribution + 0.1",
+    "criterion_scores_grain": "insert into criterion_scores from criterion_scores",
+    "criterion_scores_in_range": "update criterion_scores set mean = 'nan'",
+    "judge_noise_grain": "insert into judge_noise from judge_noise",
+    "judge_noise_in_range": "update judge_noise set judge_variance = 'nan'",
+    "judgments_have_outputs": "update source_judgments set output_id = 'elsewhere'",
+    "opinion_scores_fit": "update source_opinions set score = null",
+    "opinions_grain": "insert into source_opinions from source_opinions",
+    "opinions_have_verdicts": "update source_opinions set criterion_id = 'elsewhere'",
+    "output_scores_grain": "insert into output_scores from output_scores",
+    "output_scores_in_bounds": "update output_scores set score = 1.1",
+    "outputs_reconcile": "delete from output_scores where output_id = 'o'",
+    "run_comparisons_grain": "insert into run_comparisons from run_comparisons",
+    "run_comparisons_in_range": "update run_comparisons set mean_diff = 'nan'",
+    "run_comparisons_parts_add_up": "update run_comparisons set part = 0.25",
+    "run_scores_grain": "insert into run_scores from run_scores",
+    "run_scores_in_range": "update run_scores set mean = -0.1",
+    "score_distribution_grain": "insert into score_distribution from score_distribution",
+    "score_distribution_is_complete": "delete from score_distribution",
+    "stage_costs_grain": "insert into stage_costs from stage_costs",
+    "unscored_verdicts_have_reasons": "update source_verdicts set score = null, reason = ''",
+    "verdict_scores_in_range": "update source_verdicts set score = 1.01",
+    "verdict_status_fits_score": "update source_verdicts set score = null",
+    "verdicts_grain": "insert into int_verdicts_numbered from int_verdicts_numbered",
+    "verdicts_have_criteria": "update source_verdicts set criterion_id = 'elsewhere'",
+    "verdicts_have_outputs": "update source_verdicts set output_id = 'elsewhere'",
+    "verdicts_reconcile": "update output_scores set unscored_count = 1",
+    "weak_spots_grain": f"insert into weak_spots by name {SPOT} union all {SPOT}",
+    "weak_spots_in_range": f"insert into weak_spots by name {SPOT.replace('0.5', '1.5')}",
+}
+
+
+def broken(connection):
+    return {finding.name: finding for finding in run_sql_checks(connection) if finding.broken_count}
+
+
+@pytest.fixture(scope="module")
+def kept(load) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The marts of a run without a fault."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        sources = {"outputs": OUTPUTS, "judgments": JUDGMENTS, "timings": TIMINGS, "own": OWN, "opinions": OPINIONS}
+        sources |= {"agreement": AGREEMENT, "comparison": COMPARISON}
+        load(connection, CRITERIA, SCORES, **sources, pass_threshold=0.6)
+        build_marts(connection)
+        yield connection
+
+
+@pytest.fixture
+def sound(kept) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The marts of a run without a fault; what a test does to them is taken back."""
+    kept.execute("begin")
+    yield kept
+    kept.execute("rollback")
+
+
+def test_every_check_has_a_case_that_breaks_it():
+    names = {entry.name.removesuffix(".sql") for entry in files("gradebook.sql").joinpath("checks").iterdir()}
+    assert names == set(BREAKS)
+
+
+def test_a_sound_run_breaks_no_check(sound):
+    assert broken(sound) == {}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_the_check_finds_its_fault(sound, name):
+    sound.execute(BREAKS[name])
+    assert name in broken(sound)
+
+
+def test_people_who_disagree_stop_no_run(sound):
+    sound.execute("update agreement set value = 4.0")
+    assert broken(sound)["agreement_in_range"].severity == "warning"
+
+
+def test_a_comparison_of_too_few_pairs_to_tell_breaks_no_check(build):
+    unknown = dict.fromkeys(("mean_a", "mean_b", "mean_diff", "p", "part"))
+    none = {"n": 0, "case_count": 0, "moved_case_count": 0, "worse_count": 0, "tied_count": 0} | unknown
+    rows = ({"scope": "overall"} | none, {"scope": "category", "scope_id": "voice"} | none)
+    assert broken(build({"tone": {}}, {"o": {"tone": 1.0}}, comparison=rows)) == {}
+
+
+@pytest.mark.parametrize("missing", ["null", "skip", "zero"])
+def test_gaps_break_no_check_of_severity_error(build, missing):
+    scores = {"o": {"tone": None, "facts": 0.5}, "p": {}, "q": {"tone": 1.0, "facts": 1.0, "safe": None}}
+    connection = build(CRITERIA, scores, missing=missing)
+    assert {name for name, finding in broken(connection).items() if finding.severity == "error"} == set()
+
+
+def test_penalties_break_no_check(build):
+    criteria = {"met": {"weight": 1.0}, "rude": {"weight": -2.0, "category": "voice"}}
+    scores = {"o": {"met": 0.0, "rude": 1.0}, "p": {"met": 0.0, "rude": 0.5}}
+    assert broken(build(criteria, scores)) == {}
+
+
+def test_own_criteria_with_gaps_and_penalties_break_no_check_of_severity_error(build):
+    own = {"o": {"kind": {"category": "voice"}, "rude": {"weight": -2.0}}, "p": {"kind": {"weight": 3.0}}}
+    scores = {"o": {"tone": 0.5, "facts": 0.0, "safe": 1.0, "kind": 0.0, "rude": 1.0}, "p": {"tone": 1.0, "kind": 1.0}}
+    connection = build(CRITERIA, scores, own=own)
+    assert {name for name, finding in broken(connection).items() if finding.severity == "error"} == set()
+
+
+@pytest.mark.parametrize("missing", ["null", "skip", "zero"])
+def test_a_tree_of_categories_breaks_no_check_of_severity_error(build, missing):
+    categories = ({"id": "voice", "weight": 2}, {"id": "warmth", "parent": "voice"}, {"id": "facts"})
+    criteria = {"kind": {"category": "warmth"}, "calm": {"category": "voice"}, "right": {"category": "facts"}}
+    scores = {"o": {"kind": 0.5, "calm": 0.1, "right": 1.0}, "p": {"calm": 0.3}}
+    outputs = {"p": {"model": "n"}}
+    connection = build(criteria, scores, categories=categories, outputs=outputs, missing=missing)
+    assert {name for name, finding in broken(connection).items() if finding.severity == "error"} == set()
+
+
+def test_a_verdict_on_an_own_criterion_of_another_output_is_found(build):
+    connection = build({"tone": {}}, {"o": {"tone": 1.0, "kind": 1.0}, "p": {"tone": 1.0}}, own={"p": {"kind": {}}})
+    assert "verdicts_have_criteria" in broken(connection)
+
+
+def test_gates_alone_break_no_check(build):
+    assert broken(build({"safe": {"weight": 0.0, "is_gate": True}}, {"o": {"safe": 1.0}, "p": {"safe": 0.0}})) == {}
+
+
+def test_a_run_without_outputs_breaks_no_check(build):
+    assert broken(build(CRITERIA, {})) == {}
+
+
+def test_two_verdicts_on_one_criterion_are_found_with_their_output(sound):
+    sound.execute("insert into int_verdicts_numbered select * from int_verdicts_numbered limit 1")
+    assert "'output_id': " in broken(sound)["verdicts_grain"].example

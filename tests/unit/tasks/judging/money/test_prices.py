@@ -1,0 +1,166 @@
+"""Prices: known, one's own, or unknown, which is not free."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradebook.rubrics.prompts.media import read_media
+from gradebook.rubrics.prompts.media_kinds import MOST_IMAGE_TOKENS
+from gradebook.rubrics.prompts.prompt import Case, render_messages
+from gradebook.tasks.judging.money.prices import (
+    MEDIA_BYTES_PER_TOKEN,
+    MESSAGE_OVERHEAD_TOKENS,
+    Price,
+    Usage,
+    cost_usd,
+    find_price,
+    most_tokens,
+    prompt_bytes,
+    worst_cost_usd,
+)
+from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
+from tests.support.asked import TONE
+from tests.support.media_samples import SOUND, chat, coded, image_part, png
+
+TIERED = JudgeSettings(
+    model="gemini-2.5-pro", base_url="https://generativelanguage.googleapis.com/v1beta/openai"
+)  # 1.25 and 10 USD a million tokens, 2.5 and 15 above 200,000 tokens of prompt
+PRICE = Price(input_usd=2e-6, cached_usd=1e-6, output_usd=8e-6)
+
+
+def test_the_list_price_of_a_known_model_is_found():
+    price = find_price(JudgeSettings(model="gpt-4o-mini"))
+    assert price is not None
+    assert price.input_usd > price.cached_usd > 0
+
+
+def test_a_gateway_sells_a_makers_own_model_at_its_list_price():
+    settings = JudgeSettings(model="gpt-4o-mini", base_url="http://gateway.internal/v1")
+    assert find_price(settings) == find_price(JudgeSettings(model="gpt-4o-mini"))
+
+
+def test_an_unknown_model_has_no_price():
+    assert find_price(JudgeSettings(model="my-own-7b", base_url="http://127.0.0.1:9/v1")) is None
+
+
+def test_ones_own_price_comes_first():
+    prices = Prices(input_usd=2, cached_usd=1, output_usd=8)
+    assert find_price(JudgeSettings(model="gpt-4o-mini", prices=prices)) == PRICE
+
+
+def test_an_unknown_price_makes_an_unknown_cost():
+    assert cost_usd(None, Usage(1, 0, 1)) is None
+
+
+def test_cached_tokens_cost_their_own_price():
+    # 600 x 2e-6 + 400 x 1e-6 + 50 x 8e-6 = 0.0012 + 0.0004 + 0.0004
+    assert cost_usd(PRICE, Usage(1000, 400, 50)) == pytest.approx(0.002)
+
+
+def test_tokens_written_to_the_cache_cost_a_quarter_more():
+    # 600 x 2e-6 + 400 x 2.5e-6 + 50 x 8e-6 = 0.0012 + 0.001 + 0.0004
+    assert cost_usd(PRICE, Usage(1000, 0, 50, written_tokens=400)) == pytest.approx(0.0026)
+
+
+def test_tokens_of_sound_have_a_price_of_their_own():
+    # gpt-audio is listed at 2.50 and 32 USD a million: 600 x 2.5e-6 + 400 x 32e-6 = 0.0015 + 0.0128
+    price = find_price(JudgeSettings(model="gpt-audio"))
+    assert cost_usd(price, Usage(1000, 0, 0, audio_tokens=400)) == pytest.approx(0.0143)
+
+
+def test_without_one_they_cost_what_text_does():
+    assert cost_usd(PRICE, Usage(1000, 0, 50, audio_tokens=400)) == cost_usd(PRICE, Usage(1000, 0, 50))
+
+
+@pytest.mark.parametrize(
+    ("tier", "factor"),
+    [("flex", 0.5), ("batch", 0.5), ("default", 1), ("standard", 1), (None, 1), ("priority", 2), ("Flex", 0.5)],
+)
+def test_a_request_costs_what_the_tier_of_its_reply_costs(tier: str | None, factor: float):
+    assert cost_usd(PRICE, Usage(1000, 400, 50), tier=tier) == pytest.approx(factor * 0.002)
+
+
+def test_an_unknown_tier_costs_what_the_dearest_does():
+    assert cost_usd(PRICE, Usage(1000, 400, 50), tier="turbo") == pytest.approx(0.004)
+
+
+def test_ones_own_tiers_come_first():
+    price = find_price(JudgeSettings(model="m", prices=Prices(input_usd=2, output_usd=8, tiers={"Priority": 1.7})))
+    assert price is not None
+    assert (price.factor("priority"), price.factor("flex"), price.factor("turbo")) == (1.7, 0.5, 1.7)
+
+
+@pytest.mark.parametrize(
+    ("tier_asked", "expected_usd"),
+    [
+        ("default", 0.0033),  # 1000 x 2.5e-6, all of it written to the cache, + 100 x 8e-6
+        ("flex", 0.0033),  # it may come at the default tier
+        ("priority", 0.0066),
+        ("auto", 0.0066),  # what the project is set to
+        (None, 0.0066),
+        ("batch", 0.00165),
+    ],
+)
+def test_the_worst_case_is_the_dearest_tier_that_may_come(tier_asked: str | None, expected_usd: float):
+    assert worst_cost_usd(PRICE, 1000, 100, tier_asked) == pytest.approx(expected_usd)
+
+
+@given(
+    tokens=st.tuples(*[st.integers(0, 300_000)] * 4),
+    tier_asked=st.sampled_from((None, "auto", "default", "flex", "priority")),
+    tier=st.sampled_from((None, "default", "standard", "flex", "batch")),
+    is_tiered=st.booleans(),
+)
+def test_nothing_costs_more_than_its_worst_case(
+    tokens: tuple[int, int, int, int], tier_asked: str | None, tier: str | None, is_tiered: bool
+):
+    price = find_price(TIERED) if is_tiered else PRICE
+    paid_usd = cost_usd(price, Usage(*tokens), tier=tier)
+    assert paid_usd is not None
+    assert paid_usd <= worst_cost_usd(price, tokens[0], tokens[2], tier_asked) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("prompt_tokens", "expected_usd"),
+    [
+        (1_000, 0.00225),  # 1,000 x 1.25e-6 + 100 x 10e-6
+        (200_000, 0.251),  # 200,000 x 1.25e-6 + 100 x 10e-6
+        (200_001, 0.5015025),  # 200,001 x 2.5e-6 + 100 x 15e-6
+    ],
+)
+def test_a_request_costs_what_its_own_prompt_length_costs(prompt_tokens: int, expected_usd: float):
+    assert cost_usd(find_price(TIERED), Usage(prompt_tokens, 0, 100)) == pytest.approx(expected_usd)
+
+
+def test_many_short_requests_are_not_one_long_one():
+    # 1,000 requests of 1,000 and 100 tokens: 1e6 x 1.25e-6 + 1e5 x 10e-6
+    assert cost_usd(find_price(TIERED), Usage(1_000_000, 0, 100_000), request_count=1_000) == pytest.approx(2.25)
+
+
+def test_the_worst_case_is_the_price_of_the_longest_prompts():
+    # 1,000 x 2.5e-6 x 1.25 + 100 x 15e-6
+    price = Price(1.25e-6, 1e-6, 10e-6, tiers=((200_000, Price(2.5e-6, 2e-6, 15e-6)),))
+    assert worst_cost_usd(price, 1_000, 100, "default") == pytest.approx(0.004625)
+
+
+def test_the_most_tokens_of_a_prompt_are_its_bytes():
+    # [{"content":"abc"}] has 19 bytes, {} has 2
+    assert most_tokens([{"content": "abc"}], {}) == 19 + 2 + MESSAGE_OVERHEAD_TOKENS
+
+
+def test_an_image_that_the_endpoint_fetches_costs_the_most_that_any_does():
+    parts = [image_part(""), image_part("https://a.test/b.png")]
+    bare = most_tokens([{"role": "user", "content": [image_part(""), image_part("")]}], {})
+    assert most_tokens([{"role": "user", "content": parts}], {}) == bare > 2 * MOST_IMAGE_TOKENS
+
+
+def test_an_image_and_a_sound_are_not_counted_by_their_bytes():
+    texts = read_media(
+        chat(image_part(f"data:image/png;base64,{coded(png() + bytes(9_000_000))}")), "file:a.wav", lambda *_: SOUND
+    )
+    messages = render_messages(Case(texts.prompt, texts.output, media=texts.media), TONE, "0" * 32)
+    plain = render_messages(Case(texts.prompt, texts.output), TONE, "0" * 32)
+    # The picture's 4 tiles and the sound's 2 s; the words that announce them take less than 1,000.
+    most, usual = 25_501 + 2 * 50 * 60, (1_445 + 32) * MEDIA_BYTES_PER_TOKEN
+    assert most < most_tokens(messages, {}) - most_tokens(plain, {}) < most + 1_000
+    assert usual < prompt_bytes(messages, {}) - prompt_bytes(plain, {}) < usual + 1_000

@@ -1,0 +1,437 @@
+"""How many requests are out, and how fast: slots, growth, refusals, paces. All on a virtual clock."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import cast
+
+import pytest
+
+from gradebook.tasks.judging.transport.rate_limiter import Limiter
+from tests.support.simulated_endpoint import SimulatedEndpoint, ask_through
+from tests.support.virtual_time import VirtualLoop, run_virtually, virtual_now
+
+REFUSED_BY_PACE = {"x-ratelimit-limit-requests": "600", "x-ratelimit-remaining-requests": "0"}
+
+
+class Clock:
+    """Time by hand."""
+
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def answer_rounds(limiter: Limiter, count: int, used: int | None = None) -> None:
+    """Replies as many as may be out, and that many times, with the limit in use, or so many of it."""
+    for _ in range(count):
+        limiter._most_used = limiter.limit if used is None else used
+        for _ in range(limiter.limit):
+            limiter.note_reply({})
+
+
+async def fill(limiter: Limiter, stack: AsyncExitStack, count: int) -> None:
+    for _ in range(count):
+        await stack.enter_async_context(limiter.slot(1.0))
+
+
+# -------- slots
+def test_no_more_are_out_than_the_limit():
+    async def steps() -> tuple[int, int]:
+        limiter = Limiter(3, now=virtual_now)
+        async with AsyncExitStack() as stack:
+            await fill(limiter, stack, 3)
+            late = asyncio.ensure_future(fill(limiter, stack, 1))
+            await asyncio.sleep(60)
+            counts = limiter.in_flight, limiter.waiting
+            late.cancel()
+        return counts
+
+    assert run_virtually(steps()) == (3, 1)
+
+
+def test_who_waits_goes_in_the_order_of_coming():
+    order: list[int] = []
+
+    async def ask(limiter: Limiter, number: int) -> None:
+        async with limiter.slot(1000.0 if number % 7 == 0 else 1.0):  # a large one is not overtaken
+            order.append(number)
+            await asyncio.sleep(0.01)
+
+    async def steps() -> None:
+        limiter = Limiter(4, 6000, 60_000, now=virtual_now)
+        await asyncio.gather(*(ask(limiter, number) for number in range(200)))
+
+    run_virtually(steps())
+    assert order == list(range(200))
+
+
+def test_who_comes_later_does_not_overtake_a_large_request_that_waits():
+    async def steps() -> float:
+        limiter = Limiter(9, tokens_per_minute=600, now=virtual_now)  # 9.6 a second, 4.8 at once
+        async with limiter.slot(4.0):
+            large = asyncio.ensure_future(limiter.slot(4.8).__aenter__())  # until the bucket is full
+            await asyncio.sleep(0.1)
+            async with limiter.slot(0.5):
+                entered_s = virtual_now()
+            await large
+        return entered_s
+
+    assert run_virtually(steps()) > 4 / 9.6
+
+
+def test_a_thousand_cancelled_waiters_leave_nothing_behind():
+    async def steps() -> tuple[int, int]:
+        limiter = Limiter(1, now=virtual_now)
+        async with limiter.slot(1.0):
+            waiters = [asyncio.ensure_future(limiter.slot(1.0).__aenter__()) for _ in range(1000)]
+            await asyncio.sleep(1)
+            for waiter in waiters:
+                waiter.cancel()
+            await asyncio.sleep(1)
+        async with limiter.slot(1.0):
+            return limiter.in_flight, limiter.waiting
+
+    assert run_virtually(steps()) == (1, 0)
+
+
+def test_a_waiter_that_is_cancelled_as_it_gets_its_slot_gives_it_back():
+    async def steps() -> tuple[int, int]:
+        limiter = Limiter(1, now=virtual_now)
+        async with limiter.slot(1.0):
+            waiter = asyncio.ensure_future(limiter.slot(1.0).__aenter__())
+            await asyncio.sleep(1)
+        waiter.cancel()  # the slot is its own already, but it has not run since
+        await asyncio.gather(waiter, return_exceptions=True)
+        async with limiter.slot(1.0):
+            return limiter.in_flight, limiter.waiting
+
+    assert run_virtually(steps()) == (1, 0)
+
+
+def test_a_cancelled_large_request_lets_the_small_one_behind_it_go():
+    async def steps() -> float:
+        limiter = Limiter(9, tokens_per_minute=600, now=virtual_now)  # 9.6 a second, 4.8 at once
+        async with limiter.slot(4.0):
+            large = asyncio.ensure_future(limiter.slot(1000.0).__aenter__())  # until the bucket is full: 0.42 s
+            small = asyncio.ensure_future(limiter.slot(0.5).__aenter__())
+            await asyncio.sleep(0.1)
+            large.cancel()
+            await small
+        return virtual_now()
+
+    assert run_virtually(steps()) == pytest.approx(0.1)
+
+
+def test_stopped_all_go_at_once():
+    async def steps() -> int:
+        limiter = Limiter(1, 60, now=virtual_now)
+        waiters = [asyncio.ensure_future(limiter.slot(1.0).__aenter__()) for _ in range(100)]
+        await asyncio.sleep(0.1)
+        limiter.stop()
+        await asyncio.gather(*waiters)
+        await limiter.slot(1.0).__aenter__()
+        return limiter.in_flight
+
+    assert run_virtually(steps()) == 101
+
+
+# -------- how many are out
+@pytest.mark.parametrize(("ceiling", "limit"), [(1, 1), (19, 19), (20, 20), (64, 20)])
+def test_it_begins_with_twenty_or_the_ceiling(ceiling: int, limit: int):
+    assert Limiter(ceiling).limit == limit
+
+
+def test_until_the_first_refusal_it_doubles_up_to_the_ceiling():
+    limiter = Limiter(150, now=Clock())
+    limits = []
+    for _ in range(4):
+        answer_rounds(limiter, 1)
+        limits.append(limiter.limit)
+    assert limits == [40, 80, 150, 150]
+
+
+def test_after_a_refusal_it_grows_by_a_twentieth_once_the_cooldown_is_over():
+    limiter = Limiter(100, now=(clock := Clock()))
+    answer_rounds(limiter, 3)
+    limiter.note_rate_limit({}, None)  # 100 * 0.8 = 80
+    answer_rounds(limiter, 5)
+    clock.now_s += 15
+    answer_rounds(limiter, 1)  # 80 + 4
+    assert limiter.limit == 84
+
+
+def test_a_limit_that_was_not_used_does_not_grow():
+    limiter = Limiter(100, now=Clock())
+    answer_rounds(limiter, 5, used=15)  # 75% of 20
+    assert limiter.limit == 20
+
+
+def test_a_burst_of_refusals_shrinks_it_once():
+    async def steps() -> list[int]:
+        limiter = Limiter(64, now=virtual_now)
+        answer_rounds(limiter, 2)
+        async with AsyncExitStack() as stack:
+            await fill(limiter, stack, 64)
+            for _ in range(64):
+                limiter.note_rate_limit({}, 0.0)
+        limits = [limiter.limit]
+        limiter.note_rate_limit({}, 0.0)  # of a request that went out since
+        return [*limits, limiter.limit]
+
+    assert run_virtually(steps()) == [51, 40]  # 64 * 0.8 = 51.2, 51 * 0.8 = 40.8
+
+
+def test_a_request_that_hangs_keeps_later_refusals_from_counting_for_a_cooldown_only():
+    async def steps() -> int:
+        limiter = Limiter(20, now=virtual_now)
+        async with limiter.slot(1.0):
+            limiter.note_rate_limit({}, 0.0)
+            await asyncio.sleep(16)
+            limiter.note_rate_limit({}, 0.0)
+        return limiter.limit
+
+    assert run_virtually(steps()) == 12  # 20, 16, 12
+
+
+def test_a_request_that_went_out_since_is_none_of_those_that_were_out():
+    async def steps() -> int:
+        limiter = Limiter(20, now=virtual_now)
+        async with limiter.slot(1.0):
+            limiter.note_rate_limit({}, 0.0)
+            async with limiter.slot(1.0):
+                pass
+            limiter.note_rate_limit({}, 0.0)
+        return limiter.limit
+
+    assert run_virtually(steps()) == 16  # 20 * 0.8, once
+
+
+def test_it_never_shrinks_below_one():
+    limiter = Limiter(64, now=Clock())
+    for _ in range(100):
+        limiter.note_rate_limit({}, 0.0)
+    assert limiter.limit == 1
+
+
+def test_a_refusal_that_names_the_minutes_requests_slows_the_pace_alone():
+    limiter = Limiter(64, now=Clock())
+    limiter.note_rate_limit(REFUSED_BY_PACE, 1.0)
+    assert limiter.limit == 20
+
+
+# -------- holding back
+async def let_out_at(limiter: Limiter, count: int) -> list[float]:
+    """When requests that take no time at all are let out."""
+    times: list[float] = []
+
+    async def ask() -> None:
+        async with limiter.slot(1.0):
+            times.append(virtual_now())
+
+    await asyncio.gather(*(ask() for _ in range(count)))
+    return times
+
+
+def test_retry_after_holds_those_that_come_after_it_and_spreads_them():
+    async def steps() -> list[float]:
+        limiter = Limiter(20, now=virtual_now)
+        limiter.note_rate_limit({}, 3.0)
+        return await let_out_at(limiter, 20)
+
+    times = run_virtually(steps())
+    assert times[0] == pytest.approx(3, abs=0.01) and times[-1] == pytest.approx(3.5, abs=0.05)
+
+
+@pytest.mark.parametrize(("asked_s", "held_s"), [(1e9, 120), (float("nan"), 0.25), (-5, 0), (None, 0.25)])
+def test_a_retry_after_of_any_size_holds_two_minutes_at_most(asked_s: float | None, held_s: float):
+    async def steps() -> list[float]:
+        limiter = Limiter(20, now=virtual_now)
+        limiter.note_rate_limit({}, asked_s)
+        return await let_out_at(limiter, 1)
+
+    assert run_virtually(steps())[0] == pytest.approx(held_s, abs=0.01)
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "", "nan", "inf", "1e3", "9" * 40, "600, 600", "٦٠٠", "\0", "6_0", "x"])
+@pytest.mark.parametrize("unit", ["requests", "tokens"])
+def test_a_limit_that_says_nothing_is_ignored(value: str, unit: str):
+    async def steps() -> list[float]:
+        limiter = Limiter(20, now=virtual_now)
+        limiter.note_reply({f"x-ratelimit-limit-{unit}": value, f"x-ratelimit-remaining-{unit}": value})
+        return await let_out_at(limiter, 500)
+
+    assert run_virtually(steps())[-1] == 0
+
+
+def gap_after(*notes: Callable[[Limiter], None]) -> float:
+    """Seconds between two requests, once what may go out at once has gone."""
+
+    async def steps() -> list[float]:
+        limiter = Limiter(20, now=virtual_now)
+        for note in notes:
+            note(limiter)
+        return await let_out_at(limiter, 40)
+
+    times = run_virtually(steps())
+    return round(times[-1] - times[-2], 3)
+
+
+def refuse(limiter: Limiter) -> None:
+    limiter.note_rate_limit(REFUSED_BY_PACE, 1.0)
+
+
+def test_a_refusal_that_names_the_limit_sets_the_pace_a_little_below_it():
+    assert gap_after(refuse) == 0.104  # 60 / (600 * 0.96)
+
+
+def test_after_a_refusal_no_credit_gathers_while_requests_are_held():
+    async def steps() -> list[float]:
+        limiter = Limiter(20, now=virtual_now)
+        refuse(limiter)
+        return await let_out_at(limiter, 3)
+
+    assert run_virtually(steps()) == pytest.approx([1.104, 1.208, 1.312], abs=0.01)
+
+
+def test_refusals_without_a_reply_between_them_say_nothing_more_of_the_pace():
+    assert gap_after(*[refuse] * 10) == 0.104
+
+
+def test_refusals_at_the_pace_of_the_limit_slow_it_further():
+    assert gap_after(refuse, lambda limiter: limiter.note_reply({}), refuse) == 0.13  # 0.104 / 0.8
+
+
+@pytest.mark.parametrize("unit", ["requests", "tokens"])
+def test_a_limit_in_a_reply_sets_the_pace(unit: str):
+    assert gap_after(lambda limiter: limiter.note_reply({f"x-ratelimit-limit-{unit}": "600"})) == 0.104
+
+
+def test_the_users_own_limit_stands_against_a_higher_one_of_the_endpoint():
+    async def steps() -> list[float]:
+        limiter = Limiter(20, 600, now=virtual_now)
+        limiter.note_reply({"x-ratelimit-limit-requests": "6000"})
+        limiter.note_rate_limit({"x-ratelimit-limit-requests": "6000", "x-ratelimit-remaining-requests": "0"}, 0.0)
+        return await let_out_at(limiter, 40)
+
+    times = run_virtually(steps())
+    assert times[-1] - times[-2] >= 60 / 600
+
+
+def test_a_request_larger_than_the_bucket_goes_alone_when_it_is_full():
+    async def steps() -> list[float]:
+        limiter = Limiter(20, tokens_per_minute=600, now=virtual_now)  # 9.6 a second, 4.8 at once
+        times = []
+        for _ in range(3):
+            async with limiter.slot(48.0):
+                times.append(round(virtual_now(), 2))
+        return times
+
+    assert run_virtually(steps()) == [0, 5, 10]  # 48 / 9.6
+
+
+def test_tokens_are_settled_on_the_usage():
+    async def steps() -> float:
+        limiter = Limiter(20, tokens_per_minute=600, now=virtual_now)
+        async with limiter.slot(48.0):
+            limiter.note_tokens(48.0, 0)
+        return (await let_out_at(limiter, 1))[0]
+
+    assert run_virtually(steps()) == 0
+
+
+def test_tokens_that_come_back_fill_no_bucket_beyond_its_burst():
+    async def steps() -> list[float]:
+        limiter = Limiter(20, tokens_per_minute=600, now=virtual_now)
+        limiter.note_tokens(1e6, 0)
+        return await let_out_at(limiter, 50)
+
+    assert sum(time_s == 0 for time_s in run_virtually(steps())) == 4  # 4.8 at once
+
+
+def test_a_night_asleep_fills_no_bucket_beyond_its_burst():
+    async def steps() -> int:
+        limiter = Limiter(100, 600, now=virtual_now)  # 9.6 a second, 4 at once
+        await let_out_at(limiter, 50)
+        cast(VirtualLoop, asyncio.get_running_loop()).jump(8 * 3600)
+        began_s = virtual_now()
+        return sum(time_s < began_s + 0.1 for time_s in await let_out_at(limiter, 50))
+
+    assert run_virtually(steps()) == 5  # 4.8, and what flows in meanwhile
+
+
+# -------- an endpoint with a limit
+def ask_simulated(
+    endpoint: Callable[[], SimulatedEndpoint], count: int, requests_per_minute: float | None = None
+) -> tuple[SimulatedEndpoint, float]:
+    async def steps() -> tuple[SimulatedEndpoint, float]:
+        simulated = endpoint()
+        limiter = Limiter(64, requests_per_minute, now=virtual_now)
+        return simulated, await ask_through(limiter, simulated, count)
+
+    return run_virtually(steps())
+
+
+@pytest.mark.parametrize("latency_s", [0.02, 0.2])
+@pytest.mark.parametrize("per_minute", [600, 3_000, 12_000])
+@pytest.mark.parametrize("tells", ["refusals", "always"])
+def test_nine_tenths_of_a_limit_are_used_and_two_in_a_hundred_refused(per_minute: int, latency_s: float, tells: str):
+    count = 2_000
+    endpoint, took_s = ask_simulated(
+        lambda: SimulatedEndpoint(per_minute, latency_s, jitter_s=0.005, tells=tells), count
+    )
+    assert count / (per_minute / 60 * took_s) >= 0.9
+    assert endpoint.refused_rate <= 0.02
+
+
+@pytest.mark.parametrize("per_minute", [60, 600])
+def test_the_users_own_limit_is_met_without_a_refusal(per_minute: int):
+    endpoint, took_s = ask_simulated(
+        lambda: SimulatedEndpoint(per_minute, 0.2, jitter_s=0.02, tells="never"), per_minute * 2, per_minute
+    )
+    assert endpoint.refused_rate == 0
+    assert 0.9 <= per_minute * 2 / (per_minute / 60 * took_s) <= 1
+
+
+@pytest.mark.parametrize("retry_after_s", [None, 1.0])
+def test_an_endpoint_that_names_no_limit_is_not_hammered(retry_after_s: float | None):
+    endpoint, took_s = ask_simulated(
+        lambda: SimulatedEndpoint(600, 0.02, tells="never", retry_after_s=retry_after_s), 2_000
+    )
+    assert endpoint.refused_rate <= 0.05
+    assert 2_000 / (10 * took_s) >= 0.8
+
+
+def test_at_most_eight_at_once_are_found_out():
+    endpoint, took_s = ask_simulated(lambda: SimulatedEndpoint(most_out=8, tells="never", retry_after_s=None), 2_000)
+    assert endpoint.refused_rate <= 0.02
+    assert took_s <= 1.3 * 2_000 * 0.2 / 8
+
+
+@pytest.mark.parametrize(
+    ("tells", "later", "settled_s"),
+    [("refusals", 300, 30), ("always", 300, 30), ("refusals", 1_200, 240), ("always", 1_200, 30)],
+)
+def test_a_limit_that_is_halved_or_doubled_is_followed(tells: str, later: int, settled_s: float):
+    async def steps() -> SimulatedEndpoint:
+        endpoint = SimulatedEndpoint(600, 0.2, tells=tells)
+        asyncio.get_running_loop().call_at(20, lambda: setattr(endpoint, "per_minute", later))
+        asking = asyncio.ensure_future(ask_through(Limiter(64, now=virtual_now), endpoint, 100_000, caller_count=80))
+        await asyncio.sleep(settled_s + 60)
+        asking.cancel()
+        return endpoint
+
+    endpoint = run_virtually(steps())
+    assert endpoint.used_rate(settled_s, settled_s + 60) >= 0.9
+    assert sum(at > 15 for at in endpoint.refused_at) <= 0.02 * len(endpoint.statuses)
+
+
+def test_64_in_flight_are_reached_within_three_rounds():
+    async def steps() -> tuple[int, float]:
+        limiter = Limiter(64, now=virtual_now)
+        await ask_through(limiter, SimulatedEndpoint(latency_s=0.2), 124)  # 20 + 40 + 64
+        return limiter.limit, virtual_now()
+
+    limit, took_s = run_virtually(steps())
+    assert limit == 64 and took_s < 0.65

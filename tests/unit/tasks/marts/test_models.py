@@ -1,0 +1,164 @@
+"""tasks/aggregate: the order of models, what it refuses, and what it leaves in the run's file."""
+
+import graphlib
+import pickle
+from importlib.resources import files
+
+import duckdb
+import pytest
+
+from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
+from gradebook.tasks.marts.models import (
+    Model,
+    UnknownRelation,
+    build_marts,
+    connect_marts,
+    model_order,
+    order_models,
+    run_sql_checks,
+)
+
+SOURCES = """
+create table source_outputs as
+    select 'o' as output_id, 'c' as case_id, 'm' as model, null::varchar as checkpoint, 0::int as sample_index,
+        null::varchar as cluster, null::varchar as metadata;
+create table source_verdicts as
+    select 'o' as output_id, 'tone' as criterion_id, 'scored' as status, 0.5::double as score, null::varchar as reason;
+create table source_judgments (
+    output_id varchar, criterion_id varchar, prompt_tokens bigint, cached_tokens bigint, completion_tokens bigint,
+    cost_usd double, attempts int
+);
+create table source_criteria as
+    select 'tone' as criterion_id, null::varchar as category, 1.0::double as weight, 1.0::double as effective_weight,
+        false as is_gate, null::double as threshold, 1.0::double as gate_threshold;
+create table source_category_weights as
+    select '(none)' as category, 'tone' as criterion_id, 1.0::double as weight;
+create table source_categories as select '(none)' as category, null::varchar as parent;
+create table source_steps (root varchar, criterion_id varchar, parent varchar, node varchar, weight double);
+create table source_case_criteria (
+    output_id varchar, criterion_id varchar, category varchar, weight double, is_gate boolean, threshold double,
+    gate_threshold double
+);
+create table source_opinions (
+    output_id varchar, criterion_id varchar, judge varchar, replicate int, is_swapped boolean, status varchar,
+    level_id varchar, score double
+);
+create table source_agreement (
+    criterion_id varchar, kind varchar, judge varchar, rater varchar, n bigint, pair_count bigint, statistic varchar,
+    value double, ci_low double, ci_high double, reason varchar
+);
+create table source_run as
+    select 'run' as run_id, null::double as pass_threshold, false as require_thresholds, 'null' as missing;
+create table source_timings (
+    stage varchar, criterion_id varchar, wall_s double, cpu_s double, row_count bigint, replayed_count bigint,
+    saved_usd double
+);
+"""
+
+
+@pytest.fixture
+def connection():
+    with duckdb.connect() as memory:
+        memory.execute(SOURCES)
+        memory.register("source_run_comparisons", RUN_COMPARISON_SCHEMA.empty_table())
+        yield memory
+
+
+def model(name: str, sql: str) -> Model:
+    return Model("marts", name, sql)
+
+
+def names(*models: Model) -> tuple[str, ...]:
+    return tuple(one.name for one in order_models(models))
+
+
+def test_a_model_comes_after_those_it_reads():
+    assert names(model("a", "select * from b"), model("b", "select * from source_run")) == ("b", "a")
+
+
+def test_a_relation_deep_in_a_query_is_seen():
+    inside = "select 1 where exists (select 1 from source_run union all select 1 from (select 1 from b))"
+    assert names(model("a", inside), model("b", "select 1")) == ("b", "a")
+
+
+def test_a_common_table_expression_is_no_relation():
+    assert names(model("a", "with c as (select * from source_run), d as (select * from c) select * from d")) == ("a",)
+
+
+def test_an_unknown_relation_is_refused_with_its_file():
+    with pytest.raises(UnknownRelation, match=r"^sql/marts/a\.sql: reads elsewhere, expected a source"):
+        order_models((model("a", "select * from elsewhere"),))
+
+
+def test_the_refusal_pickles():
+    error = UnknownRelation("sql/marts/a.sql", "elsewhere")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_models_that_read_one_another_are_refused():
+    with pytest.raises(graphlib.CycleError):
+        order_models((model("a", "select * from b"), model("b", "select * from a")))
+
+
+def test_the_order_holds_every_model_file_once():
+    found = [
+        entry.name.removesuffix(".sql")
+        for layer in ("staging", "intermediate", "marts")
+        for entry in files("gradebook.sql").joinpath(layer).iterdir()
+    ]
+    assert sorted(model_order()) == sorted(found)
+
+
+def test_staging_comes_first_and_a_mart_after_the_model_it_reads():
+    order = model_order()
+    assert order.index("stg_verdicts") < order.index("int_outputs_scored") < order.index("run_scores")
+
+
+def test_building_returns_the_marts_in_the_order_built(connection):
+    assert build_marts(connection) == tuple(name for name in model_order() if not name.startswith(("stg_", "int_")))
+
+
+def test_building_again_replaces_what_was_built(connection):
+    build_marts(connection)
+    connection.execute("update source_verdicts set score = 0.25")
+    build_marts(connection)
+    assert connection.execute("select score from output_scores").fetchall() == [(0.25,)]
+
+
+def test_one_mart_can_be_built_with_what_it_reads_alone(connection):
+    assert build_marts(connection, only="stage_costs") == ("stage_costs",)
+
+
+def test_a_mart_is_built_without_the_other_marts(connection):
+    assert build_marts(connection, only="run_scores") == ("run_scores",)
+
+
+def test_the_file_s_connection_keeps_to_its_memory_limit(tmp_path):
+    with connect_marts(tmp_path / "marts.duckdb", "200MiB") as file:
+        assert file.execute("select current_setting('memory_limit')").fetchall() == [("200.0 MiB",)]
+
+
+def test_the_file_s_connection_spills_beside_the_file(tmp_path):
+    with connect_marts(tmp_path / "marts.duckdb") as file:
+        assert file.execute("select current_setting('temp_directory')").fetchall() == [
+            (f"{tmp_path}/marts.duckdb.tmp",)
+        ]
+
+
+def test_there_is_a_finding_for_every_check_met_or_not(connection):
+    build_marts(connection)
+    checks = [entry.name.removesuffix(".sql") for entry in files("gradebook.sql").joinpath("checks").iterdir()]
+    assert [finding.name for finding in run_sql_checks(connection)] == sorted(checks)
+
+
+def test_a_met_check_counts_nothing_and_shows_nothing(connection):
+    build_marts(connection)
+    assert {(finding.broken_count, finding.example) for finding in run_sql_checks(connection)} == {(0, None)}
+
+
+def test_a_broken_check_names_its_rule_its_severity_and_a_row(connection):
+    connection.execute("update source_verdicts set score = 2")
+    build_marts(connection)
+    found = next(finding for finding in run_sql_checks(connection) if finding.name == "verdict_scores_in_range")
+    assert (found.rule, found.severity, found.broken_count) == ("Every verdict's score is in 0..1.", "error", 1)
+    assert found.example == "{'output_id': o, 'criterion_id': tone, 'score': 2.0}"

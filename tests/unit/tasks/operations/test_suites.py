@@ -1,0 +1,144 @@
+"""A suites file: what it says, where its paths count from, and every fault at once."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from gradebook.rubrics.model.errors import InputError, SuitesError
+from gradebook.tasks.operations.suites import SuitesFile, chosen_suites, read_suites, suite_request
+
+ROOT = Path(__file__).parents[4]
+NOW = datetime(2026, 11, 22, 2, 30, tzinfo=UTC)
+NIGHT = date(2026, 11, 22)
+TWO = """
+lake: sqlite:lake/catalog.sqlite
+budget_usd: 5
+defaults: {outputs: "out/{date}/*.jsonl", judge: judge.yaml, baseline: null, budget_usd: 2}
+suites:
+  - {id: first, rubric: general_answer, judge: "replay:replies.jsonl"}
+  - {id: second, rubric: own.yaml, outputs: /srv/all.jsonl, judge: null, baseline: latest, budget_usd: 0.5}
+"""
+FAULTY = """
+lakes: x
+budget_usd: yes
+defaults: {fail_if: mean_dif < 0, deadline: soon}
+suites:
+  - {id: a b, outputs: "{day}.jsonl", rubric: r.yaml}
+  - {id: c, outputs: 3, budget_usd: -1}
+  - {id: c, rubric: x, outputs: y, outputz: 3}
+  - {id: d, rubric: x, outputs: y, baseline: null}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "suites.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def faults_of(folder: Path, text: str) -> list[str]:
+    with pytest.raises(SuitesError) as refused:
+        read_suites(written(folder, text))
+    return [str(fault).removeprefix(f"{folder}/suites.yaml:") for fault in refused.value.faults]
+
+
+def request_of(file: SuitesFile, suite_id: str, left: float | None = None):
+    return suite_request(file[suite_id], NIGHT, NOW, lake=file.lake, data=file.data, budget_usd=left)
+
+
+def test_a_suite_has_the_defaults_that_it_does_not_say_otherwise(tmp_path):
+    file = read_suites(written(tmp_path, TWO))
+    said = [(suite.judge, suite.baseline, suite.budget_usd) for suite in file.suites]
+    assert said == [(f"replay:{tmp_path}/replies.jsonl", None, 2.0), (None, "latest", 0.5)]
+
+
+def test_paths_count_from_the_folder_of_the_suites_file(tmp_path):
+    file = read_suites(written(tmp_path, TWO))
+    assert file.lake == f"sqlite:{tmp_path}/lake/catalog.sqlite"
+    assert [suite.rubric for suite in file.suites] == ["general_answer", f"{tmp_path}/own.yaml"]
+    assert [suite.outputs for suite in file.suites] == [f"{tmp_path}/out/{{date}}/*.jsonl", "/srv/all.jsonl"]
+
+
+def test_brackets_of_the_folder_s_name_are_no_glob(tmp_path):
+    (folder := tmp_path / "run [1]").mkdir()
+    (folder / "a.jsonl").touch()
+    file = read_suites(written(folder, 'suites: [{id: a, rubric: r, outputs: "*.jsonl"}]'))
+    assert file["a"].outputs == f"{tmp_path}/run [[]1]/*.jsonl"
+
+
+def test_the_date_of_the_night_is_put_into_the_outputs(tmp_path):
+    assert request_of(read_suites(written(tmp_path, TWO)), "first").outputs == f"{tmp_path}/out/2026-11-22/*.jsonl"
+
+
+def test_a_suite_may_spend_the_least_of_its_own_budget_and_what_is_left(tmp_path):
+    file = read_suites(written(tmp_path, TWO))
+    left = [request_of(file, "first", budget).budget_usd for budget in (None, 1.5, 4.0)]
+    assert left == [2.0, 1.5, 2.0]
+
+
+def test_a_suite_says_baseline_latest_unless_it_is_told_otherwise(tmp_path):
+    file = read_suites(written(tmp_path, "suites: [{id: a, rubric: r, outputs: o}]"))
+    assert (file["a"].baseline, file["a"].max_bad_rate, file.lake) == ("latest", 0.01, None)
+
+
+def test_every_fault_is_told_at_once_with_its_line(tmp_path):
+    faults = faults_of(tmp_path, FAULTY)
+    assert [fault.partition(",")[0].partition(" (")[0] for fault in faults] == [
+        "2: found the unknown key 'lakes'",
+        "3: budget_usd: found true",
+        "4: defaults.fail_if: at character 1: found 'mean_dif'",
+        "4: defaults.deadline: found 'soon'",
+        "6: suites[0].id: found 'a b'",
+        "6: suites[0].outputs: found {day}",
+        "7: suites[1].outputs: found 3",
+        "7: suites[1].budget_usd: found -1",
+        "7: suites[1]: found no 'rubric'",
+        "8: suites[2]: found the unknown key 'outputz'",
+        "8: suites[2].id: found 'c' again",
+        "9: suites[3]: found fail_if with no baseline",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("suites: []", "1: suites: found an empty list, expected at least 1 entry"),
+        ("lake: x", "1: found no 'suites', expected one"),
+        ("- 1", "1: found a list at the top of the file, expected lines of `key: value`"),
+        ("suites: [{id: a, outputs: o, rubric: r, <<: {judge: j}}]", "1: found the merge key <<"),
+        ("suites: [{id: a, outputs: o, rubric: !!python/name:os.system r}]", "1: found the tag"),
+    ],
+)
+def test_what_is_no_suites_file_is_refused(tmp_path, text, fault):
+    assert faults_of(tmp_path, text)[0].startswith(fault)
+
+
+def test_aliases_that_stand_for_millions_of_values_are_refused(tmp_path):
+    bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    bomb += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    assert "with the aliases written out" in faults_of(tmp_path, "\n".join(bomb))[-1]
+
+
+def test_a_file_that_is_not_there_is_named():
+    with pytest.raises(SuitesError, match=r"none\.yaml: can't be read \(No such file or directory\)"):
+        read_suites(Path("none.yaml"))
+
+
+def test_an_unknown_suite_is_refused_with_those_that_there_are(tmp_path):
+    file = read_suites(written(tmp_path, TWO))
+    assert [suite.id for suite in chosen_suites(file, ["second"])] == ["second"]
+    with pytest.raises(InputError, match="--only: found 'third', expected ids of the suites file: first, second"):
+        chosen_suites(file, ["third"])
+
+
+@pytest.mark.parametrize("name", ["a" * 49, "a-", "_a", ""])
+def test_an_id_that_two_runs_could_share_is_refused(tmp_path, name):
+    assert "1 to 48 letters" in faults_of(tmp_path, f'suites: [{{id: "{name}", outputs: o, rubric: r}}]')[0]
+
+
+def test_the_shipped_suites_name_files_that_are_there():
+    file = read_suites(ROOT / "examples" / "support_replies" / "suites.yaml")
+    named = [Path(path) for suite in file.suites for path in (suite.outputs, suite.rubric) if path]
+    assert len(named) == 4
+    assert all(path.exists() for path in named)
