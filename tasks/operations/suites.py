@@ -12,9 +12,11 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 
 from gradebook.rubrics.model.errors import Fault, InputError, SuitesError
 from gradebook.rubrics.model.levels import Frozen
+from gradebook.rubrics.statistics.rule_parser import parse_rule
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 from gradebook.tasks.comparing.baseline import LATEST
+from gradebook.tasks.comparing.gate import FIGURES
 from gradebook.tasks.judging.settings.deadline import read_deadline
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
 from gradebook.tasks.runs.option_fields import suite_field
@@ -174,16 +176,13 @@ def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Pl
 
 def _text_fault(key: str, value: str) -> str | None:
     """Why a rule or a deadline can't be read."""
-    from gradebook.rubrics.statistics.rule_parser import parse_rule
-    from gradebook.tasks.comparing.gate import FIGURES
-
     try:
         if key == "fail_if":
             parse_rule(value, FIGURES)
         else:
             read_deadline(value, datetime.fromtimestamp(0).astimezone())
     except InputError as error:
-        return str(error).removeprefix(f"--{key.replace('_', '-')}: ")
+        return error.fault
     return None
 
 

@@ -182,8 +182,8 @@ def _group_questions(connection: duckdb.DuckDBPyConnection, rubric: Rubric, dige
     for row in connection.execute(weakest_first).to_arrow_table().to_pylist():
         group, criterion_id = (row["model"], row["checkpoint"]), row["criterion_id"]
         criterion: Criterion = of_rubric.get(criterion_id) or read_case_criterion(row["body"])
-        frequent = tuple(reasons.get((*group, criterion_id), ()))
-        part = GroupCriterion(criterion, row["mean"], row["scored_count"], row["unscored_count"], frequent)
+        named = tuple(reasons.get((*group, criterion_id), ()))
+        part = GroupCriterion(criterion, row["mean"], row["scored_count"], row["unscored_count"], named)
         parts.setdefault(group, []).append(part)
     for model, checkpoint, output_id, n, passed, failed in connection.execute(query("scoring/group_counts")).fetchall():
         criteria = tuple(parts.get((model, checkpoint), ()))
