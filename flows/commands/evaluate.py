@@ -63,6 +63,7 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
         print_json(
             {
                 "output_count": ingested.output_count,
+                "sample": asdict(ingested.sample) if ingested.sample else None,
                 "request_count": plan.request_count,
                 "replayed_count": plan.replayed_count,
                 "cost_usd": plan.cost_usd,
@@ -73,3 +74,5 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
         )
     else:
         show_plan(plan, ingested.output_count, request.budget_usd)
+        if ingested.sample and ingested.sample.sentence:
+            typer.echo(f"note: {ingested.sample.sentence}", err=True)

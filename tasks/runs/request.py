@@ -135,6 +135,15 @@ class EvaluationRequest:
             form_hint='as {"output": "response"}',
         ),
     ] = field(default_factory=dict)
+    sample: Annotated[
+        int | None,
+        Option(
+            "number of cases to evaluate, chosen at random; the same file gives the same cases",
+            EVERYWHERE,
+            least=1,
+            expected="a number of cases, 1 or more",
+        ),
+    ] = None
     max_bad_rate: Annotated[
         float,
         Option("maximum share of invalid rows", EVERYWHERE, least=0, most=1, expected="a share of 0 to 1"),

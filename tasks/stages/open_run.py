@@ -31,6 +31,7 @@ from gradebook.tasks.stages.quality import read_findings
 from gradebook.tasks.system.events import run_told
 from gradebook.tasks.system.files import told_storage_faults, write_text
 from gradebook.tasks.system.logs import begin_logging
+from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import claim_run, created_at, find_run
 
@@ -157,6 +158,9 @@ def is_published(run: Run) -> bool:
             f"--run-id: found {run.run_id}, which published other outputs or another rubric; expected a new id"
         )
     settings = json.loads(row[2] or "{}")
+    if settings.get("sample") != run.request.sample and not run.taken_over:
+        published, asked = _cases_words(settings.get("sample")), _cases_words(run.request.sample)
+        raise InputError(f"--run-id: found {run.run_id}, which published {published}; expected a new id for {asked}")
     for option, wanted in (("baseline", run.request.baseline), ("fail_if", run.request.fail_if)):
         if wanted is not None and wanted != settings.get(option):
             raise InputError(
@@ -164,6 +168,10 @@ def is_published(run: Run) -> bool:
                 "a new run, or `gradebook compare`, which compares published ones"
             )
     return True
+
+
+def _cases_words(sample: int | None) -> str:
+    return "all cases" if sample is None else f"a sample of {counted(sample, 'case')}"
 
 
 def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:

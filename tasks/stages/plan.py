@@ -27,6 +27,7 @@ def ingest_run(run: Run) -> Ingested:
             is_unscored_allowed=request.allow_unscored,
             checkpoint=request.checkpoint,
             max_bad_rate=request.max_bad_rate,
+            sample=request.sample,
             advance=lambda count: reporter().advance("ingest", count),
         )
         timing.row_count = ingested.row_count

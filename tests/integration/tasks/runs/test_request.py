@@ -104,6 +104,7 @@ WANTED = EvaluationRequest(
     baseline="latest",
     fail_if="mean_diff < 0",
     runner="processes",
+    sample=3,
 )
 
 
@@ -182,6 +183,7 @@ def test_the_command_line_takes_the_options_by_their_flags_with_their_help():
         ({"feedback": ""}, "--feedback: found '', expected llm"),
         ({"judge": " "}, "--judge: found an empty text, expected a value, or no --judge at all"),
         ({"fail_if": ""}, "--fail-if: found an empty text"),
+        ({"sample": 0}, "--sample: found 0, expected a number of cases, 1 or more"),
         ({"run_id": "a/b"}, "--run-id: found 'a/b', expected up to 80 letters"),
     ],
 )
@@ -191,7 +193,7 @@ def test_a_value_that_is_not_allowed_is_refused(changed, message):
     assert str(refused.value).startswith(message)
 
 
-@pytest.mark.parametrize("changed", [{}, {"runner": ""}, {"budget_usd": 0.0}, {"max_bad_rate": 1.0}])
+@pytest.mark.parametrize("changed", [{}, {"runner": ""}, {"budget_usd": 0.0}, {"max_bad_rate": 1.0}, {"sample": 1}])
 def test_a_value_at_a_bound_is_allowed(changed):
     refuse_bad_values(replace(EvaluationRequest("o", "r"), **changed))
 
