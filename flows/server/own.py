@@ -25,7 +25,7 @@ class OwnServer:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(Path(__file__).with_name("server_process.py"))],
+            [sys.executable, "-P", str(Path(__file__).with_name("process.py"))],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,5 +1,5 @@
--- criterion_means: the means of the rubric's criteria in some runs: one row a run, model, checkpoint and criterion,
--- with the digest of the text that it was scored by. $1: the runs' ids.
+-- criterion_means: one row per run, model, checkpoint and criterion of the rubric, for several runs, with the digest of
+-- the criterion's text. $1: the run ids.
 with scores as (select * from criterion_scores where list_contains($1, run_id)),
 
 final as (

@@ -1,6 +1,6 @@
--- example_disputes: one row per output_id of the run $1 of which opinions differ. spread is the distance of the
--- highest opinion from the lowest on one criterion, 0..1, where that is the largest; criterion_id is that criterion.
--- Opinions: each judge's, each person's latest rating, and a verdict that people did not give.
+-- example_disputes: one row per output_id of the run $1 with differing opinions. criterion_id is the criterion with the
+-- largest spread, the distance between the highest and the lowest opinion, 0..1. Opinions: each judge's, each person's
+-- latest rating, and a verdict not given by people.
 with judged as (select output_id, criterion_id, method, score from verdicts where run_id = $1),
 
 rated as (

@@ -1,5 +1,5 @@
--- example_gaps: one row per output_id of the run $1 that another model's answer to the same case and sample leaves
--- farthest behind; at most $2, place counts from 1. For runs in which nothing else tells what is worth a look.
+-- example_gaps: one row per output_id of the run $1, ordered by the distance to another model's better answer to the
+-- same case and sample. At most $2 rows; place counts from 1. For runs without any other kind of example.
 with answers as (
     select
         case_id,

@@ -1,5 +1,5 @@
--- example_outputs: one row per output_id of the run $1 that the connection was narrowed to, with its texts, of which
--- no more than $2 characters each are read, and its feedback.
+-- example_outputs: one row per output_id of the run $1 in the connection's narrowed set, with its feedback and its
+-- texts, cut to $2 characters each.
 with final as (
     select
         scores.* exclude (run_id),

@@ -1,6 +1,6 @@
--- example_pairs: one row per output_id of the run $1 that stands beside partner_id, an output of the run $2. $3: which
--- model stands beside which. change is its score minus the partner's, null where one is unscored; is_b is false for
--- outputs of side A, which have rows where both sides are of one run. As tasks/comparing/case_pairs.py pairs them.
+-- example_pairs: one row per output_id of the run $1 paired with partner_id, an output of the run $2. $3: the pairs of
+-- models. change is the score minus the partner's, null where one is unscored; is_b is false for outputs of side A,
+-- which have rows where both sides are of one run. The pairing is that of tasks/comparing/case_pairs.py.
 with beside as (
     select unnest(
         $3::struct(pair integer, side varchar, model varchar, checkpoint varchar)[], recursive := true

@@ -1,5 +1,5 @@
--- example_partners: one row per output_id of those of $2 to whose case and sample another model of the run $1 has one
--- answer: partner_id, that of the model with the highest mean.
+-- example_partners: one row per output_id of $2 with exactly one answer of another model of the run $1 to the same case
+-- and sample. partner_id is the answer of the model with the highest mean.
 with shown as (select * from output_scores where run_id = $1 and list_contains($2, output_id)),
 
 others as (

@@ -1,6 +1,6 @@
--- example_picks: one row per output_id, kind of the run $1: at most $2 of a kind, place counts from 1. Of the worst
--- and the best each model has its turn, of gate failures each gate, of unscored ones each reason, of disputed ones
--- each criterion. Reads example_pairs and example_disputes.
+-- example_picks: one row per output_id, kind of the run $1: at most $2 of a kind, place counts from 1. Worst and best
+-- outputs take turns by model, gate failures by gate, unscored outputs by reason, disputed ones by criterion. Reads
+-- example_pairs and example_disputes.
 with scored as (
     select
         scores.*,

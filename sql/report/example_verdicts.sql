@@ -1,5 +1,5 @@
--- example_verdicts: one row per output_id, criterion_id of the run $1 that the connection was narrowed to, in the
--- rubric's order, a row's own criteria last. level is the level's name as the rubric, or the row, has it.
+-- example_verdicts: one row per output_id, criterion_id of the run $1 in the connection's narrowed set, in the rubric's
+-- order, per-case criteria last. level is the level's name in the rubric or in the per-case criterion.
 with final as (
     select
         verdicts.output_id,

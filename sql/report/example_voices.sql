@@ -1,5 +1,5 @@
--- example_voices: one row per output_id, criterion_id of those of $2 about which people, or several judges of the run
--- $1, have said something: voices, each a text `who: level`; judges first, then people's latest ratings.
+-- example_voices: one row per output_id, criterion_id of $2 with statements of people or of several judges of the run
+-- $1: voices, each a text `who: level`; judges first, then people's latest ratings.
 with judges as (
     select
         output_id,

@@ -1,5 +1,5 @@
--- gaps: one row per criterion_id, model, checkpoint and kind of reason of a run's verdicts without a score. $1: the
--- run. reason is what stands before its first colon: what follows differs from output to output.
+-- gaps: one row per criterion_id, model, checkpoint and kind of reason of a run's missing scores. $1: the run. reason
+-- is the text before the first colon; the rest differs from output to output.
 with unscored as (
     select output_id, criterion_id, split_part(coalesce(reason, 'no reason'), ':', 1) as reason
     from verdicts

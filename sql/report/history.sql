@@ -1,6 +1,5 @@
--- history: the means of a rubric's runs, as score_history has them, oldest first: one row a run, model and checkpoint
--- of the last runs up to a version that have one of these models. $1: rubric_id; $2: version; $3: models; $4: how many
--- runs.
+-- history: one row per run, model and checkpoint of score_history, oldest first: the last runs of a rubric up to a
+-- version, for some models. $1: rubric_id; $2: version; $3: models; $4: the number of runs.
 with history as (select * from score_history where rubric_id = $1 and version <= $2 and list_contains($3, model)),
 
 last_runs as (select distinct version from history order by version desc limit $4),

@@ -1,7 +1,7 @@
 -- level_counts: one row per criterion_id of $2, model, checkpoint, level_id, place, band: n scored verdicts of the run
--- $1. place is where a score without a level stands among the criterion's levels: 0 at the worst, 0.5 between it and
--- the next one, null where the verdict has a level; band is the fifth of 0..1 that the score lies in, from 0; score
--- the lowest of n.
+-- $1. place is the position of a score without a level among the criterion's levels: 0 at the worst, 0.5 between it and
+-- the next one, null where the verdict has a level; band is the fifth of 0..1 with the score, from 0; score is the
+-- lowest of n.
 with outputs as (select output_id, model, checkpoint from output_scores where run_id = $1),
 
 ladders as (

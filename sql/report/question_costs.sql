@@ -1,5 +1,5 @@
--- question_costs: what a judge's questions cost in a run: one row a criterion, `(own)` for all that rows brought
--- along. Of questions whose every reply has a price; a question has what all of its replies took, for who asks again
+-- question_costs: one row per criterion of a run, `(own)` for all per-case criteria: the cost of the judge's questions,
+-- over questions with a price for every reply. The cost of a question includes all of its replies, because asking again
 -- pays again. $1: the run.
 with own as (select distinct criterion_id from case_criteria where run_id = $1),
 

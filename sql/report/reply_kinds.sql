@@ -1,5 +1,5 @@
--- reply_kinds: one row per judge, status, model_returned of the replies behind a run's verdicts. $1: the run. Of a
--- question the reply that gave a level counts, whoever paid for it, and what useless ones this run paid for.
+-- reply_kinds: one row per judge, status, model_returned of the replies behind a run's verdicts. $1: the run. Per
+-- question: the reply that gave a level, whoever paid for it, and the unusable replies that this run paid for.
 with asked as (
     select request_key from verdicts where run_id = $1 and request_key is not null
     union

@@ -1,5 +1,5 @@
--- steps_met: one row per model, checkpoint, step of the run $1: the last step that the n scored outputs meet, step 0
--- being the score $2 and each further one $3 above; a float sum that is off by 1e-9 still meets it, as in is_below.
+-- steps_met: one row per model, checkpoint, step of the run $1: the last step met by the n scored outputs. Step 0 is
+-- the score $2, each further step is $3 higher. A float sum that is off by 1e-9 still meets the step, as in is_below.
 with scores as (select * from output_scores where run_id = $1 and score is not null),
 
 final as (

@@ -1,5 +1,5 @@
--- verdict_counts: one row: the verdicts of a run, those with a score, the judge's, and those of earlier judgments. $1:
--- the run.
+-- verdict_counts: one row: counts of a run's verdicts, of the scored ones, of the judge's, and of the replayed ones.
+-- $1: the run.
 with final as (
     select
         count(*) as verdict_count,

@@ -1,7 +1,6 @@
--- wanted_questions: the questions that a run wanted answered by a judge: one row a criterion, `(own)` for all that
--- rows brought along. Two outputs with one text share a question. wanted_count: all; open_count: without a usable
--- reply, so that the next run over the same outputs asks them again; paid_count: those that the run paid for. $1: the
--- run.
+-- wanted_questions: one row per criterion of a run, `(own)` for all per-case criteria: the questions for a judge. Two
+-- outputs with one text share a question. wanted_count: all; open_count: without a usable reply, so that the next run
+-- over the same outputs asks again; paid_count: paid by the run. $1: the run.
 with own as (select distinct criterion_id from case_criteria where run_id = $1),
 
 rested_on as (

@@ -11,11 +11,10 @@ from typing import Any
 
 import duckdb
 import pytest
-import typer
 import yaml
 from pydantic import BaseModel
 
-from gradebook.flows.cli import app
+from gradebook.flows.cli import ENTRIES, load_command
 from gradebook.rubrics.checks import registry as checks
 from gradebook.rubrics.checks.describing import describe_check
 from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
@@ -37,14 +36,14 @@ PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md")
 UNRUN = " at (version"  # time travel needs a lake with that version
 
 
-def commands_of(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+def commands_of(found: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Every command that does something, by its name: `rubric lint` stands below the group `rubric`."""
-    for name, command in group.commands.items():
-        inner = hasattr(command, "commands")
-        yield from commands_of(command, (*above, name)) if inner else [(" ".join((*above, name)), command)]
+    for name, command in found.items():
+        inner = getattr(command, "commands", None)
+        yield from commands_of(inner, (*above, name)) if inner else [(" ".join((*above, name)), command)]
 
 
-COMMANDS: dict[str, Any] = dict(commands_of(typer.main.get_command(app)))
+COMMANDS: dict[str, Any] = dict(commands_of({name: load_command(name) for name in ENTRIES}))
 GROUPS = {name.partition(" ")[0] for name in COMMANDS if " " in name}
 
 
@@ -169,7 +168,7 @@ def anchor(heading: str) -> str:
 
 def rule_table() -> str:
     rows = ((f"`{rule.id}`", rule.severity, rule.summary, rule.mend) for rule in rules())
-    return table(("rule", "severity", "what it finds", "the mend"), *rows)
+    return table(("rule", "severity", "what it finds", "remedy"), *rows)
 
 
 def format_table() -> str:
