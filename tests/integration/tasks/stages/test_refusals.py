@@ -3,10 +3,11 @@
 import ast
 import fcntl
 import json
+import os
 import shutil
 import sqlite3
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,7 @@ from tests.support.published_runs import publish
 from tests.support.samples import RUBRIC, write_lines, write_outputs, write_rubric
 
 NOW = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
+SOON = NOW + timedelta(hours=1)
 LAKE = "sqlite:lake/catalog.sqlite"
 CHECK = "  - {id: length, description: Short., method: {type: check, check: length_words, settings: {max: 9}}}\n"
 CHECKED = "id: checked\nversion: 1.0.0\ncriteria:\n" + CHECK
@@ -41,7 +43,6 @@ TWO_SAMPLES = [
     {"case_id": "c1", "model": "small", "output": f"Answer {index}.", "sample_index": index} for index in (0, 1)
 ]
 REPLY = {"case_id": "c1", "model": "small", "criterion_id": "clarity", "level": "clear"}
-OTHERS = "outputs.jsonl", "others.jsonl"
 
 
 @dataclass(frozen=True)
@@ -50,19 +51,23 @@ class Case:
 
     words: str
     asked: dict[str, Any]
-    files: dict[str, str | bytes] | None = None
+    files: Mapping[str, str | bytes] | None = None
     environment: dict[str, str] | None = None
     is_lake_there: bool = False  # with the published run `base`: two models by `short_answer` 1.0.0
     prepare: Callable[[ExitStack], None] | None = None
 
 
-def judged(judge: str, **asked: Any) -> dict[str, Any]:
-    """A request with a judge file."""
-    return {"judge": "judge.yaml"} | asked, {"judge.yaml": judge}  # type: ignore[return-value]
+Given = tuple[dict[str, Any], dict[str, str | bytes]]
 
 
-def ratings(text: str, rubric: str = PREFERRED) -> dict[str, Any]:
-    return {"ratings": "ratings.csv", "rubric": "r.yaml"}, {"ratings.csv": text, "r.yaml": rubric}  # type: ignore[return-value]
+def judged(judge: str, **asked: Any) -> Given:
+    """A request with a judge file, and the file."""
+    return {"judge": "judge.yaml"} | asked, {"judge.yaml": judge}
+
+
+def ratings(text: str | bytes, rubric: str = PREFERRED) -> Given:
+    """A request with ratings, and their file."""
+    return {"ratings": "ratings.csv", "rubric": "r.yaml"}, {"ratings.csv": text, "r.yaml": rubric}
 
 
 def write_other_models(_stack: ExitStack) -> None:
@@ -76,7 +81,8 @@ def write_two_samples(_stack: ExitStack) -> None:
 def hold_run(stack: ExitStack) -> None:
     """Lock a run as the process that works on it does."""
     Path("lake/runs/held").mkdir(parents=True)
-    held = stack.enter_context(Path("lake/runs/held/lock").open("w"))
+    held = os.open("lake/runs/held/lock", os.O_WRONLY | os.O_CREAT)
+    stack.callback(os.close, held)
     fcntl.flock(held, fcntl.LOCK_EX)
 
 
@@ -144,10 +150,9 @@ CASES = {
     "run id": Case("--run-id: found 'a/b'", {"run_id": "a/b"}),
     "runner": Case("--runner: found 'spark'", {"runner": "spark"}),
     "cluster elsewhere": Case(
-        "found PREFECT_API_URL http://127.0.0.1:9/api, which workers on other machines can't reach",
+        "which workers on other machines can't reach",
         {"runner": "dask:tcp://192.0.2.1:8786", "rubric": "c.yaml"},
         {"c.yaml": CHECKED},
-        {"PREFECT_API_URL": "http://127.0.0.1:9/api"},
     ),
     # -------- the lake
     "lake address": Case("--lake: found 'mysql:x'", {"lake": "mysql:x"}),
@@ -225,7 +230,7 @@ CASES = {
     "ratings columns": Case("expected rater among them", *ratings("case_id,model,criterion_id\nc1,small,clarity\n")),
     "rated level": Case("level_id: found 'good'", *ratings(HEAD + "c1,small,clarity,anna,good\n")),
     "rated criterion": Case("criterion_id: found 'tone'", *ratings(HEAD + "c1,small,tone,anna,good\n")),
-    "ratings not UTF-8": Case("ratings.csv:2: found the byte", *ratings(HEAD.encode() + b"\xff,,,,\n")),  # type: ignore[arg-type]
+    "ratings not UTF-8": Case("ratings.csv:2: found the byte", *ratings(HEAD.encode() + b"\xff,,,,\n")),
     "ambiguous rating, preferred": Case("c1 of small: found 2 outputs", *ratings(RATING), prepare=write_two_samples),
     "ambiguous rating": Case("c1 of small: found 2 outputs", *ratings(RATING, RATED), prepare=write_two_samples),
     "ambiguous rating, unused": Case(
@@ -308,9 +313,8 @@ CASES = {
         "the rubric of base can't be read",
         {"baseline": "base", "rubric": "c.yaml"},
         {"c.yaml": CHECKED},
-        None,
-        True,
-        break_rubric,
+        is_lake_there=True,
+        prepare=break_rubric,
     ),
     "unpaired baseline": Case(
         "--baseline: found the models large, small and b1, b2",
