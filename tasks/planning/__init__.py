@@ -1,9 +1,9 @@
-"""Missing judgments of a run, and their estimated cost.
+"""Which judgments are missing, and what they will cost.
 
-plan               plan_run, RunPlan, CriterionPlan: plan files written, requests and cost summed up
-shard_plan         ShardPlanner, shard_plan_files, open_keys: plan files of a shard
-request_counts     Tally, count_asked: counts of votes and requests
-estimates          read_history, estimate_questions: cost from the judge's past replies
-opinion_estimates  read_past, estimate_opinion: cost per vote, also of a cascade's second judge
-cases              plan_cases, read_cases, PlannedMedia: cases as stored and as shown to a judge
+plan               RunPlan, prepare_plan, plan_run: the plan of a run, criterion by criterion
+shard_plan         ShardPlanner: wanted opinions of a shard joined with the ledger; plan files read back
+cases              read_cases, PlannedMedia: a shard's cases as a judge is shown them
+request_counts     Tally: opinions that the ledger answers, and requests that the others take
+estimates          estimate_questions: tokens and dollars, from past replies of the judge
+opinion_estimates  estimate_opinion: the same for each opinion of a panel or cascade
 """

@@ -1,0 +1,122 @@
+"""A dry run and the price of a change count the same calls for the same outputs, and the run asks as many."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.cost_preview import preview_change
+from gradebook.tasks.stages.open_run import opened_run
+from gradebook.tasks.stages.pipeline import complete_run
+from gradebook.tasks.stages.preview import preview_run
+from gradebook.tasks.stages.submit import Stages
+from tests.support.loopback_judge import LoopbackJudge
+from tests.support.published_runs import NOW, publish
+from tests.support.samples import judged_criteria, write_lines
+
+HEAD = "id: many\nversion: {version}\ncriteria:\n- {{id: short, description: Short., method: CHECK}}\n".replace(
+    "CHECK", "{{type: check, check: length_words, settings: {{max: 9}}}}"
+)
+OWN = {"id": "own", "description": "Does it greet?", "method": {"type": "judge"}}
+RATINGS = "case_id,model,criterion_id,rater,level_id\nc1,small,warm,anna,good\nc2,large,warm,anna,bad\n"
+# 4 cases by 2 models, so 8 outputs; 3 judged criteria: 24 calls, one a criterion and output
+CASES, MODELS = 4, ("small", "large")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A way of asking, and its calls. has_own: two outputs bring a criterion along. of_people: `warm` prefers them."""
+
+    judge: str
+    calls: int
+    of_people: bool = False
+    has_own: bool = False
+    feedback: str | None = None
+
+
+WAYS = {
+    "plain": Asked("model: m\n", 24),
+    "ratings": Asked("model: m\n", 22, of_people=True),  # two of `warm` are rated
+    "batched criteria": Asked("model: m\npacking: 2\n", 16),  # two packs an output
+    "batched criteria with ratings": Asked("model: m\npacking: 3\n", 8, of_people=True),  # nothing is rated whole
+    "replicates": Asked("model: m\nreplicates: 3\n", 72),
+    "panel": Asked("panel: [a, b]\n", 48),
+    "panel with replicates and ratings": Asked("panel: [a, more.yaml]\n", 66, of_people=True),  # 22 and twice 22
+    "per-case criteria": Asked("model: m\n", 26, has_own=True),
+    "feedback": Asked("model: m\n", 34, feedback="llm"),  # a text for each of 8 outputs and 2 models
+    "all": Asked("panel: [a, more.yaml]\n", 82, of_people=True, has_own=True, feedback="llm"),  # 66 + 3 x 2 + 10
+}
+
+
+def write_inputs(folder: Path, way: Asked) -> None:
+    rows = [
+        {"case_id": f"c{case}", "model": model, "prompt": "Why?", "output": f"{model} {case}."}
+        | ({"criteria": [OWN]} if way.has_own and case == 0 else {})
+        for case in range(CASES)
+        for model in MODELS
+    ]
+    write_lines(folder / "outputs.jsonl", rows)
+    (folder / "ratings.csv").write_text(RATINGS)
+    (folder / "first.yaml").write_text(HEAD.format(version="1.0.0") + judged_criteria("apt"))
+    judged = judged_criteria("warm", "clear", "sound")
+    (folder / "second.yaml").write_text(HEAD.format(version="2.0.0") + preferred(judged, is_wanted=way.of_people))
+    (folder / "judge.yaml").write_text(way.judge)
+    (folder / "more.yaml").write_text("model: c\nreplicates: 2\n")
+    (folder / "replies.jsonl").write_text("")
+
+
+def preferred(criteria: str, *, is_wanted: bool) -> str:
+    """The criteria, of which the first prefers people."""
+    return criteria.replace("{type: judge}", "{type: judge, prefer: human}", 1) if is_wanted else criteria
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
+    return tmp_path
+
+
+def second_request(folder: Path, way: Asked, **asked: Any) -> EvaluationRequest:
+    """The outputs by the second rubric; their ratings are in the lake, or in the file."""
+    lake, judge = f"sqlite:{folder}/lake/catalog.sqlite", str(folder / "judge.yaml")
+    outputs, rubric = str(folder / "outputs.jsonl"), str(folder / "second.yaml")
+    return EvaluationRequest(outputs, rubric, judge=judge, lake=lake, feedback=way.feedback, **asked)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_dry_run_and_the_price_of_a_change_count_the_same_calls(folder: Path, name: str):
+    way = WAYS[name]
+    write_inputs(folder, way)
+    ratings = str(folder / "ratings.csv") if way.of_people else None
+    if way.of_people:  # so that the file may rate the criterion that the second rubric asks
+        (folder / "first.yaml").write_text(
+            HEAD.format(version="1.0.0") + preferred(judged_criteria("warm"), is_wanted=True)
+        )
+    asked = {"judge": "replay:replies.jsonl", "feedback": way.feedback, "ratings": ratings}
+    publish(folder / "outputs.jsonl", folder / "first.yaml", run_id="first", **asked)
+    lake = find_lake(f"sqlite:{folder}/lake/catalog.sqlite")
+    change = preview_change(lake, "first", str(folder / "second.yaml"), str(folder / "judge.yaml"))
+    _, planned = preview_run(second_request(folder, way))
+    _, with_file = preview_run(second_request(folder, way, ratings=ratings))
+    counts = [plan.request_count for plan in (planned, with_file, change.rest, change.later)]
+    assert counts == [way.calls] * 4
+    assert [each.criterion_id for each in change.rest.criteria] == [each.criterion_id for each in planned.criteria]
+    assert change.rest.criteria == planned.criteria
+
+
+def test_the_run_asks_what_the_dry_run_counts(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    way = WAYS["all"]
+    write_inputs(folder, way)
+    with LoopbackJudge() as judge:
+        monkeypatch.setenv("OPENAI_BASE_URL", judge.base_url)
+        request = second_request(folder, way, ratings=str(folder / "ratings.csv"))
+        _, planned = preview_run(request)
+        with opened_run(request, NOW) as run:
+            complete_run(run, Stages())
+            assert json.loads(run.folder.plan_summary_file.read_text())["request_count"] == planned.request_count
+    assert judge.request_count == planned.request_count == way.calls
