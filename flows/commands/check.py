@@ -66,12 +66,14 @@ def try_out(  # noqa: PLR0913 - each is an option
     name: NameArgument,
     text: Annotated[str | None, typer.Option("--text", help="the output to check; - reads stdin")] = None,
     file: Annotated[Path | None, typer.Option("--file", help="a file with the output to check")] = None,
-    set_words: Annotated[list[str] | None, typer.Option("--set", help="a setting, such as max=20; repeatable")] = None,
+    set_words: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting, such as max=20; may be repeated")
+    ] = None,
     settings: Annotated[str | None, typer.Option("--settings", help="all settings as one JSON object")] = None,
     mode: Annotated[str, typer.Option("--mode", help="strict or loose")] = "strict",
     prompt: Annotated[str | None, typer.Option("--prompt", help="the row's prompt")] = None,
     reference: Annotated[str | None, typer.Option("--reference", help="the row's reference")] = None,
-    context: Annotated[list[str] | None, typer.Option("--context", help="a context passage; repeatable")] = None,
+    context: Annotated[list[str] | None, typer.Option("--context", help="a context passage; may be repeated")] = None,
     metadata: Annotated[str | None, typer.Option("--metadata", help="the row's metadata as a JSON object")] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -24,21 +24,23 @@ from gradebook.tasks.system.number_format import score_words, signed_words, span
 
 
 def sweep(  # noqa: PLR0913 - each is an option
-    rubric: Annotated[str, typer.Option("--rubric", help="the rubric that decides, as the deployment names it")],
+    rubric: Annotated[str, typer.Option("--rubric", help="rubric of the decision, as in the deployment's parameters")],
     place: Annotated[
-        str | None, typer.Argument(help="a folder or a glob of checkpoints' outputs, or a file with a table of them")
+        str | None, typer.Argument(help="checkpoints' outputs: a folder or glob, or a file with a table of them")
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option("--query", help="in place of it, SQL over the lake: model, checkpoint or step, outputs"),
+        typer.Option("--query", help="SQL over the lake instead of PLACE; columns: model, checkpoint or step, outputs"),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="the model, where no path names it")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="model name, if paths do not contain it")] = None,
     pattern: Annotated[
         str | None,
-        typer.Option("--pattern", help="how paths end: checkpoint-{step}/outputs.jsonl, {model}/{checkpoint}"),
+        typer.Option(
+            "--pattern", help="end of the paths, such as checkpoint-{step}/outputs.jsonl or {model}/{checkpoint}"
+        ),
     ] = None,
     is_notifying: Annotated[
-        bool, typer.Option("--notify/--list", help="have each evaluated, or only list them")
+        bool, typer.Option("--notify/--list", help="submit evaluations, or only list checkpoints")
     ] = False,
     deployment: DeploymentOption = DEPLOYMENT,
     param: ParamOption = None,
@@ -55,7 +57,7 @@ def sweep(  # noqa: PLR0913 - each is an option
     gradebook sweep saved.csv --rubric support_reply@1.0.0 --notify
     gradebook sweep --query "select * from saved" --rubric support_reply@1.0.0 --json
 
-    Exit: 0 done, 2 bad input, 3 outputs can't be read, no server answers, or all flow runs for one failed.
+    Exit: 0 done, 2 bad input, 3 outputs can't be read, no answer from a server, or all flow runs for one failed.
     """
     request = SweepRequest(
         rubric,
@@ -79,7 +81,7 @@ def sweep(  # noqa: PLR0913 - each is an option
 
 
 def checkpoints(
-    model: Annotated[str | None, typer.Option("--model", help="of this model alone")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="only this model")] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,

@@ -35,7 +35,7 @@ def compare(  # noqa: PLR0913 - each is an option
     fail_if: FailIfOption = None,
     share_at: Annotated[
         list[float] | None,
-        typer.Option("--share-at", help="also show the share of scores at or below this; repeatable"),
+        typer.Option("--share-at", help="also show the share of scores at or below this; may be repeated"),
     ] = None,
     resamples: Annotated[
         int, typer.Option("--resamples", help="bootstrap resamples for the intervals; 0: no intervals")

@@ -43,7 +43,7 @@ def demo(lake: LakeOption = DEMO_LAKE) -> None:
 
 
 def _questions(path: Path) -> list[tuple[str, str]]:
-    """Each question in words, from the comment before its select, and the select."""
+    """Pairs of a question, from the comment before a select, and the select."""
     found = []
     for block in path.read_text(encoding="utf-8").split(";"):
         lines = block.strip().splitlines()

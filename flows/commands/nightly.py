@@ -30,25 +30,30 @@ HEADINGS = ("suite", "verdict", "model", "mean", "before", "difference", "cost")
 
 def nightly(  # noqa: PLR0913 - each is an option
     suites: Annotated[Path, typer.Argument(help="a suites file (YAML)")],
-    night: Annotated[str | None, typer.Option("--date", help="what {date} stands for, as 2026-11-22; today")] = None,
+    night: Annotated[
+        str | None, typer.Option("--date", help="value of {date}, such as 2026-11-22; default: today")
+    ] = None,
     only: Annotated[list[str] | None, typer.Option("--only", help="a suite's id; may be repeated")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="list the suites, their outputs and price")] = False,
-    lake: Annotated[str | None, typer.Option("--lake", help="instead of the file's")] = None,
-    data: Annotated[str | None, typer.Option("--data", help="instead of the file's")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="list the suites with their outputs and prices")] = False,
+    lake: Annotated[str | None, typer.Option("--lake", help="lake to use instead of the file's")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", help="folder of Parquet files to use instead of the file's")
+    ] = None,
     as_json: JsonOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="show Prefect's log on stderr")] = False,
 ) -> None:
     """Evaluate a file's suites in turn, and compact their lake.
 
-    The same command again goes on with what is not finished. GRADEBOOK_LAKE counts where the file names no lake.
+    Each suite is a run of its own. Run the same command again to resume. GRADEBOOK_LAKE is used if neither --lake nor
+    the file names a lake.
 
     \b
     gradebook nightly suites.yaml --dry-run
     gradebook nightly suites.yaml
     gradebook nightly suites.yaml --date 2026-11-21 --only release_gate --json
 
-    Exit: 0 all published, 1 a gate or rule is not met, 2 the suites file is wrong, 3 a suite is not finished. With
-    --dry-run: 0 all can begin, 2 one can't.
+    Exit: 0 all published, 1 a gate or rule is not met, 2 bad suites file, 3 a suite is not finished. With --dry-run:
+    0 all suites can start, 2 one can't.
     """
     file = read_suites(suites)
     chosen = chosen_suites(file, only)
@@ -87,9 +92,9 @@ def _show_night(night: Night) -> None:
 
 
 def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, as_json: bool) -> bool:
-    """Each suite with how many outputs it has and what judging them would cost, or why it can't begin.
+    """Print each suite with its number of outputs and the price of judging them, or its fault.
 
-    Returns whether all can.
+    Returns whether all suites can start.
     """
     now = datetime.now(UTC)
     with shown_progress():

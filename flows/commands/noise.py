@@ -16,7 +16,7 @@ MOST_DRAWS = 100_000
 def noise(
     run: Annotated[str, typer.Argument(help="id of a run with a judge of `replicates: 2` or more")],
     fail_if: Annotated[
-        list[str] | None, typer.Option("--fail-if", help="a `gradebook compare` rule to test; repeatable")
+        list[str] | None, typer.Option("--fail-if", help="a `gradebook compare` rule to test; may be repeated")
     ] = None,
     draws: Annotated[int, typer.Option("--draws", help="number of random splits of the replies into A and B")] = 1_000,
     seed: Annotated[int, typer.Option("--seed", help="random seed of the draws")] = 0,

@@ -1,6 +1,6 @@
-"""The command `gradebook notify checkpoint`: an evaluation asked for on a Prefect server.
+"""The command `gradebook notify checkpoint`: an evaluation requested from a Prefect server.
 
-Training jobs run it, so it imports neither Prefect nor DuckDB before it needs them.
+Training jobs run it, so this module imports no more than it needs.
 """
 
 import json
@@ -12,9 +12,11 @@ from gradebook.flows.commands.options import NOT_FINISHED, JsonOption, print_jso
 from gradebook.flows.deployment.notify import DEPLOYMENT, MOST_TRIES, Notified, notify_checkpoint
 from gradebook.rubrics.model.errors import InputError
 
-DeploymentOption = Annotated[str, typer.Option("--deployment", help="FLOW/DEPLOYMENT on the Prefect server")]
+DeploymentOption = Annotated[
+    str, typer.Option("--deployment", help="deployment to run: FLOW/DEPLOYMENT on the Prefect server")
+]
 ParamOption = Annotated[
-    list[str] | None, typer.Option("--param", help="a parameter of the flow, as budget_usd=5; may be repeated")
+    list[str] | None, typer.Option("--param", help="a flow parameter, such as budget_usd=5; may be repeated")
 ]
 
 app = typer.Typer(help="Ask a Prefect server for an evaluation.", no_args_is_help=True, rich_markup_mode=None)
@@ -23,35 +25,36 @@ app = typer.Typer(help="Ask a Prefect server for an evaluation.", no_args_is_hel
 @app.command("checkpoint")
 def notify(  # noqa: PLR0913 - each is an option
     outputs: Annotated[
-        str, typer.Argument(help="the checkpoint's outputs: a file, folder or glob; to collect: a .jsonl file")
+        str, typer.Argument(help="the checkpoint's outputs: a file, folder or glob; with --prompts, a .jsonl to write")
     ],
-    model: Annotated[str, typer.Option("--model", help="the model, as the outputs name it")],
-    step: Annotated[int | None, typer.Option("--step", help="the training step")] = None,
+    model: Annotated[str, typer.Option("--model", help="model name in the outputs")],
+    step: Annotated[int | None, typer.Option("--step", help="training step")] = None,
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", help="its name; default: the column of the outputs, or the step")
+        str | None, typer.Option("--checkpoint", help="checkpoint name; default: the outputs' column, or the step")
     ] = None,
     prompts: Annotated[
-        str | None, typer.Option("--prompts", help="collect the outputs first: a dataset of prompts; with --endpoint")
+        str | None, typer.Option("--prompts", help="dataset of prompts to collect outputs for first; with --endpoint")
     ] = None,
     endpoint: Annotated[
-        str | None, typer.Option("--endpoint", help="who serves the checkpoint: a model's name, or an endpoint file")
+        str | None,
+        typer.Option("--endpoint", help="endpoint that serves the checkpoint: a model name or an endpoint file"),
     ] = None,
     deployment: DeploymentOption = DEPLOYMENT,
     param: ParamOption = None,
-    event: Annotated[bool, typer.Option("--event", help="send the event checkpoint.saved too")] = False,
+    event: Annotated[bool, typer.Option("--event", help="also send the event checkpoint.saved")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Ask the Prefect server of PREFECT_API_URL to evaluate a checkpoint, and return at once.
 
-    Asked twice for the same outputs, it is one flow run; one that failed or crashed is followed by another. With
-    --prompts and --endpoint the flow asks the checkpoint for its outputs first, into a file that need not be there yet.
+    Two requests for the same outputs start one flow run; after a failed or crashed run, a request starts another. With
+    --prompts and --endpoint the flow first collects the checkpoint's outputs into the file OUTPUTS.
 
     \b
     gradebook notify checkpoint outputs/step-1200.jsonl --model support --step 1200
     gradebook notify checkpoint outputs/ --model support --checkpoint sft-2 --param budget_usd=5 --json
     gradebook notify checkpoint step-1200.jsonl --model support --step 1200 --prompts prompts.jsonl --endpoint e.yaml
 
-    Exit: 0 asked, or asked before, 2 bad input, 3 no server answers, or all flow runs for it failed.
+    Exit: 0 requested, now or before, 2 bad input, 3 no answer from a server, or all flow runs for it failed.
     """
     notified = notify_checkpoint(
         outputs,
@@ -67,19 +70,19 @@ def notify(  # noqa: PLR0913 - each is an option
     if as_json:
         print_json(notified.as_json())
     else:
-        typer.echo(_told(notified))
+        typer.echo(_sentence(notified))
     if notified.is_given_up:
         raise typer.Exit(NOT_FINISHED)
 
 
-def _told(notified: Notified) -> str:
+def _sentence(notified: Notified) -> str:
     words = "asked" if notified.is_new else f"asked before, and {notified.state}"
     words += f"; {MOST_TRIES} flow runs failed, so no other is begun" if notified.is_given_up else ""
     return f"flow run {notified.flow_run_id} of {notified.deployment}: {words}\n{notified.url or ''}".rstrip()
 
 
 def read_parameters(pairs: list[str]) -> dict[str, Any]:
-    """Read `--param budget_usd=5`: a value is JSON where it can be, else text. Raises `InputError`."""
+    """Parse `--param budget_usd=5`. A value is read as JSON if possible, else as text. Raises `InputError`."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

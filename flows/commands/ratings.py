@@ -64,7 +64,7 @@ def import_file(  # noqa: PLR0913 - each is an option
         typer.Option("--numbers", help="meaning of numbers that are no level's id; auto: detected from the file"),
     ] = Numbers.auto,
     missing: Annotated[
-        list[str] | None, typer.Option("--missing", help='a value that means "not applicable"; repeatable')
+        list[str] | None, typer.Option("--missing", help='a value that means "not applicable"; may be repeated')
     ] = None,
     run: Annotated[str | None, typer.Option("--run", help="only rate outputs of this run")] = None,
     max_bad_rate: Annotated[float, typer.Option("--max-bad-rate", help="maximum share of invalid ratings")] = 0.01,

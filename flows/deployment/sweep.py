@@ -1,4 +1,4 @@
-"""A sweep: the checkpoints that nothing was decided about, each asked for as a training job would have."""
+"""Sweep for checkpoints without a decision; each can be submitted as a training job would."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,10 +12,10 @@ from gradebook.tasks.operations.checkpoint_sweep import SavedCheckpoint, find_sa
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
-    """Where to look, and who is to decide.
+    """Where to look for checkpoints, and the rubric and deployment that decide about them.
 
-    place: a folder, a glob, or a file with a table. query: in place of it, SQL over the lake. parameters: of the
-    deployment, beside the rubric and the map of columns.
+    place: a folder, a glob, or a file with a table. query: SQL over the lake instead of a place. parameters: of the
+    deployment, besides the rubric and the column map.
     """
 
     rubric: str
@@ -32,14 +32,14 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep found. undecided: each with what became of asking for it; None where it was not asked for."""
+    """Result of a sweep. undecided: each checkpoint with its flow run; None if none was requested."""
 
     found_count: int
     undecided: tuple[tuple[SavedCheckpoint, Notified | None], ...]
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Which of them will not be decided about, and why."""
+        """Checkpoints that will get no decision, each with the reason."""
         unreadable = [f"{saved.name}: {saved.fault}" for saved, _ in self.undecided if saved.fault is not None]
         given_up = [
             f"{saved.name}: {MOST_TRIES} flow runs failed, the last {notified.flow_run_id}"
@@ -50,13 +50,11 @@ class Swept:
 
     @property
     def sentence(self) -> str:
-        """How many there are, in words."""
         new_count = sum(notified is not None and notified.is_new for _, notified in self.undecided)
         asked = f"; {new_count:,} asked for now" if any(notified for _, notified in self.undecided) else ""
         return f"{self.found_count:,} found, {len(self.undecided):,} of them never decided about{asked}"
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
         rows = [
             asdict(saved) | {"flow_run": None if notified is None else notified.as_json()}
             for saved, notified in self.undecided
@@ -65,10 +63,9 @@ class Swept:
 
 
 def sweep_saved(request: SweepRequest, *, is_notifying: bool) -> Swept:
-    """Find what was never decided about by the rubric; where it is wanted, have each evaluated.
+    """Find the checkpoints without a decision by the rubric; with is_notifying, request an evaluation of each.
 
-    Raises `InputError` for a request that is wrong, `UnfinishedError` where no server answers: it is gone for all of
-    them, and the sweep begins anew the next time.
+    Raises `InputError` for a wrong request, `UnfinishedError` if no server answers: run the same sweep again then.
     """
     if (request.place is None) == (request.query is None):
         raise InputError("sweep: expected a folder, a glob or a table, or a query, and not both")
@@ -82,7 +79,7 @@ def sweep_saved(request: SweepRequest, *, is_notifying: bool) -> Swept:
 
 
 def _asked(saved: SavedCheckpoint, request: SweepRequest) -> Notified | None:
-    """The flow run of one checkpoint; None where its outputs can't be read."""
+    """Request the flow run of one checkpoint; returns None if its outputs can't be read."""
     if saved.fault is not None:
         return None
     named = {"rubric": request.rubric} | ({"column_map": dict(request.column_map)} if request.column_map else {})
