@@ -1,7 +1,7 @@
 -- differing: one row per distinct row of a mart that is not as often in its published file $file as it is rebuilt:
 -- balance is how much more often. mart: the rebuilt relation; names: its columns; published, rebuilt: the same columns
 -- as they are compared.
-with both as (
+with compared as (
     select {published}, 1 as side
     from read_parquet($file)
     union all
@@ -11,7 +11,7 @@ with both as (
 
 final as (
     select {names}, sum(side) as balance
-    from both
+    from compared
     group by {names}
     having sum(side) <> 0
 )
