@@ -33,7 +33,7 @@ from openai import AsyncOpenAI
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
 from gradebook.tasks.judging.replies.question import Answer, Question
-from gradebook.tasks.judging.session.session import JudgingSession, open_session
+from gradebook.tasks.judging.session.session import open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.transport.endpoint import request_body
 
@@ -99,14 +99,13 @@ def ask_session(settings: JudgeSettings, questions: Iterator[Question]) -> tuple
         name = answer.reason or answer.status
         counts[name] = counts.get(name, 0) + 1
 
-    with tempfile.TemporaryDirectory() as folder:
-        session = open_session(settings, journal_folder=Path(folder), run_id="bench")
-        with session:
-            if not isinstance(session, JudgingSession):
-                raise TypeError("expected a session with an endpoint")
-            wall, cpu = time.perf_counter(), time.process_time()
-            session.ask(questions, keep)
-            spent = time.perf_counter() - wall, time.process_time() - cpu
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_session(settings, journal_folder=Path(folder), run_id="bench") as session,
+    ):
+        wall, cpu = time.perf_counter(), time.process_time()
+        session.ask(questions, keep)
+        spent = time.perf_counter() - wall, time.process_time() - cpu
     return *spent, counts
 
 

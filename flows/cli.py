@@ -1,84 +1,137 @@
-"""The command `gradebook`. What a command needs is imported when it runs: `--help` and `sql` start at once."""
+"""The command `gradebook`: a table of its commands, and the way every command ends."""
 
 import sys
 import tempfile
 import traceback
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
 
-from gradebook.flows.commands import agreement as agreement_commands
-from gradebook.flows.commands import check as check_commands
-from gradebook.flows.commands import checkpoint as checkpoint_commands
-from gradebook.flows.commands import collect as collect_commands
-from gradebook.flows.commands import compare as compare_commands
-from gradebook.flows.commands import cost as cost_commands
-from gradebook.flows.commands import demo as demo_commands
-from gradebook.flows.commands import doctor as doctor_commands
-from gradebook.flows.commands import evaluate as evaluate_commands
-from gradebook.flows.commands import ledger as ledger_commands
-from gradebook.flows.commands import nightly as nightly_commands
-from gradebook.flows.commands import noise as noise_commands
-from gradebook.flows.commands import power as power_commands
-from gradebook.flows.commands import ratings as ratings_commands
-from gradebook.flows.commands import rebuild as rebuild_commands
-from gradebook.flows.commands import report as report_commands
-from gradebook.flows.commands import review as review_commands
-from gradebook.flows.commands import rubric as rubric_commands
-from gradebook.flows.commands import runs as runs_commands
-from gradebook.flows.commands import site as site_commands
-from gradebook.flows.commands import sql as sql_commands
-from gradebook.flows.commands import status as status_commands
-from gradebook.flows.commands import version as version_commands
-from gradebook.flows.commands.options import (
-    DONE,
-    NOT_FINISHED,
-)
-from gradebook.rubrics.model.errors import GradebookError
+from gradebook.rubrics.model.errors import GradebookError, UnfinishedError
 
-INTERRUPTED = 130  # what typer makes of Ctrl-C, without a word
+INTERRUPTED = 130  # typer's exit code for Ctrl-C, which it gives without a word
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command of the table.
+
+    target: MODULE:NAME in gradebook.flows.commands, a function or the Typer app of a group of commands.
+    summary: the first line of its help, repeated here so that `gradebook --help` imports no command.
+    """
+
+    name: str
+    target: str
+    summary: str
+
+
+SECTIONS: dict[str, tuple[Entry, ...]] = {
+    "Evaluate": (
+        Entry("demo", "demo:demo", "Evaluate the shipped example of support replies; no key needed."),
+        Entry("evaluate", "evaluate:evaluate", "Score outputs with a rubric and publish the evaluation tables."),
+        Entry("collect", "collect:collect", "Collect the outputs to evaluate from a model's endpoint."),
+        Entry("review", "review:review", "Review one artifact against rubrics: approved or needs_revision."),
+        Entry("rescore", "rescore:rescore", "Publish a run's verdicts again with another rubric's weights."),
+    ),
+    "Look at results": (
+        Entry("sql", "sql:sql", "Query the evaluation tables in DuckDB's SQL, read only."),
+        Entry("runs", "runs:runs", "List the runs of a lake, newest first."),
+        Entry("report", "report:report", "Write a run's report: a page, a comment or a picture."),
+        Entry("site", "site:site", "Write a lake's home page: runs, trends, reports and rubrics."),
+        Entry("compare", "compare:compare", "Compare two runs, or two models of one run, case by case."),
+        Entry("noise", "noise:noise", "Measure judge noise, and how often it alone would fire a gate."),
+        Entry("power", "power:power", "Compute a comparison's sample size, detectable effect or power."),
+        Entry("cost", "cost:cost", "Show the cost of judging, or of a changed rubric or judge."),
+        Entry("status", "status:status", "Show a lake's running, interrupted, published and failed runs."),
+    ),
+    "Rubrics": (
+        Entry("rubric", "rubric:app", "Lint, show, compare, import and export rubrics."),
+        Entry("checks", "check:app", "List, show and try deterministic checks."),
+    ),
+    "People": (
+        Entry("ratings", "ratings:app", "Import, list and show people's ratings."),
+        Entry("agreement", "agreement:agreement", "Show agreement among raters, and between raters and judges."),
+        Entry("calibrate", "agreement:calibrate", "Correct the judge's means using people's ratings."),
+    ),
+    "Lake": (
+        Entry("versions", "version:versions", "List the versions of the tables, newest first."),
+        Entry("ledger", "ledger:app", "Verify and show the ledger of paid judge replies."),
+        Entry("rebuild", "rebuild:rebuild", "Rebuild a published run's score tables from its verdicts."),
+        Entry("compact", "compact:compact", "Merge a lake's small files and delete unreferenced ones."),
+        Entry("doctor", "doctor:doctor", "Examine a lake and the machine, and suggest fixes."),
+    ),
+    "Operations": (
+        Entry("nightly", "nightly:nightly", "Evaluate a file's suites in turn, and compact their lake."),
+        Entry("notify", "notify:app", "Ask a Prefect server for an evaluation."),
+        Entry("sweep", "checkpoint:sweep", "Find checkpoints without a decision; --notify evaluates them."),
+        Entry("checkpoints", "checkpoint:checkpoints", "List the decisions about checkpoints, newest first."),
+    ),
+}
+ENTRIES = {entry.name: entry for entries in SECTIONS.values() for entry in entries}
+
+
+class _LazyGroup(TyperGroup):
+    """The commands of the table. A name and a summary are listed; the command itself is loaded when it is chosen."""
+
+    def __init__(self, **settings: Any) -> None:
+        listed = {entry.name: TyperCommand(entry.name, help=entry.summary) for entry in ENTRIES.values()}
+        super().__init__(**settings | {"commands": listed})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else load_command(name), rest
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, ENTRIES))
+        for title, entries in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(entry.name.ljust(width), entry.summary) for entry in entries])
+
+
+def load_command(name: str) -> Any:
+    """Import a command of the table; returns what parses its words and runs it."""
+    module, _, attribute = ENTRIES[name].target.partition(":")
+    found = getattr(import_module(f"gradebook.flows.commands.{module}"), attribute)
+    if isinstance(found, typer.Typer):
+        command: Any = get_group(found)
+    else:
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command()(found)
+        command = get_command(single)
+    command.name = name
+    return command
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"gradebook {version('gradebook')}")
+        raise typer.Exit
+
 
 app = typer.Typer(
-    name="gradebook",
-    help="""Evaluate the outputs of generative models with a rubric; query the results in SQL.
+    name="gradebook", cls=_LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+
+
+@app.callback()
+def gradebook(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Evaluate the outputs of generative models with a rubric; query the results in SQL.
 
     \b
     gradebook demo
     gradebook evaluate outputs.jsonl --rubric general_answer --judge gpt-4o-mini --budget-usd 5
     gradebook sql "select model, mean, ci_low, ci_high from run_scores"
-    """,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-app.add_typer(check_commands.app, name="checks")
-app.add_typer(ledger_commands.app, name="ledger")
-app.add_typer(ratings_commands.app, name="ratings")
-app.add_typer(rubric_commands.app, name="rubric")
-app.command()(demo_commands.demo)
-app.command()(evaluate_commands.evaluate)
-app.command()(runs_commands.runs)
-app.command()(sql_commands.sql)
-app.command()(report_commands.report)
-app.command()(review_commands.review)
-app.command()(collect_commands.collect)
-app.command()(compare_commands.compare)
-app.command()(noise_commands.noise)
-app.command()(power_commands.power)
-app.command()(rebuild_commands.rebuild)
-app.command()(rebuild_commands.rescore)
-app.command()(cost_commands.cost)
-app.command()(agreement_commands.agreement)
-app.command()(agreement_commands.calibrate)
-app.command()(site_commands.site)
-app.command()(status_commands.status)
-app.command()(version_commands.versions)
-app.command()(doctor_commands.doctor)
-app.add_typer(checkpoint_commands.app, name="notify")
-app.command()(checkpoint_commands.sweep)
-app.command()(checkpoint_commands.checkpoints)
-app.command()(nightly_commands.nightly)
-app.command()(nightly_commands.compact)
+    """
 
 
 def main() -> None:
@@ -86,27 +139,27 @@ def main() -> None:
     try:
         app(prog_name="gradebook")
     except GradebookError as error:
-        _tell(str(error))
+        _print_error(str(error))
         sys.exit(error.exit_code)
     except SystemExit as end:
         if end.code != INTERRUPTED:
             raise
-        _tell("interrupted; the same command goes on where it stopped")
-        sys.exit(NOT_FINISHED)
+        _print_error("interrupted; the same command goes on where it stopped")
+        sys.exit(UnfinishedError.exit_code)
     except BrokenPipeError:
-        sys.exit(DONE)
-    except Exception as error:  # noqa: BLE001 - the last edge: the traceback is kept, a sentence is shown
-        _tell(f"unexpected {type(error).__name__}: {error} (traceback in {_keep_traceback()})")
-        sys.exit(NOT_FINISHED)
+        sys.exit(0)
+    except Exception as error:  # noqa: BLE001 - the last edge: the traceback is in a file, a sentence is shown
+        _print_error(f"unexpected {type(error).__name__}: {error} (traceback in {_write_traceback()})")
+        sys.exit(UnfinishedError.exit_code)
 
 
-def _tell(sentence: str) -> None:
-    """Say on stderr what went wrong; control characters of a file or a name can't steer the terminal."""
+def _print_error(sentence: str) -> None:
+    """Print a sentence on stderr. Control characters, as in a file's name, are escaped: they can steer a terminal."""
     shown = (letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in sentence)
     typer.echo(f"gradebook: {''.join(shown)}", err=True)
 
 
-def _keep_traceback() -> str:
+def _write_traceback() -> str:
     with tempfile.NamedTemporaryFile("w", prefix="gradebook-", suffix=".log", delete=False) as file:
         file.write(traceback.format_exc())
     return file.name

@@ -1,4 +1,4 @@
-"""The command `gradebook compare`: two runs, or two models of one, case by case."""
+"""The command `gradebook compare`: two runs, or two models of one run, case by case."""
 
 from math import isfinite
 from typing import Annotated
@@ -15,45 +15,49 @@ from gradebook.flows.commands.options import (
     LakeOption,
     print_json,
 )
+from gradebook.flows.display.comparison import show_comparison
 from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.comparing.compare import Asked, compare_runs
+from gradebook.tasks.lake.versions import find_lake_at
 
 MOST_RESAMPLES = 1_000_000
 
 
 def compare(  # noqa: PLR0913 - each is an option
-    run_a: Annotated[str, typer.Argument(help="a run's id: the baseline")],
-    run_b: Annotated[str | None, typer.Argument(help="a run's id; none: two models of RUN_A")] = None,
-    model_a: Annotated[
-        str | None, typer.Option("--model-a", help="the baseline's model, as `gradebook report`")
+    run_a: Annotated[str, typer.Argument(help="id of run A, the baseline")],
+    run_b: Annotated[
+        str | None, typer.Argument(help="id of run B; without it, two models of run A are compared")
     ] = None,
-    model_b: Annotated[str | None, typer.Option("--model-b", help="the other model")] = None,
+    model_a: Annotated[
+        str | None, typer.Option("--model-a", help="model of the baseline, named as in `gradebook report`")
+    ] = None,
+    model_b: Annotated[str | None, typer.Option("--model-b", help="model to compare with it")] = None,
     fail_if: FailIfOption = None,
     share_at: Annotated[
-        list[float] | None, typer.Option("--share-at", help="P(score <= this) of both; may be repeated")
+        list[float] | None,
+        typer.Option("--share-at", help="also show the share of scores at or below this; repeatable"),
     ] = None,
-    resamples: Annotated[int, typer.Option("--resamples", help="of the bootstrap intervals; 0: none")] = 10_000,
+    resamples: Annotated[
+        int, typer.Option("--resamples", help="bootstrap resamples for the intervals; 0: no intervals")
+    ] = 10_000,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put two runs, or two models of one, beside each other, case by case; differences are B - A.
+    """Compare two runs, or two models of one run, case by case.
 
-    Runs on different rubric versions are compared on the criteria whose text is the same, under a banner that says so.
-    A rule of --fail-if speaks of the figures that --json names: mean_diff, p, worse_rate, criterion.ID.p_adjusted,
-    any criterion (mean_diff < 0 and p_adjusted < 0.05); and, or, not and brackets join them.
+    Differences are B - A. Runs on different rubric versions are compared on the criteria with the same text, under a
+    banner. A --fail-if rule uses the names of --json: mean_diff, p, worse_rate, criterion.ID.p_adjusted,
+    any criterion (mean_diff < 0 and p_adjusted < 0.05). Combine conditions with and, or, not and parentheses.
 
     \b
     gradebook compare 20261101-020000-a1b2c3 20261102-020000-d4e5f6
     gradebook compare nightly-1 nightly-2 --fail-if "mean_diff < -0.01 and p < 0.05"
     gradebook compare nightly-1 --model-a small --model-b large --json
 
-    Exit: 0 done, 1 the rule holds or can't be known, 2 bad input.
+    Exit: 0 done, 1 the rule holds or is undecidable, 2 bad input.
     """
-    from gradebook.flows.display.comparison import show_comparison
-    from gradebook.tasks.comparing.compare import Asked, compare_runs
-    from gradebook.tasks.lake.versions import find_lake_at
-
     if not 0 <= resamples <= MOST_RESAMPLES:
         raise InputError(f"--resamples: found {resamples:,}, expected 0 to {MOST_RESAMPLES:,}")
     for score in share_at or ():

@@ -1,25 +1,25 @@
-"""The command `gradebook cost`: what judging cost, and what a change of the rubric or the judge would."""
+"""The command `gradebook cost`: the cost of judging, past or after a change of the rubric or the judge."""
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.display.cost import show_change, show_spending
 from gradebook.rubrics.model.errors import InputError
-
-if TYPE_CHECKING:
-    from gradebook.tasks.lake.address import Lake
-    from gradebook.tasks.ledger.spending import Part
+from gradebook.tasks.lake.address import Lake, find_lake
+from gradebook.tasks.ledger.spending import Part, read_spending
+from gradebook.tasks.stages.cost_preview import preview_change
 
 USUAL_DAYS = 30
 MOST_DAYS = 36_500
-SHOWN_PARTS: "tuple[Part, ...]" = ("criterion", "judge", "day")
+SHOWN_PARTS: tuple[Part, ...] = ("criterion", "judge", "day")
 
 
 class By(StrEnum):
-    """What the costs of `gradebook cost` are summed by."""
+    """Breakdowns of `gradebook cost`."""
 
     criterion = "criterion"
     judge = "judge"
@@ -28,20 +28,27 @@ class By(StrEnum):
 
 
 def cost(  # noqa: PLR0913 - each is an option
-    run: Annotated[str | None, typer.Argument(help="a run's id; default: all runs of the last days")] = None,
-    by: Annotated[By | None, typer.Option("--by", help="sum by this alone; default: criterion, judge, day")] = None,
-    days: Annotated[int | None, typer.Option("--days", help="how far back, without RUN; default: 30")] = None,
-    rubric: Annotated[
-        str | None, typer.Option("--rubric", help="what RUN's outputs would cost with this rubric: nothing is asked")
+    run: Annotated[str | None, typer.Argument(help="a run's id; default: all runs of the last --days")] = None,
+    by: Annotated[
+        By | None, typer.Option("--by", help="only this breakdown; default: criterion, judge and day")
     ] = None,
-    judge: Annotated[str | None, typer.Option("--judge", help="the same with this judge")] = None,
+    days: Annotated[
+        int | None, typer.Option("--days", help="number of days to look back, without RUN; default: 30")
+    ] = None,
+    rubric: Annotated[
+        str | None, typer.Option("--rubric", help="estimate the cost of RUN's outputs with this rubric")
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="estimate the cost of RUN's outputs with this judge")
+    ] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what judging cost: billed, and saved by what was judged before.
+    """Show the cost of judging, or of a changed rubric or judge.
 
-    With --rubric or --judge: what a run would cost if they changed.
+    Costs are shown as billed and as saved by stored replies. With --rubric or --judge the cost of a run after that
+    change is estimated; no judge is asked.
 
     \b
     gradebook cost
@@ -49,15 +56,10 @@ def cost(  # noqa: PLR0913 - each is an option
     gradebook cost 20261101-020000-a1b2c3
     gradebook cost 20261101-020000-a1b2c3 --rubric rubric.yaml --judge gpt-4o
     """
-    from gradebook.tasks.lake.address import find_lake
-
     found = find_lake(lake, data)
     if rubric is not None or judge is not None:
         _show_change(found, run, rubric, judge, by, days, as_json=as_json)
         return
-    from gradebook.flows.display.cost import show_spending
-    from gradebook.tasks.ledger.spending import read_spending
-
     since = None if run else datetime.now(UTC) - timedelta(days=_checked_days(days))
     if run and days is not None:
         raise InputError("--days: found it with a run, expected one of the two: a run is summed up whole")
@@ -76,7 +78,7 @@ def _checked_days(days: int | None) -> int:
 
 
 def _show_change(
-    lake: "Lake",
+    lake: Lake,
     run: str | None,
     rubric: str | None,
     judge: str | None,
@@ -85,9 +87,6 @@ def _show_change(
     *,
     as_json: bool,
 ) -> None:
-    from gradebook.flows.display.cost import show_change
-    from gradebook.tasks.stages.cost_preview import preview_change
-
     if run is None:
         raise InputError("--rubric, --judge: found no run, expected the id of the one whose outputs are priced")
     if by is not None or days is not None:

@@ -1,4 +1,4 @@
-"""The demo: the shipped example from its files to tables, three questions in SQL, and a report."""
+"""The command `gradebook demo`: the shipped example evaluated, three questions in SQL, and a report."""
 
 from importlib import resources
 from pathlib import Path
@@ -18,9 +18,9 @@ DEMO_LAKE = "sqlite:demo-lake/catalog.sqlite"
 
 
 def demo(lake: LakeOption = DEMO_LAKE) -> None:
-    """Evaluate the shipped example: support replies of two models, no key needed.
+    """Evaluate the shipped example of support replies; no key needed.
 
-    The judge's replies are recorded; the lake is made in the folder demo-lake.
+    The judge's replies are recorded. The lake is created in the folder demo-lake.
     """
     example = Path(str(resources.files("gradebook.examples"))) / "support_replies"
     if example.is_relative_to(Path.cwd()):  # from a checkout: the tables need not name where that stands

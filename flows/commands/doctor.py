@@ -1,39 +1,37 @@
-"""The command `gradebook doctor`: what is wrong with a lake or the machine, and what to type against it."""
+"""The command `gradebook doctor`: problems of a lake or the machine, and their fixes."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
-
-if TYPE_CHECKING:
-    from gradebook.tasks.operations.doctor.examine import Examination
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.operations.doctor.examine import Examination, examine_lake, mend_lake
 
 
 def doctor(
-    deep: Annotated[bool, typer.Option("--deep", help="read every file, work out every id and key again")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="also read every file and recompute every id and key")] = False,
     mend: Annotated[
-        bool, typer.Option("--mend", help="first do what harms nothing: settle, tidy up, mark runs that ended")
+        bool,
+        typer.Option("--mend", help="apply safe fixes first: settle journals, clean up, mark ended runs as failed"),
     ] = False,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Examine a lake: its catalog, files, runs, books and digests, and the machine that it is used on.
+    """Examine a lake and the machine, and suggest fixes.
 
-    Nothing is written without --mend. That moves replies which a killed process left into the ledger, marks its run as
-    failed, and removes what published runs worked with and files that no version reads. Nothing published changes.
+    The lake's catalog, files, runs, ledger and digests are checked. Nothing is written without --mend, which moves the
+    replies of killed processes into the ledger, marks their runs as failed, and deletes working files of published
+    runs and files of no version. Published tables never change.
 
     \b
     gradebook doctor
     gradebook doctor --deep --json
     gradebook doctor --mend
 
-    Exit: 0 nothing is wrong, 1 problems were found, 2 there is no lake.
+    Exit: 0 no problems, 1 problems found, 2 no such lake.
     """
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.operations.doctor.examine import examine_lake, mend_lake
-
     found = find_lake(lake, data)
     mended = mend_lake(found) if mend else ()
     examination = examine_lake(found, is_deep=deep, mended=mended)
@@ -44,7 +42,7 @@ def doctor(
     raise typer.Exit(NOT_MET if examination.problem_count else DONE)
 
 
-def _show(examination: "Examination") -> None:
+def _show(examination: Examination) -> None:
     for sentence in examination.mended:
         typer.echo(f"mended   {_shown(sentence)}")
     for finding in examination.findings:
@@ -56,5 +54,5 @@ def _show(examination: "Examination") -> None:
 
 
 def _shown(text: str) -> str:
-    """A sentence on one line, that can't steer the terminal."""
+    """A sentence on one line, without control characters: they can steer a terminal."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

@@ -1,41 +1,37 @@
-"""The commands `gradebook ledger ...`: what was paid for, held against itself and shown."""
+"""The commands `gradebook ledger ...`: paid judge replies, verified and shown."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
-
-if TYPE_CHECKING:
-    from gradebook.tasks.ledger.verify_sources import Verification
+from gradebook.flows.display.progress_bars import shown_progress
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.ledger.ledger import find_judgments
+from gradebook.tasks.ledger.verify import verify_ledger
+from gradebook.tasks.ledger.verify_sources import Verification
+from gradebook.tasks.system.progress import reporter
 
 MOST_SHOWN = 20
 
-app = typer.Typer(
-    help="The ledger: every reply of a judge, paid for once.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(help="Verify and show the ledger of paid judge replies.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command()
 def verify(
-    run: Annotated[str | None, typer.Option("--run", help="only what this run paid for or rests on")] = None,
+    run: Annotated[str | None, typer.Option("--run", help="only judgments that this run paid for or uses")] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Work out every key anew, read every reply again, and look up the judgment of every judged verdict.
+    """Recompute request keys, parse replies again, and look up the judgment of each verdict.
 
     \b
     gradebook ledger verify
     gradebook ledger verify --run 20261101-020000-a1b2c3 --json
 
-    Exit: 0 all agrees, 1 something does not, 2 bad input.
+    Exit: 0 everything agrees, 1 a difference was found, 2 bad input.
     """
-    from gradebook.flows.display.progress_bars import shown_progress
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.ledger.verify import verify_ledger
-    from gradebook.tasks.system.progress import reporter
-
     with shown_progress():
         verification = verify_ledger(
             find_lake(lake, data),
@@ -53,19 +49,16 @@ def verify(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="a request key, or an output's id")],
+    name: Annotated[str, typer.Argument(help="a request key or an output's id")],
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the judgments of a request key or of an output, with the raw replies.
+    """Show the judgments of a request key or an output, with the raw replies.
 
     \b
     gradebook ledger show 0f8fad5bd9cb469fa16570867728950e
     """
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.ledger.ledger import find_judgments
-
     found = find_judgments(find_lake(lake, data), name)
     if as_json:
         print_json({"judgments": found})
@@ -75,7 +68,7 @@ def show(
         typer.echo()
 
 
-def _show(verification: "Verification") -> None:
+def _show(verification: Verification) -> None:
     typer.echo(
         f"{verification.judgment_count} judgments: {verification.recomputed_count} keys worked out anew, "
         f"{verification.reread_count} replies read again; {verification.verdict_count} verdicts looked up"
@@ -91,6 +84,6 @@ def _show(verification: "Verification") -> None:
 
 
 def _shown(value: Any) -> str:
-    """A value on one line, that can't steer the terminal."""
+    """A value on one line, without control characters: they can steer a terminal."""
     text = "none" if value is None else str(value)
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

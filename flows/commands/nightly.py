@@ -1,11 +1,12 @@
-"""The commands `gradebook nightly` and `gradebook compact`: a night's suites, and upkeep of their lake."""
+"""The command `gradebook nightly`: the suites of a file, evaluated in turn."""
 
 import os
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from gradebook.flows.commands.options import (
     BAD_INPUT,
@@ -13,16 +14,16 @@ from gradebook.flows.commands.options import (
     DONE,
     NOT_FINISHED,
     NOT_MET,
-    DataOption,
     JsonOption,
-    LakeOption,
     print_json,
 )
+from gradebook.flows.display.progress_bars import shown_progress
+from gradebook.flows.display.terminal import people, plain, show_rows
+from gradebook.flows.server.start import evaluate_night_here
 from gradebook.rubrics.model.errors import GradebookError, InputError
-
-if TYPE_CHECKING:
-    from gradebook.tasks.operations.nightly import Night
-    from gradebook.tasks.operations.suites import SuitesFile
+from gradebook.tasks.operations.nightly import Night, suite_rows
+from gradebook.tasks.operations.suites import SuitesFile, chosen_suites, read_suites, suite_request
+from gradebook.tasks.system.number_format import usd_words
 
 HEADINGS = ("suite", "verdict", "model", "mean", "before", "difference", "cost")
 
@@ -37,7 +38,7 @@ def nightly(  # noqa: PLR0913 - each is an option
     as_json: JsonOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="show Prefect's log on stderr")] = False,
 ) -> None:
-    """Evaluate the suites of a file one after the other, each a run of its own, and compact their lake.
+    """Evaluate a file's suites in turn, and compact their lake.
 
     The same command again goes on with what is not finished. GRADEBOOK_LAKE counts where the file names no lake.
 
@@ -49,8 +50,6 @@ def nightly(  # noqa: PLR0913 - each is an option
     Exit: 0 all published, 1 a gate or rule is not met, 2 the suites file is wrong, 3 a suite is not finished. With
     --dry-run: 0 all can begin, 2 one can't.
     """
-    from gradebook.tasks.operations.suites import chosen_suites, read_suites
-
     file = read_suites(suites)
     chosen = chosen_suites(file, only)
     day = None if night is None else _read_date(night)
@@ -59,34 +58,12 @@ def nightly(  # noqa: PLR0913 - each is an option
     if dry_run:
         is_right = _print_plans(file, [suite.id for suite in chosen], day, as_json=as_json)
         raise typer.Exit(DONE if is_right else BAD_INPUT)
-    from gradebook.flows.server.start import evaluate_night_here
-
     ended = evaluate_night_here(suites, day, only or [], lake, file.data, is_verbose=verbose)
     if as_json:
         print_json(ended.as_json())
     else:
         _show_night(ended)
     raise typer.Exit(NOT_FINISHED if ended.failed else NOT_MET if ended.unmet else DONE)
-
-
-def compact(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Put the small files of a lake together and remove those that nothing refers to. Every version stays readable.
-
-    Others may read and write meanwhile: what meets a writer is left for the next time.
-
-    \b
-    gradebook compact
-    gradebook compact --lake sqlite:lake/catalog.sqlite --json
-    """
-    from gradebook.flows.display.terminal import people
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.lake.compaction import compact_lake
-
-    done = compact_lake(find_lake(lake, data))
-    if as_json:
-        print_json(done.as_json())
-    else:
-        people.print(done.sentence, highlight=False, soft_wrap=True)
 
 
 def _read_date(text: str) -> date:
@@ -96,12 +73,7 @@ def _read_date(text: str) -> date:
         raise InputError(f"--date: found {text!r}, expected a date such as 2026-11-22") from None
 
 
-def _show_night(night: "Night") -> None:
-    from rich.markup import escape
-
-    from gradebook.flows.display.terminal import people, plain, show_rows
-    from gradebook.tasks.operations.nightly import suite_rows
-
+def _show_night(night: Night) -> None:
     show_rows(HEADINGS, suite_rows(night))
     for end in night.ends:
         for sentence in (*end.unmet, *([end.fault] if end.fault else [])):
@@ -114,15 +86,11 @@ def _show_night(night: "Night") -> None:
         people.print(f"lake: {escape(plain(told))}", soft_wrap=True)
 
 
-def _print_plans(file: "SuitesFile", suite_ids: list[str], night: date | None, *, as_json: bool) -> bool:
+def _print_plans(file: SuitesFile, suite_ids: list[str], night: date | None, *, as_json: bool) -> bool:
     """Each suite with how many outputs it has and what judging them would cost, or why it can't begin.
 
     Returns whether all can.
     """
-    from gradebook.flows.display.progress_bars import shown_progress
-    from gradebook.flows.display.terminal import show_rows
-    from gradebook.tasks.system.number_format import usd_words
-
     now = datetime.now(UTC)
     with shown_progress():
         rows = [_plan_of(file, suite_id, night or now.astimezone().date(), now) for suite_id in suite_ids]
@@ -137,9 +105,8 @@ def _print_plans(file: "SuitesFile", suite_ids: list[str], night: date | None, *
     return not any(row["fault"] for row in rows)
 
 
-def _plan_of(file: "SuitesFile", suite_id: str, night: date, now: datetime) -> dict[str, object]:
-    from gradebook.tasks.operations.suites import suite_request
-    from gradebook.tasks.stages.preview import preview_run
+def _plan_of(file: SuitesFile, suite_id: str, night: date, now: datetime) -> dict[str, object]:
+    from gradebook.tasks.stages.preview import preview_run  # brings the judge's HTTP client
 
     row: dict[str, object] = {"suite": suite_id, "output_count": None, "request_count": None, "cost_usd": None}
     request = suite_request(file[suite_id], night, now, lake=file.lake, data=file.data, budget_usd=file.budget_usd)

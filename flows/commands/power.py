@@ -1,4 +1,4 @@
-"""The command `gradebook power`: what a comparison of n could find, or how many it takes."""
+"""The command `gradebook power`: the sample size, detectable effect or power of a comparison."""
 
 from math import inf, isnan
 from typing import Annotated
@@ -7,28 +7,30 @@ import typer
 
 from gradebook.flows.commands.options import JsonOption, print_json
 from gradebook.rubrics.model.errors import InputError
+from gradebook.rubrics.statistics.power import detectable_effect, needed_n, power_of
 
 
 def power(
-    sd: Annotated[float, typer.Option("--sd", help="standard deviation: of differences, or with --unpaired of scores")],
-    effect: Annotated[float | None, typer.Option("--effect", help="a true mean difference: what n finds it?")] = None,
-    n: Annotated[int | None, typer.Option("--n", help="pairs, or with --unpaired outputs a side")] = None,
-    wanted: Annotated[float, typer.Option("--power", help="chance that a true difference is found")] = 0.8,
-    alpha: Annotated[float, typer.Option("--alpha", help="chance that none is taken for one")] = 0.05,
-    is_paired: Annotated[bool, typer.Option("--paired/--unpaired", help="the same cases on both sides?")] = True,
+    sd: Annotated[
+        float, typer.Option("--sd", help="standard deviation of the differences; with --unpaired, of the scores")
+    ],
+    effect: Annotated[float | None, typer.Option("--effect", help="true mean difference to detect")] = None,
+    n: Annotated[int | None, typer.Option("--n", help="number of pairs; with --unpaired, of outputs per side")] = None,
+    wanted: Annotated[float, typer.Option("--power", help="chance of detecting a true difference")] = 0.8,
+    alpha: Annotated[float, typer.Option("--alpha", help="significance level (false-positive rate)")] = 0.05,
+    is_paired: Annotated[bool, typer.Option("--paired/--unpaired", help="paired or independent samples")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how many cases a difference takes (--effect), what n cases can find (--n), or how likely (both).
+    """Compute a comparison's sample size, detectable effect or power.
 
-    Two-sided t test. The sd of an earlier comparison is its sd_diff; cases count, not their samples.
+    --effect gives the number of cases, --n the detectable effect, both together the power of a two-sided t test.
+    For --sd take the sd_diff of an earlier comparison. Count cases, not samples of cases.
 
     \b
     gradebook power --sd 0.3 --effect 0.05
     gradebook power --sd 0.3 --n 200
     gradebook power --sd 0.3 --effect 0.05 --n 200 --unpaired
     """
-    from gradebook.rubrics.statistics.power import detectable_effect, needed_n, power_of
-
     _refuse_bad(sd, effect, n, wanted, alpha)
     row: dict[str, object] = {"sd": sd, "effect": effect, "n": n, "power": wanted, "alpha": alpha}
     row["is_paired"] = is_paired

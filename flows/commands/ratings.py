@@ -1,10 +1,11 @@
-"""The commands `gradebook ratings ...`: people's ratings read from other systems' files, counted and shown."""
+"""The commands `gradebook ratings ...`: people's ratings imported, listed and shown."""
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from gradebook.flows.commands.options import (
     DEFAULT_LAKE,
@@ -15,15 +16,21 @@ from gradebook.flows.commands.options import (
     MapOption,
     print_json,
 )
+from gradebook.flows.display.terminal import people, plain, show_rows
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.versions import find_lake_at
+from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
+from gradebook.tasks.ratings.import_sheets import RatingFile
+from gradebook.tasks.ratings.table import count_ratings, find_ratings
+from gradebook.tasks.rubric_store.versions import find_rubric
+from gradebook.tasks.runs.request import read_column_map
+from gradebook.tasks.system.number_format import counted
 
-if TYPE_CHECKING:
-    from gradebook.tasks.ratings.import_ratings import RatingImport
-
-app = typer.Typer(help="People's ratings: import, list, show.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Import, list and show people's ratings.", no_args_is_help=True, rich_markup_mode=None)
 
 
 class RatingFormat(StrEnum):
-    """Whose file of ratings it is."""
+    """File formats of ratings."""
 
     potato = "potato"
     scale = "scale"
@@ -33,7 +40,7 @@ class RatingFormat(StrEnum):
 
 
 class Numbers(StrEnum):
-    """What numbers mean that are no level's id."""
+    """Meanings of a number that is no level's id."""
 
     auto = "auto"
     rank = "rank"
@@ -44,41 +51,37 @@ class Numbers(StrEnum):
 def import_file(  # noqa: PLR0913 - each is an option
     file: Annotated[Path, typer.Argument(help="JSON Lines, JSON or CSV, plain, .gz or .zst")],
     rubric: Annotated[
-        str, typer.Option("--rubric", help="whose criteria are rated: a file, a shipped name, ID@VERSION, or none")
+        str,
+        typer.Option("--rubric", help="rubric with the rated criteria: a file, a shipped name, ID@VERSION, or none"),
     ],
     form: Annotated[
-        RatingFormat | None, typer.Option("--format", help="whose format it is; default: as the first row tells")
+        RatingFormat | None, typer.Option("--format", help="file format; default: detected from the first row")
     ] = None,
     column_map: MapOption = None,
-    rater: Annotated[str | None, typer.Option("--rater", help="who rated, where the rows do not say it")] = None,
+    rater: Annotated[str | None, typer.Option("--rater", help="rater of all rows without one")] = None,
     numbers: Annotated[
-        Numbers, typer.Option("--numbers", help="what numbers mean that are no level's id; auto: the file tells")
+        Numbers,
+        typer.Option("--numbers", help="meaning of numbers that are no level's id; auto: detected from the file"),
     ] = Numbers.auto,
     missing: Annotated[
-        list[str] | None, typer.Option("--missing", help='a value that means "not applicable"; may be repeated')
+        list[str] | None, typer.Option("--missing", help='a value that means "not applicable"; repeatable')
     ] = None,
-    run: Annotated[str | None, typer.Option("--run", help="rate the outputs of this run alone")] = None,
-    max_bad_rate: Annotated[float, typer.Option("--max-bad-rate", help="share that may not fit")] = 0.01,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would come of it, and write nothing")] = False,
+    run: Annotated[str | None, typer.Option("--run", help="only rate outputs of this run")] = None,
+    max_bad_rate: Annotated[float, typer.Option("--max-bad-rate", help="maximum share of invalid ratings")] = 0.01,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show the outcome and write nothing")] = False,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep people's ratings in the lake, beside the verdicts. The same file again adds nothing.
+    """Import people's ratings into the lake. Importing a file twice adds nothing.
 
     \b
     gradebook ratings import annotations.jsonl --rubric rubric.yaml
     gradebook ratings import export.json --format label-studio --rubric support_replies --dry-run
     gradebook ratings import ratings.csv --rubric rubric.yaml --map case_id=text_id --missing 0
 
-    Exit: 0 done, 2 bad input or too much that does not fit: nothing was written.
+    Exit: 0 done, 2 bad input or too many invalid ratings: nothing was written.
     """
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.ratings.import_ratings import import_ratings
-    from gradebook.tasks.ratings.import_sheets import RatingFile
-    from gradebook.tasks.rubric_store.versions import find_rubric
-    from gradebook.tasks.stages.preview import read_column_map
-
     asked = RatingFile(
         file,
         form.value if form else None,
@@ -101,25 +104,19 @@ def import_file(  # noqa: PLR0913 - each is an option
 def list_ratings(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
-    """Count the ratings of each rater on each criterion."""
-    from gradebook.tasks.lake.versions import find_lake_at
-    from gradebook.tasks.ratings.table import count_ratings
-
+    """Show the number of ratings per rater and criterion."""
     _show_rows(count_ratings(find_lake_at(lake, data, at)), as_json=as_json)
 
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="an output's id, or a case's")],
+    name: Annotated[str, typer.Argument(help="an output's or a case's id")],
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the ratings of an output, or of a case's outputs."""
-    from gradebook.tasks.lake.versions import find_lake_at
-    from gradebook.tasks.ratings.table import find_ratings
-
+    """Show the ratings of an output, or of a case's outputs."""
     _show_rows(find_ratings(find_lake_at(lake, data, at), name), as_json=as_json)
 
 
@@ -127,18 +124,10 @@ def _show_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json({"ratings": rows})
     elif rows:
-        from gradebook.flows.display.terminal import show_rows
-
         show_rows(rows[0], (row.values() for row in rows))
 
 
-def _show_import(imported: "RatingImport", *, is_dry: bool) -> None:
-    """Say on stderr what came of a file."""
-    from rich.markup import escape
-
-    from gradebook.flows.display.terminal import people, plain
-    from gradebook.tasks.system.number_format import counted
-
+def _show_import(imported: RatingImport, *, is_dry: bool) -> None:
     quarantined = "" if is_dry else ", kept in the table quarantine"
     teller = "name" if imported.form == "csv" else "first row"
     guessed = f", as its {teller} tells" if imported.is_guessed else ""

@@ -1,4 +1,4 @@
-"""The command `gradebook report`: what a published run found, as a page, a comment or a picture."""
+"""The command `gradebook report`: a published run as a page, a comment or a picture."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,12 +8,17 @@ import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
 from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.versions import find_lake_at
+from gradebook.tasks.published.run_list import latest_run
+from gradebook.tasks.published.summary import summarise
+from gradebook.tasks.reporting.export.picture import run_report
+from gradebook.tasks.system.files import write_bytes
 
 STDOUT = Path("-")
 
 
 class ReportFormat(StrEnum):
-    """How `gradebook report` writes a run."""
+    """Formats of `gradebook report`."""
 
     html = "html"
     md = "md"
@@ -21,23 +26,24 @@ class ReportFormat(StrEnum):
 
 
 def report(
-    run: Annotated[str | None, typer.Argument(help="a run's id; default: the run published last")] = None,
+    run: Annotated[str | None, typer.Argument(help="a run's id; default: the latest published run")] = None,
     against: Annotated[
-        str | None, typer.Option("--against", help="compare with this run; default: the run's baseline")
+        str | None, typer.Option("--against", help="id of the run to compare with; default: the run's baseline")
     ] = None,
     form: Annotated[
         ReportFormat, typer.Option("--format", help="a page, Markdown for a comment, or a picture for a chat")
     ] = ReportFormat.html,
     out: Annotated[
-        Path | None, typer.Option("--out", help="the file to write, - for stdout; default: RUN.html, .md or .png")
+        Path | None, typer.Option("--out", help="file to write, - for stdout; default: RUN.html, RUN.md or RUN.png")
     ] = None,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
-    """Write what a run found: a page that opens from disk, a comment for a pull request, or a picture.
+    """Write a run's report: a page, a comment or a picture.
 
-    Without --against it stands beside its baseline; where it has none, its two best models beside each other.
+    The page opens from disk. Without --against the run is compared with its baseline; without a baseline, its two best
+    models are compared with each other.
 
     \b
     gradebook report
@@ -45,19 +51,13 @@ def report(
     gradebook report nightly-2 --format md --out - | gh pr comment 12 -F -
     gradebook report nightly-2 --format png --out night.png
     """
-    from gradebook.tasks.lake.versions import find_lake_at
-    from gradebook.tasks.published.summary import latest_run, summarise
-    from gradebook.tasks.reporting.export.picture import run_report
-
     found = find_lake_at(lake, data, at)
     summary = summarise(found, run or latest_run(found))
     _write(run_report(found, summary, form.value, against), out or Path(f"{summary.run_id}.{form.value}"))
 
 
 def _write(content: bytes, out: Path) -> None:
-    """Write a file whole or not at all, or on stdout. Raises `InputError`."""
-    from gradebook.tasks.system.files import write_bytes
-
+    """Write a file completely or not at all, or write to stdout. Raises `InputError`."""
     if out == STDOUT:
         typer.echo(content, nl=False)
         return

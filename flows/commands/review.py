@@ -1,4 +1,4 @@
-"""The command `gradebook review`: one artifact held against rubrics."""
+"""The command `gradebook review`: one artifact judged by rubrics."""
 
 import sys
 from pathlib import Path
@@ -16,26 +16,35 @@ from gradebook.flows.commands.options import (
     LakeOption,
     print_json,
 )
+from gradebook.flows.display.review import show_review
 from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.stages.review import APPROVED, STDIN, review_artifact
 
 
 def review(  # noqa: PLR0913 - each is an option
-    artifact: Annotated[str, typer.Argument(help="a file of text or JSON; - for stdin")],
-    rubrics: Annotated[str, typer.Option("--rubrics", help="rubric files or names, with commas between")],
-    judge: Annotated[str | None, typer.Option("--judge", help="a model's name, a judge file, or replay:FILE")] = None,
-    budget_usd: Annotated[float | None, typer.Option("--budget-usd", help="dollars a rubric may cost")] = None,
+    artifact: Annotated[str, typer.Argument(help="a text or JSON file; - for stdin")],
+    rubrics: Annotated[str, typer.Option("--rubrics", help="rubric files or names, separated by commas")],
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="a model name, a judge file (YAML), or replay:FILE")
+    ] = None,
+    budget_usd: Annotated[
+        float | None, typer.Option("--budget-usd", help="maximum spend per rubric in US dollars")
+    ] = None,
     allow_unscored: Annotated[
-        bool, typer.Option("--allow-unscored", help="go on where nothing scores a criterion's method")
+        bool,
+        typer.Option("--allow-unscored", help="leave criteria unscored if nothing can score them, instead of stopping"),
     ] = False,
-    feedback: Annotated[str | None, typer.Option("--feedback", help="llm: the judge writes it")] = None,
+    feedback: Annotated[str | None, typer.Option("--feedback", help="llm: let the judge write feedback")] = None,
     allow_functions: AllowFunctionsOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold one artifact against several rubrics: approved, or needs_revision and why.
+    """Review one artifact against rubrics: approved or needs_revision.
 
-    A JSON object with an `output` is a row of outputs; anything else is the output itself.
+    The reasons of needs_revision are shown. A JSON object with an `output` is read as a row of outputs; any other
+    content is the output itself.
 
     \b
     gradebook review reply.txt --rubrics general_answer --judge gpt-4o-mini
@@ -44,9 +53,6 @@ def review(  # noqa: PLR0913 - each is an option
 
     Exit: 0 approved, 1 needs revision, 2 bad input, 3 not finished.
     """
-    from gradebook.tasks.runs.request import EvaluationRequest
-    from gradebook.tasks.stages.review import APPROVED, review_artifact
-
     names = tuple(name.strip() for name in rubrics.split(",") if name.strip())
     if not names:
         raise InputError(f"--rubrics: found {rubrics!r}, expected at least one rubric")
@@ -65,15 +71,11 @@ def review(  # noqa: PLR0913 - each is an option
     if as_json:
         print_json(found.as_json())
     else:
-        from gradebook.flows.display.review import show_review
-
         show_review(found)
     raise typer.Exit(DONE if found.status == APPROVED else NOT_MET)
 
 
 def _read(artifact: str) -> bytes:
-    from gradebook.tasks.stages.review import STDIN
-
     if artifact == STDIN:
         return sys.stdin.buffer.read()
     try:

@@ -1,5 +1,7 @@
-"""The commands `gradebook rubric ...`: lint, versions, import and export."""
+"""The commands `gradebook rubric ...`: rubrics linted, shown, compared, imported and exported."""
 
+from collections import Counter
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,15 +19,27 @@ from gradebook.flows.commands.options import (
     json_text,
     print_json,
 )
+from gradebook.flows.display.rubric import show_difference, show_findings, show_import, show_lost
+from gradebook.flows.display.terminal import show_rows
+from gradebook.rubrics.files.dump import rubric_values, rubric_yaml
+from gradebook.rubrics.files.editor_schema import editor_schema
+from gradebook.rubrics.files.load import shipped_rubrics
+from gradebook.rubrics.files.semver import next_version, required_step
 from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.connections import lake_exists
+from gradebook.tasks.rubric_store.files import describe_shipped, export_source, import_file, lint_rubrics, write_new
+from gradebook.tasks.rubric_store.versions import delete_pointer, find_rubric, list_versions
 
-app = typer.Typer(help="Rubrics: lint, list, show, diff, import, export.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Lint, show, compare, import and export rubrics.", no_args_is_help=True, rich_markup_mode=None)
 
-RubricArgument = Annotated[str, typer.Argument(help="a rubric file, a shipped name, or ID@VERSION of the lake")]
+RubricArgument = Annotated[
+    str, typer.Argument(help="a rubric file, a shipped rubric's name, or ID@VERSION in the lake")
+]
 
 
 class RubricFormat(StrEnum):
-    """The formats of other systems."""
+    """Rubric formats of other systems."""
 
     potato = "potato"
     dataknobs = "dataknobs"
@@ -39,36 +53,29 @@ class RubricFormat(StrEnum):
     ifeval = "ifeval"
 
 
-FormatOption = Annotated[RubricFormat, typer.Option("--format", help="whose format it is")]
+FormatOption = Annotated[RubricFormat, typer.Option("--format", help="format of the other system")]
 
 
 @app.command()
 def lint(
-    rubrics: Annotated[list[str], typer.Argument(help="rubric files, or names of shipped rubrics")],
-    is_strict: Annotated[bool, typer.Option("--strict", help="warnings fail too")] = False,
+    rubrics: Annotated[list[str], typer.Argument(help="rubric files or names of shipped rubrics")],
+    is_strict: Annotated[bool, typer.Option("--strict", help="fail on warnings too")] = False,
     against: Annotated[
-        str | None, typer.Option("--against", help="the version before; default: the latest that the lake holds")
+        str | None, typer.Option("--against", help="previous version; default: the latest version in the lake")
     ] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what is wrong with rubrics before they cost money, and how to mend it.
+    """Find problems of rubrics before judging costs money, and suggest fixes.
 
     \b
     gradebook rubric lint rubric.yaml
     gradebook rubric lint rubrics/*.yaml --strict --json
     gradebook rubric lint rubric.yaml --against support_reply@1.2.0
 
-    Exit: 0 clean, 1 an error was found (with --strict: a warning too), 2 no such file.
+    Exit: 0 clean, 1 an error (with --strict: or a warning) was found, 2 no such file.
     """
-    from collections import Counter
-    from dataclasses import asdict
-
-    from gradebook.flows.display.rubric import show_findings
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.rubric_store.files import lint_rubrics
-
     found = lint_rubrics(rubrics, find_lake(lake, data), against)
     severities = Counter(finding.severity for finding in found)
     if as_json:
@@ -81,13 +88,7 @@ def lint(
 
 @app.command("list")
 def list_rubrics(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """List the rubrics that ship and every version that the lake keeps."""
-    from gradebook.flows.display.terminal import show_rows
-    from gradebook.rubrics.files.load import shipped_rubrics
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.rubric_store.files import describe_shipped
-    from gradebook.tasks.rubric_store.versions import list_versions
-
+    """List the shipped rubrics and all rubric versions in the lake."""
     versions = list_versions(find_lake(lake, data))
     shipped = [describe_shipped(name) for name in shipped_rubrics()]
     if as_json:
@@ -101,21 +102,17 @@ def list_rubrics(lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_js
 @app.command()
 def show(
     rubric: RubricArgument,
-    version: Annotated[str | None, typer.Option("--version", help="a version that the lake keeps")] = None,
+    version: Annotated[str | None, typer.Option("--version", help="a version in the lake")] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a rubric as YAML, with all that it takes from others written out.
+    """Print a rubric as YAML, with inherited parts written out.
 
     \b
     gradebook rubric show support_reply
     gradebook rubric show my_rubric --version 1.0.0
     """
-    from gradebook.rubrics.files.dump import rubric_values, rubric_yaml
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.rubric_store.versions import find_rubric
-
     found = find_rubric(rubric if version is None else f"{rubric}@{version}", find_lake(lake, data))
     if as_json:
         print_json(rubric_values(found))
@@ -131,16 +128,11 @@ def diff(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what changed between two rubrics, and the smallest version step that is right for it.
+    """Show the changes between two rubrics, and the smallest version step for them.
 
     \b
     gradebook rubric diff support_reply@1.0.0 rubric.yaml
     """
-    from gradebook.flows.display.rubric import show_difference
-    from gradebook.rubrics.files.semver import next_version, required_step
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.rubric_store.versions import find_rubric
-
     found_lake = find_lake(lake, data)
     before, after = find_rubric(old, found_lake), find_rubric(new, found_lake)
     needed = required_step(before, after)
@@ -160,17 +152,14 @@ def diff(
 
 @app.command()
 def schema(
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="write to this file; default: stdout")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; default: stdout")] = None,
     is_forced: ForceOption = False,
 ) -> None:
-    """Print the JSON Schema of rubric files: an editor completes and checks by it.
+    """Print the JSON Schema of rubric files, for completion and checks in an editor.
 
     \b
     gradebook rubric schema --out rubric.schema.json
     """
-    from gradebook.rubrics.files.editor_schema import editor_schema
-    from gradebook.tasks.rubric_store.files import write_new
-
     if out is None:
         print_json(editor_schema())
     else:
@@ -180,25 +169,26 @@ def schema(
 
 @app.command("import")
 def import_rubric(
-    file: Annotated[Path, typer.Argument(help="a file of another system")],
+    file: Annotated[Path, typer.Argument(help="a file of the other system")],
     form: FormatOption,
-    out: Annotated[Path, typer.Option("--out", "-o", help="a .yaml or .jsonl file, or a folder for several parts")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help=".yaml or .jsonl file to write, or a folder for several files")
+    ],
     answers: Annotated[
-        Path | None, typer.Option("--answers", help="JSON Lines of what models answered, where the file has only cases")
+        Path | None, typer.Option("--answers", help="JSON Lines of models' answers, for a file with cases only")
     ] = None,
     is_forced: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a rubric, cases or ratings of another system; what has no place here is kept in metadata and named.
+    """Import a rubric, cases or ratings of another system.
+
+    Fields without an equivalent go to metadata and are listed.
 
     \b
     gradebook rubric import config.yaml --format potato -o rubric.yaml
     gradebook rubric import task.json --format scale -o task/
     gradebook rubric import input_data.jsonl --format ifeval --answers responses.jsonl -o outputs.jsonl
     """
-    from gradebook.flows.display.rubric import show_import
-    from gradebook.tasks.rubric_store.files import import_file
-
     summary = import_file(form.value, file, out, answers, is_forced=is_forced)
     if as_json:
         print_json(summary.as_json())
@@ -208,23 +198,21 @@ def import_rubric(
 
 @app.command("export")
 def export_rubric(
-    source: Annotated[str, typer.Argument(help="a rubric; for a format of cases, JSON Lines of rows with criteria")],
+    source: Annotated[str, typer.Argument(help="a rubric; for formats with cases: JSON Lines of rows with criteria")],
     form: FormatOption,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="write to this file; default: stdout")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; default: stdout")] = None,
     is_forced: ForceOption = False,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
-    """Write a rubric, or rows with criteria of their own, in another system's format; what is lost is named.
+    """Export a rubric, or rows with per-case criteria, to another system's format.
+
+    Fields without an equivalent are dropped and listed.
 
     \b
     gradebook rubric export support_reply --format dataknobs -o support_reply.json
     gradebook rubric export outputs.jsonl --format healthbench
     """
-    from gradebook.flows.display.rubric import show_lost
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.rubric_store.files import export_source, write_new
-
     exported = export_source(form.value, source, find_lake(lake, data))
     if out is None:
         typer.echo(exported.text, nl=False)
@@ -240,11 +228,10 @@ def delete(
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
-    """Let an id no longer mean its latest version. Every version stays, and is named as ID@VERSION."""
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.lake.connections import lake_exists
-    from gradebook.tasks.rubric_store.versions import delete_pointer
+    """Delete the pointer from a rubric's id to its latest version.
 
+    Every version stays in the lake and can be named as ID@VERSION.
+    """
     found = find_lake(lake, data)
     if not lake_exists(found):
         raise InputError(f"rubric: found no lake at {found.name}, expected one")

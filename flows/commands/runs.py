@@ -1,16 +1,15 @@
-"""`gradebook runs`."""
+"""The command `gradebook runs`."""
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.display.terminal import show_rows
+from gradebook.tasks.lake.versions import find_lake_at
+from gradebook.tasks.published.run_list import list_runs
 
 
 def runs(
     at: AtOption = None, lake: LakeOption = DEFAULT_LAKE, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
-    """List the runs of a lake, the newest first."""
-    from gradebook.flows.display.terminal import show_rows
-    from gradebook.tasks.lake.versions import find_lake_at
-    from gradebook.tasks.published.summary import list_runs
-
+    """List the runs of a lake, newest first."""
     rows = list_runs(find_lake_at(lake, data, at))
     if as_json:
         print_json({"runs": list(rows)})

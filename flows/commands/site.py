@@ -4,34 +4,33 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.display.progress_bars import shown_progress
+from gradebook.flows.display.terminal import people, plain
+from gradebook.tasks.lake.versions import find_lake_at
+from gradebook.tasks.reporting.site.site import write_site
+from gradebook.tasks.system.number_format import counted
 
 
 def site(
-    out: Annotated[Path, typer.Argument(help="the folder to write into; it is made where it is not there")],
-    is_anew: Annotated[bool, typer.Option("--anew", help="write the reports that are there again too")] = False,
+    out: Annotated[Path, typer.Argument(help="folder to write to; created if missing")],
+    is_anew: Annotated[bool, typer.Option("--anew", help="write existing reports again too")] = False,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the home page of a lake: all runs with filters, each model's trend, reports and rubrics, as static files.
+    """Write a lake's home page: runs, trends, reports and rubrics.
 
-    The same command again adds what is new; open OUT/index.html, or copy the folder to any web server.
+    The files are static: open OUT/index.html, or copy the folder to any web server. Run the same command again to add
+    new runs.
 
     \b
     gradebook site public
     gradebook site public --anew --json
     """
-    from rich.markup import escape
-
-    from gradebook.flows.display.progress_bars import shown_progress
-    from gradebook.flows.display.terminal import people, plain
-    from gradebook.tasks.lake.versions import find_lake_at
-    from gradebook.tasks.reporting.site.site import write_site
-    from gradebook.tasks.system.number_format import counted
-
     with shown_progress():
         found = write_site(find_lake_at(lake, data, at), out, is_anew=is_anew)
     if as_json:

@@ -1,4 +1,4 @@
-"""`gradebook sql`."""
+"""The command `gradebook sql`."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -7,11 +7,14 @@ from typing import Annotated
 import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, AtOption, DataOption, LakeOption
+from gradebook.flows.display.tables import write_rows
 from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.user_queries import run_query
+from gradebook.tasks.lake.versions import find_lake_at
 
 
 class Format(StrEnum):
-    """How `gradebook sql` writes rows."""
+    """Formats of `gradebook sql`."""
 
     table = "table"
     csv = "csv"
@@ -20,14 +23,14 @@ class Format(StrEnum):
 
 
 def sql(
-    query: Annotated[str, typer.Argument(help="one statement that reads")],
-    form: Annotated[Format, typer.Option("--format", help="how to write the rows")] = Format.table,
-    out: Annotated[Path | None, typer.Option("--out", help="write to this file; default: stdout")] = None,
+    query: Annotated[str, typer.Argument(help="one read-only SQL statement")],
+    form: Annotated[Format, typer.Option("--format", help="output format")] = Format.table,
+    out: Annotated[Path | None, typer.Option("--out", help="file to write; default: stdout")] = None,
     at: AtOption = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
 ) -> None:
-    """Ask the evaluation tables in SQL (DuckDB's), read only.
+    """Query the evaluation tables in DuckDB's SQL, read only.
 
     \b
     gradebook sql "select * from run_scores"
@@ -35,10 +38,6 @@ def sql(
     gradebook sql "from output_scores" --at 12 --format parquet --out scores.parquet
     gradebook sql "select count(*) from ratings" --at 2026-11-01T09:30
     """
-    from gradebook.flows.display.tables import write_rows
-    from gradebook.tasks.lake.user_queries import run_query
-    from gradebook.tasks.lake.versions import find_lake_at
-
     if form is Format.parquet and out is None:
         raise InputError("--out: found none, expected a file for --format parquet")
     write_rows(run_query(find_lake_at(lake, data, at), query), form.value, out)

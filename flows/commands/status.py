@@ -1,40 +1,42 @@
-"""The command `gradebook status`: what is at work, what stands still, what was published and what failed."""
+"""The command `gradebook status`: running, interrupted, published and failed runs of a lake."""
 
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, DONE, NOT_MET, DataOption, JsonOption, LakeOption, print_json
+from gradebook.flows.display.status import show_status
+from gradebook.flows.display.terminal import people
 from gradebook.rubrics.model.errors import InputError
-
-if TYPE_CHECKING:
-    from gradebook.tasks.published.status import Status
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.published.status import Status, read_status
 
 WATCH_S = 5.0
 MOST_DAYS = 36_500
 
 
 def status(
-    days: Annotated[int, typer.Option("--days", help="how far back failures are listed")] = 7,
-    watch: Annotated[bool, typer.Option("--watch", help="show it anew every 5 seconds, until Ctrl-C")] = False,
+    days: Annotated[int, typer.Option("--days", help="number of days to look back for failures")] = 7,
+    watch: Annotated[bool, typer.Option("--watch", help="refresh every 5 seconds until Ctrl-C")] = False,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a lake at a glance: runs at work, runs whose process is gone, the last run of each rubric, failures, sizes.
+    """Show a lake's running, interrupted, published and failed runs.
 
-    Nothing is written, and no run is disturbed.
+    Of the published runs the latest of each rubric is shown, and the size of the lake. The command only reads and
+    disturbs no run.
 
     \b
     gradebook status
     gradebook status --watch
     gradebook status --json | jq .is_alarming
 
-    Exit: 0; 1 where a run of the last day failed, or its process is gone, and nothing made it good since; 2 bad input;
-    3 where the catalog's server does not answer.
+    Exit: 0 no alarm, 1 a run of the last day failed or lost its process and no later run made up for it, 2 bad input,
+    3 no answer from the catalog's server.
     """
     if not 1 <= days <= MOST_DAYS:
         raise InputError(f"--days: found {days}, expected 1 to {MOST_DAYS:,}")
@@ -48,15 +50,12 @@ def status(
     raise typer.Exit(NOT_MET if found.is_alarming else DONE)
 
 
-def _read(lake: str, data: str | None, days: int) -> "Status":
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.published.status import read_status
-
+def _read(lake: str, data: str | None, days: int) -> Status:
     return read_status(find_lake(lake, data), datetime.now(UTC), days, _lake_words(lake, data))
 
 
 def _lake_words(lake: str, data: str | None) -> tuple[str, ...]:
-    """The options that name a lake, wherever they are typed. An address holds no password: it would be refused."""
+    """Options that name the lake from any working folder. An address holds no password: it would be refused."""
     kind, _, address = lake.partition(":")
     words = ("--lake", f"{kind}:{Path(address).absolute()}" if kind == "sqlite" else lake)
     if data is None:
@@ -64,10 +63,7 @@ def _lake_words(lake: str, data: str | None) -> tuple[str, ...]:
     return (*words, "--data", data if "://" in data else str(Path(data).absolute()))
 
 
-def _show(found: "Status", lake: str, data: str | None, days: int, *, watch: bool) -> None:
-    from gradebook.flows.display.status import show_status
-    from gradebook.flows.display.terminal import people
-
+def _show(found: Status, lake: str, data: str | None, days: int, *, watch: bool) -> None:
     try:
         show_status(found)
         while watch:
@@ -75,5 +71,5 @@ def _show(found: "Status", lake: str, data: str | None, days: int, *, watch: boo
             found = _read(lake, data, days)
             people.clear()
             show_status(found)
-    except KeyboardInterrupt:  # how watching ends
+    except KeyboardInterrupt:  # the user stops watching
         raise typer.Exit(DONE) from None

@@ -1,37 +1,35 @@
-"""The command `gradebook versions`: what was made of the tables, when and by what."""
+"""The command `gradebook versions`: the log of the tables' versions."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gradebook.flows.commands.options import DEFAULT_LAKE, DataOption, JsonOption, LakeOption, print_json
-
-if TYPE_CHECKING:
-    from gradebook.tasks.lake.versions import VersionLog
+from gradebook.flows.display.terminal import people, show_rows
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.lake.versions import VersionLog, list_versions
 
 MOST_TABLES_SHOWN = 3
 
 
 def versions(
-    limit: Annotated[int, typer.Option("--limit", help="how many to list")] = 20,
-    is_all: Annotated[bool, typer.Option("--all", help="those that a run makes on its way too")] = False,
+    limit: Annotated[int, typer.Option("--limit", help="number of versions to list")] = 20,
+    is_all: Annotated[bool, typer.Option("--all", help="include intermediate versions of runs")] = False,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the versions of the tables, the newest first: when each was made (UTC), by what, and the rows it added.
+    """List the versions of the tables, newest first.
 
-    A published run is one version; so are an import of ratings and a run that failed. That a run began, and its
-    judgments before it is published, are versions too, and so is each step of `gradebook compact`: --all lists them.
+    Each row shows the time (UTC), the cause and the added rows. A published run is one version; so are an import of
+    ratings and a failed run. --all also lists intermediate versions: the start of a run, its judgments before
+    publication, and each step of `gradebook compact`.
 
     \b
     gradebook versions
     gradebook versions --limit 100 --json
     gradebook sql "from run_scores" --at 12
     """
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.lake.versions import list_versions
-
     log = list_versions(find_lake(lake, data), limit, is_all=is_all)
     if as_json:
         print_json(log.as_json())
@@ -39,9 +37,7 @@ def versions(
         _show_log(log)
 
 
-def _show_log(log: "VersionLog") -> None:
-    from gradebook.flows.display.terminal import people, show_rows
-
+def _show_log(log: VersionLog) -> None:
     rows = [
         (each.version, f"{each.made_at:%Y-%m-%d %H:%M:%S}", each.message, _added(each.row_counts))
         for each in log.versions
@@ -55,7 +51,7 @@ def _show_log(log: "VersionLog") -> None:
 
 
 def _added(row_counts: dict[str, int]) -> str:
-    """The tables that got the most rows, with how many."""
+    """Tables with the most added rows, and their counts."""
     words = [f"{count:,} {table}" for table, count in row_counts.items()]
     more_count = len(words) - MOST_TABLES_SHOWN
     return ", ".join([*words[:MOST_TABLES_SHOWN], *([f"{more_count} tables more"] if more_count > 0 else [])])

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradebook.flows.deployment.notify import DEPLOYMENT, MOST_TRIES, Notified, notify_checkpoint
 from gradebook.rubrics.model.errors import InputError
-
-if TYPE_CHECKING:
-    from gradebook.tasks.operations.checkpoint_sweep import SavedCheckpoint
+from gradebook.tasks.lake.address import find_lake
+from gradebook.tasks.operations.checkpoint_sweep import SavedCheckpoint, find_saved, query_saved, undecided
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Swept:
     """What a sweep found. undecided: each with what became of asking for it; None where it was not asked for."""
 
     found_count: int
-    undecided: "tuple[tuple[SavedCheckpoint, Notified | None], ...]"
+    undecided: tuple[tuple[SavedCheckpoint, Notified | None], ...]
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -71,9 +70,6 @@ def sweep_saved(request: SweepRequest, *, is_notifying: bool) -> Swept:
     Raises `InputError` for a request that is wrong, `UnfinishedError` where no server answers: it is gone for all of
     them, and the sweep begins anew the next time.
     """
-    from gradebook.tasks.lake.address import find_lake
-    from gradebook.tasks.operations.checkpoint_sweep import find_saved, query_saved, undecided
-
     if (request.place is None) == (request.query is None):
         raise InputError("sweep: expected a folder, a glob or a table, or a query, and not both")
     lake = find_lake(request.lake, request.data)
@@ -85,7 +81,7 @@ def sweep_saved(request: SweepRequest, *, is_notifying: bool) -> Swept:
     return Swept(len(found), tuple((saved, _asked(saved, request) if is_notifying else None) for saved in left))
 
 
-def _asked(saved: "SavedCheckpoint", request: SweepRequest) -> Notified | None:
+def _asked(saved: SavedCheckpoint, request: SweepRequest) -> Notified | None:
     """The flow run of one checkpoint; None where its outputs can't be read."""
     if saved.fault is not None:
         return None

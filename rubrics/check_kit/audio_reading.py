@@ -1,4 +1,4 @@
-"""Reading sound files from memory, a block at a time."""
+"""Sound files read from memory, one block at a time."""
 
 import io
 from collections.abc import Iterator
@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_SAMPLES = 180_000_000  # of all channels together: an hour at 48 kHz in one, with some to spare
-# Beside it, for a small file can hold hours of silence, which take as long as speech. An hour in Opus has 14 samples a
-# byte at 27 kbit/s, and in MP3, FLAC and WAV fewer.
+MOST_SAMPLES = 180_000_000  # of all channels together: a little over an hour of mono at 48 kHz
+# Second limit, by file size: a small file can hold hours of silence, which takes as long to read as speech. One hour of
+# Opus at 27 kbit/s has 14 samples per byte; MP3, FLAC and WAV have fewer.
 FREE_SAMPLES = 8_000_000
 SAMPLES_A_BYTE = 16
-MOST_AMPLITUDE = 1e6  # full scale is 1; beyond this a float file holds no sound
-LOWEST_RATE, HIGHEST_RATE = 4_000, 192_000  # Hz; telephones have 8,000
+MOST_AMPLITUDE = 1e6  # full scale is 1; a float file with larger values does not hold sound
+LOWEST_RATE, HIGHEST_RATE = 4_000, 192_000  # Hz; telephone speech has 8,000
 BLOCK_SAMPLES = 1 << 17
 MOST_CHANNELS = 64
-# What libsndfile may be asked to parse, by its first bytes: it knows many more formats, which nobody sends as speech.
+# First bytes of the formats that libsndfile may parse. It knows many more, none of them used for speech.
 MAGIC = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"FORM", b"ID3")
 SAME_FORMAT = {"WAVEX": "WAV", "RF64": "WAV"}
 
@@ -26,27 +26,30 @@ Samples = NDArray[np.float64]
 
 
 class UnusableAudio(Exception):
-    """The audio can't be read or measured; the message says why."""
+    """The audio cannot be read or measured; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """An opened sound file, to be read once. frame_count: as its header has it, a frame being a sample a channel."""
+    """Opened sound file, readable once.
+
+    frame_count: as stated in the header; a frame is one sample per channel.
+    """
 
     format: str  # WAV, FLAC, OGG, MP3 or AIFF
-    subtype: str  # PCM_16 and others, as libsndfile names them
+    subtype: str  # PCM_16 and others, named as in libsndfile
     sample_rate: int  # Hz
     channel_count: int
     frame_count: int
-    byte_count: int  # of the file
+    byte_count: int  # size of the file
     file: Any
 
     def blocks(self, size: int | None = None) -> Iterator[Samples]:
-        """The samples in order: (frame, channel), full scale is 1.
+        """Yield the samples in order: (frame, channel), full scale is 1.
 
-        Each block but the last has `size` frames, or else `BLOCK_SAMPLES` in all channels together. A file that breaks
-        off ends where it does. Raises `UnusableAudio` where it can't be decoded, where a sample is no number or far
-        beyond full scale, and where there are too many.
+        Each block except the last has `size` frames (default: `BLOCK_SAMPLES` over all channels). A truncated file
+        yields the samples that it has. Raises `UnusableAudio` if the file cannot be decoded, if a sample is NaN or far
+        beyond full scale, and if there are too many samples.
         """
         frame_count = size or BLOCK_SAMPLES // self.channel_count
         read_count = 0
@@ -58,7 +61,7 @@ class Recording:
             yield block
 
     def refuse_strange_header(self) -> None:
-        """Raise `UnusableAudio` where the header alone shows that measuring would take too long or mean nothing."""
+        """Raise `UnusableAudio` if the header alone shows that measuring would take too long or be meaningless."""
         self._refuse_length(self.frame_count * self.channel_count)
         if self.channel_count > MOST_CHANNELS:
             raise UnusableAudio(f"found {self.channel_count} channels, at most {MOST_CHANNELS}")
@@ -83,9 +86,9 @@ class Recording:
 
 
 class _Bytes(io.BytesIO):
-    """A file in memory that stays where it is when it is sent before its beginning, as broken headers do.
+    """In-memory file that ignores a seek before its start, which broken headers cause.
 
-    libsndfile notices that; an exception would only be printed, for there is no way back through it.
+    libsndfile detects the unchanged position. An exception could not pass through its C code and would only be printed.
     """
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
@@ -97,7 +100,7 @@ class _Bytes(io.BytesIO):
 
 @contextmanager
 def open_recording(content: bytes) -> Iterator[Recording]:
-    """Open a sound file for the length of a block. Raises `UnusableAudio` where it is none."""
+    """Open a sound file for the duration of a `with` block. Raises `UnusableAudio` for any other content."""
     import soundfile
 
     if not content.startswith(MAGIC) and not _begins_as_mpeg(content):
@@ -112,11 +115,11 @@ def open_recording(content: bytes) -> Iterator[Recording]:
 
 
 def _begins_as_mpeg(content: bytes) -> bool:
-    """Whether the eleven bits are there that each frame of MPEG audio begins with."""
+    """Whether the content begins with the eleven sync bits of an MPEG audio frame."""
     return len(content) > 1 and content[0] == 0xFF and content[1] >= 0xE0
 
 
 def _refuse_strange_samples(block: Samples) -> None:
-    # Written so that NaN, which compares as false, is refused too.
+    # Written so that NaN, which fails every comparison, is refused too.
     if not (block.min() >= -MOST_AMPLITUDE and block.max() <= MOST_AMPLITUDE):
         raise UnusableAudio("found a sample that is NaN, infinite or a million times full scale")

@@ -1,4 +1,4 @@
-"""Bounds on a count: the settings, and the verdicts they lead to."""
+"""Bounds on a count: the settings and the resulting verdicts."""
 
 from typing import Annotated, Self
 
@@ -14,12 +14,12 @@ Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 class BoundsSettings(CheckSettings):
-    """The least and the most allowed, both inclusive; at least one of them is given."""
+    """Lower and upper bound, both inclusive; at least one is required."""
 
     min: Count | None = None
-    """the least allowed"""
+    """minimum allowed"""
     max: Count | None = None
-    """the most allowed"""
+    """maximum allowed"""
 
     @model_validator(mode="after")
     def _bounds_leave_room(self) -> Self:
@@ -31,7 +31,10 @@ class BoundsSettings(CheckSettings):
 
 
 def judge_counts(counts: pa.Int64Array, settings: BoundsSettings, unit: str, units: str) -> CheckVerdicts:
-    """Hold each count against the bounds. counts: (output,), no nulls. A miss says "231 words, at most 200 allowed"."""
+    """Compare each count with the bounds.
+
+    counts: (output,), no nulls. Evidence of a failure: "231 words, at most 200 allowed".
+    """
     values = counts.to_numpy()
     is_missed = np.zeros(len(values), np.bool_)
     if settings.min is not None:
@@ -40,10 +43,10 @@ def judge_counts(counts: pa.Int64Array, settings: BoundsSettings, unit: str, uni
         is_missed |= values > settings.max
     evidence = pa.nulls(len(values), pa.string())
     if is_missed.any():
-        # The same few counts come again and again: a text is made for each of them, and put in its places by Arrow.
+        # Counts repeat a lot, so each distinct one gets its text once, and Arrow copies it to its rows.
         missed, places = np.unique(values[is_missed], return_inverse=True)
-        told = [_describe_miss(count, settings, unit if count == 1 else units) for count in missed.tolist()]
-        evidence = pc.replace_with_mask(evidence, pa.array(is_missed), pa.array(told).take(pa.array(places)))
+        texts = [_describe_miss(count, settings, unit if count == 1 else units) for count in missed.tolist()]
+        evidence = pc.replace_with_mask(evidence, pa.array(is_missed), pa.array(texts).take(pa.array(places)))
     return CheckVerdicts(pa.array(~is_missed), evidence)
 
 

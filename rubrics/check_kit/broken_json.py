@@ -1,25 +1,25 @@
-"""How far broken JSON reaches, so that what stands in it is not taken for JSON of its own."""
+"""Extent of broken JSON, so that its fragments are not read as JSON of their own."""
 
 import re
 
 SPACES = r"[ \t\r\n]*+"
-OPEN_STRING = r'"(?:[^"\\\n]++|\\.)*+'  # up to the quotation mark that ends it, or the end of its line
+OPEN_STRING = r'"(?:[^"\\\n]++|\\.)*+'  # up to its closing quotation mark or the end of the line
 BEGUN = re.compile(rf'(?:\[{SPACES})*+\{{{SPACES}{OPEN_STRING}"{SPACES}:')
 TOKEN = re.compile(rf'{OPEN_STRING}"?|[{{}}\[\]]|^ {{0,3}}```', re.MULTILINE)
 
 
 class BrokenJson:
-    """What is broken in a text; its brackets are looked at when the first of it is found."""
+    """Broken JSON of one text. Brackets are scanned on first use."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._ends: dict[int, int] | None = None
 
     def end(self, start: int, fault: int) -> int:
-        """Where broken JSON ends: after the bracket that closes it, and without one at the end of its code fence or of
-        the text. What does not begin as an object with a key ends where its fault is.
+        """End of the broken JSON that starts at `start`.
 
-        The calls for a text come with ascending starts.
+        That is the closing bracket; without one, the end of the code fence or of the text. If the text at `start` is
+        not the beginning of an object with a key, it ends at `fault`. Calls for one text must have ascending starts.
         """
         if BEGUN.match(self._text, start) is None:
             return fault
@@ -29,7 +29,7 @@ class BrokenJson:
 
 
 def _bracket_ends(text: str, start: int) -> dict[int, int]:
-    """For the place of each opening bracket outside strings, where what it opens ends."""
+    """Map the place of each opening bracket outside strings to the end of its content."""
     ends: dict[int, int] = {}
     open_places: list[int] = []
     for token in TOKEN.finditer(text, start):

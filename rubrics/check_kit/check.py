@@ -1,4 +1,4 @@
-"""Check: a vectorised function over a shard's columns, its settings, and how it is documented."""
+"""Check: a vectorised function over a shard's columns, with its settings and documentation."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -14,25 +14,25 @@ Cost = Literal["columns", "rows", "heavy"]
 COSTS: Mapping[Cost, str] = MappingProxyType(
     {
         "columns": "Arrow and numpy over the whole column, at memory speed",
-        "rows": "Python, an output at a time",
-        "heavy": "a parser, a model or a file an output",
+        "rows": "Python, one output at a time",
+        "heavy": "a parser, a model or a file for each output",
     }
 )
 
 
 class CheckSettings(BaseModel):
-    """The base of every check's settings: frozen, unknown keys refused; the text under a field is its meaning."""
+    """Base of every check's settings: frozen, refuses unknown keys. The docstring of a field is its description."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckVerdicts:
-    """What a check found. All arrays: (output,).
+    """Verdicts of a check. All arrays: (output,).
 
-    is_passed: bool, null where the check can't tell (`reasons` says why). evidence: the count against the bound, the
-    missing word, the place; null where there is nothing to add. level_ids: the criterion's level where a check grades,
-    null where pass or fail says it: a pass is the highest level and a fail the lowest.
+    is_passed: bool, null if the check cannot decide (`reasons` gives the reason). evidence: the count against the
+    bound, the missing word or the place; null if there is nothing to add. level_ids: level of the criterion, for checks
+    that grade; null means that a pass is the highest level and a fail the lowest.
     """
 
     is_passed: pa.BooleanArray
@@ -46,9 +46,9 @@ CheckFunction = Callable[[pa.Table, Any], CheckVerdicts]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An output that shows what a check does.
+    """Output that demonstrates a check.
 
-    is_passed: None where it can't tell. others: the row's other columns that it reads.
+    is_passed: None if the check cannot decide. others: the other columns of the row that the check reads.
     """
 
     output: str
@@ -59,7 +59,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A registered check. columns: those of the shard that it reads. cost: a key of `COSTS`."""
+    """Registered check.
+
+    columns: the shard's columns that it reads. cost: a key of `COSTS`.
+    """
 
     name: str
     summary: str
@@ -71,7 +74,7 @@ class Check:
     examples: tuple[Example, ...]
 
 
-REGISTERED: dict[str, Check] = {}  # by name; `rubrics.checks.registry` imports their modules
+REGISTERED: dict[str, Check] = {}  # by name; `rubrics.checks.registry` imports the modules that register them
 
 
 def register_check(
@@ -82,9 +85,10 @@ def register_check(
     cost: Cost = "columns",
     examples: tuple[Example, ...] = (),
 ) -> Callable[[CheckFunction], CheckFunction]:
-    """Register the decorated function; its docstring's first line is the check's summary, the rest its details.
+    """Register the decorated function under a name.
 
-    Raises `ValueError` where the name is taken.
+    The first line of its docstring becomes the check's summary, the rest its details. Raises `ValueError` if the name
+    is taken.
     """
 
     def register(function: CheckFunction) -> CheckFunction:
@@ -98,19 +102,20 @@ def register_check(
 
 
 def read_settings(check: Check, settings: Mapping[str, Any]) -> CheckSettings:
-    """Validate a rubric's settings for a check. Raises `ValidationError` with every fault, each told once."""
+    """Validate a rubric's settings for a check. Raises `ValidationError` with every fault, each reported once."""
     try:
         return check.settings_model.model_validate(settings)
     except ValidationError as error:
         faults = error.errors(include_url=False)
-        # pydantic counts the right entries of a list alone, so it calls one with a wrong entry too short as well.
-        told = [
+        # pydantic counts only the valid entries of a list, so a list with an invalid entry is reported as too short as
+        # well.
+        reported = [
             each for each in faults if each["type"] != "too_short" or len(each["input"]) < each["ctx"]["min_length"]
         ]
-        if len(told) == len(faults):
+        if len(reported) == len(faults):
             raise
         details = [
             InitErrorDetails(type=each["type"], loc=each["loc"], input=each["input"], ctx=each.get("ctx", {}))
-            for each in told
+            for each in reported
         ]
         raise ValidationError.from_exception_data(error.title, details) from None

@@ -1,4 +1,4 @@
-"""A shard's columns as arrays, of Arrow and of numpy."""
+"""Columns of a shard as Arrow and numpy arrays."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,16 +8,16 @@ Mask = NDArray[np.bool_]
 
 
 def text_column(shard: pa.Table, name: str) -> pa.StringArray:
-    """The named column of a shard as one array: (output,), string or large_string.
+    """Column of a shard as one array: (output,), string or large_string.
 
-    Raises `KeyError` where the shard has no such column.
+    Raises `KeyError` if the shard has no such column.
     """
     column = shard.column(name)
-    # To combine a single chunk would copy it: all of a shard's text anew for each check.
+    # Combining a single chunk would copy all text of the shard for each check.
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def to_mask(values: pa.BooleanArray) -> Mask:
-    """The values, none of them null, as an array of numpy."""
+    """Convert an Arrow array without nulls to a numpy mask."""
     mask: Mask = values.to_numpy(zero_copy_only=False).astype(np.bool_)
     return mask

@@ -1,4 +1,4 @@
-"""Building evidence: one short text for each row that needs one, null for the others."""
+"""Evidence: one short text for each row that needs one, null for the others."""
 
 from collections.abc import Sequence
 
@@ -17,22 +17,22 @@ def quote_words(words: Sequence[str]) -> str:
 def evidence_where(mask: pa.BooleanArray, texts: pa.Array | str) -> pa.StringArray:
     """Put texts where the mask is true, null elsewhere.
 
-    mask: (output,), null counts as false. texts: one for each true row in order, or one text for all of them.
-    Returns (output,), each cut to `MOST_EVIDENCE_CHARACTERS`.
+    mask: (output,), null counts as false. texts: one for each true row in order, or one for all of them. Returns
+    (output,), each cut to `MOST_EVIDENCE_CHARACTERS`.
     """
     values = pa.scalar(cut_text(texts)) if isinstance(texts, str) else cut_texts(texts, MOST_EVIDENCE_CHARACTERS)
     return pc.replace_with_mask(pa.nulls(len(mask), pa.string()), pc.fill_null(mask, False), values)
 
 
 def cut_text(text: str, limit: int = MOST_EVIDENCE_CHARACTERS) -> str:
-    """The text, at most `limit` characters long, with a mark where it was cut; what UTF-8 can't hold becomes `?`."""
+    """Cut a text to `limit` characters, the last one an ellipsis. Characters that UTF-8 cannot encode become `?`."""
     is_long = len(text) > limit
     shown = text[: limit - 1] + "…" if is_long else text
     return shown.encode("utf-8", "replace").decode("utf-8")
 
 
 def cut_texts(texts: pa.Array, limit: int) -> pa.StringArray:
-    """As `cut_text`, for an array: (output,)."""
+    """Cut each text of an array as `cut_text` does: (output,)."""
     sizes = pc.binary_length(texts)
     if (pc.max(sizes).as_py() or 0) <= limit:
         return texts.cast(pa.string())

@@ -1,4 +1,4 @@
-"""Reading a model's output as JSON: strict, and never a crash."""
+"""Strict JSON from a model's output, without crashes."""
 
 import json
 import re
@@ -9,9 +9,9 @@ from gradebook.rubrics.check_kit.broken_json import BrokenJson
 from gradebook.rubrics.check_kit.stack import on_a_full_stack
 
 MOST_LEVELS = 200
-MOST_INTEGER_DIGITS = 300  # what a float can stand in for; Python itself refuses to read a few thousand
-MOST_FOUND = 50_000  # objects and arrays in a text
-MOST_BROKEN = 10_000  # places that look like the start of one and are none
+MOST_INTEGER_DIGITS = 300  # longer ones become floats; Python refuses integers of a few thousand digits
+MOST_FOUND = 50_000  # objects and arrays in one text
+MOST_BROKEN = 10_000  # places that look like the start of JSON and are not
 STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
 START = re.compile(r'\{[ \t\r\n]*["}]|\[[ \t\r\n]*["{\[\]\-0-9tfn]')
 
@@ -19,22 +19,22 @@ Extract = Literal["whole", "found"]
 
 
 class NotJson(ValueError):
-    """A text is not JSON; the message gives the place and the reason."""
+    """The text is not JSON; the message gives the place and the reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
 
 
 class TooManyBrackets(Exception):
-    """A text has too many objects, arrays or brackets that start none; its text says so."""
+    """The text has too many objects, arrays or unrelated brackets."""
 
 
 class _ConstantFound(Exception):
-    """JSON has no NaN and no Infinity, though Python's reader takes them."""
+    """NaN or Infinity, which Python's decoder accepts but JSON does not have."""
 
 
 class FoundJson(NamedTuple):
-    """What JSON a text holds. fault: the place and reason of the first that is broken."""
+    """JSON found in a text. fault: place and reason of the first broken part."""
 
     objects: list[dict[str, Any]]
     arrays: list[list[Any]]
@@ -42,10 +42,10 @@ class FoundJson(NamedTuple):
 
 
 def parse_json(text: str) -> Any:
-    """Read the whole text as JSON; JSON's own whitespace may surround it.
+    """Parse the whole text as JSON; JSON whitespace may surround it.
 
-    NaN and Infinity are refused, and more than `MOST_LEVELS` levels of nesting too. An integer of more than
-    `MOST_INTEGER_DIGITS` digits is read as a float. Raises `NotJson`.
+    Refuses NaN, Infinity and more than `MOST_LEVELS` levels of nesting. An integer of more than `MOST_INTEGER_DIGITS`
+    digits becomes a float. Raises `NotJson`.
     """
     try:
         value = on_a_full_stack(partial(_DECODER.decode, text))
@@ -55,17 +55,16 @@ def parse_json(text: str) -> Any:
         raise NotJson(_constant_fault(text, str(error))) from None
     except RecursionError:
         raise NotJson(_nesting_fault()) from None
-    # Python's own limit depends on how deep the caller stands, and a verdict must not.
+    # Python's own limit depends on the depth of the call stack, and a verdict must not.
     if text.count("[") + text.count("{") > MOST_LEVELS and count_levels(value) > MOST_LEVELS:
         raise NotJson(_nesting_fault())
     return value
 
 
 def find_json(text: str) -> FoundJson:
-    """The JSON objects and arrays that stand in a text, none of them within another, in order.
+    """Find the outermost JSON objects and arrays in a text, in order.
 
-    What is broken is passed over, with all that it holds. Raises `NotJson` where one is nested too deeply, and
-    `TooManyBrackets`.
+    Broken JSON is skipped with all its content. Raises `NotJson` for deep nesting, and `TooManyBrackets`.
     """
     try:
         return on_a_full_stack(partial(_find_json, text))
@@ -74,7 +73,7 @@ def find_json(text: str) -> FoundJson:
 
 
 def extract_json(text: str, extract: Extract) -> Any:
-    """The JSON of a text: the whole of it, or the one found in it, an object before an array.
+    """JSON of a text: the whole text, or the only JSON object found in it, or else the only array.
 
     Raises `NotJson` and `TooManyBrackets`.
     """
@@ -94,7 +93,7 @@ def extract_json(text: str, extract: Extract) -> Any:
 
 def _find_json(text: str) -> FoundJson:
     constants: list[str] = []
-    # A constant is noted, not raised at once: the reading would begin again within what holds it.
+    # Constants are recorded, not raised: after an exception the search would restart inside the enclosing value.
     decoder = json.JSONDecoder(parse_int=_read_integer, parse_constant=constants.append)
     found, broken = FoundJson([], [], None), BrokenJson(text)
     place = found_count = broken_count = 0
@@ -108,7 +107,7 @@ def _find_json(text: str) -> FoundJson:
             value, place, fault = None, max(end, start.start() + 1), _syntax_fault(error)
         if fault is None:
             found_count += 1
-            _keep(value, found)
+            _collect(value, found)
         else:
             broken_count += 1
             found = found._replace(fault=found.fault or fault)
@@ -117,7 +116,7 @@ def _find_json(text: str) -> FoundJson:
     return found
 
 
-def _keep(value: Any, found: FoundJson) -> None:
+def _collect(value: Any, found: FoundJson) -> None:
     if count_levels(value) > MOST_LEVELS:
         raise NotJson(_nesting_fault())
     if isinstance(value, dict):
@@ -142,7 +141,7 @@ def _syntax_fault(error: json.JSONDecodeError) -> str:
 
 
 def _constant_fault(text: str, name: str) -> str:
-    """Place the constant: up to it the text is JSON, so the first one outside a string is it."""
+    """Locate the constant: the text up to it is JSON, so it is the first one outside a string."""
     matches = STRING_OR_CONSTANT.finditer(text)
     place = next((match.start() for match in matches if match[0] == name), 0)
     line = text.count("\n", 0, place) + 1
@@ -155,7 +154,7 @@ def _nesting_fault() -> str:
 
 
 def count_levels(value: Any) -> int:
-    """How deep lists and objects stand in one another: 0 for a bare value."""
+    """Nesting depth of lists and objects; 0 for a bare value."""
     level_count, level = 0, [value]
     while containers := [entry for entry in level if isinstance(entry, list | dict)]:
         level_count += 1

@@ -1,4 +1,4 @@
-"""Looking at the rows that need it alone: which they are, every match of a pattern in them, and their verdicts."""
+"""Regular expressions over a column: the rows with a match, every match, and verdicts for those rows."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -9,29 +9,29 @@ import pyarrow.compute as pc
 from gradebook.rubrics.check_kit.check import CheckVerdicts
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 
-MARK = "\x00"  # stands around a match while it is cut out; the text's own are replaced first
+MARK = "\x00"  # put around each match before splitting; NUL characters of the text are replaced first
 CODE = r"(?s)```.*?(?:```|\z)|`[^`\n]*`"
-FEW_ROWS = 4  # a kernel compiles its pattern at each call, which for a few rows costs more than to look at them
+FEW_ROWS = 4  # a kernel compiles its pattern on each call, which for a few rows takes longer than a Python loop
 FEW_BYTES = 4_000
 
 
 def are_few(texts: pa.Array) -> bool:
-    """Whether Python goes through the texts in less time than a kernel compiles its pattern."""
+    """Whether a Python loop over the texts is faster than compiling a pattern in a kernel."""
     return len(texts) <= FEW_ROWS and texts.nbytes <= FEW_BYTES
 
 
 def find_likely(texts: pa.Array, pattern: str) -> pa.BooleanArray:
-    """Which texts are worth a closer look: those with a match, and all where they are few: (text,), null is false."""
+    """Mark the texts that need a closer look: those with a match, or all if there are few: (text,). Null is false."""
     if are_few(texts):
         return texts.is_valid()
     return pc.fill_null(pc.match_substring_regex(texts, pattern), False)
 
 
 def split_at_matches(texts: pa.Array, pattern: str) -> list[list[str]]:
-    """Cut each text at every match: what stands before, the match, what stands between, the next match, and so on.
+    """Split each text at every match: text before, match, text between, next match, and so on.
 
-    A match is shown by the pattern's first group, without one whole. The pattern is in RE2's syntax. texts: (text,),
-    a null is one empty piece. A NUL character is read as U+FFFD.
+    A match is represented by the pattern's first group, or by the whole match if there is none. The pattern is in RE2's
+    syntax. texts: (text,); a null gives one empty piece. A NUL character is read as U+FFFD.
     """
     whole = r"\1" if has_group(pattern) else r"\0"
     plain = pc.replace_substring(pc.fill_null(texts, ""), MARK, "\ufffd")
@@ -40,13 +40,13 @@ def split_at_matches(texts: pa.Array, pattern: str) -> list[list[str]]:
 
 
 def all_matches(texts: pa.Array, pattern: str) -> list[list[str]]:
-    """Every match in each text, none of them empty, as `split_at_matches` shows it."""
+    """Non-empty matches in each text, represented as in `split_at_matches`."""
     return [[match for match in pieces[1::2] if match] for pieces in split_at_matches(texts, pattern)]
 
 
 @lru_cache(maxsize=256)
 def has_group(pattern: str) -> bool:
-    """Whether a pattern that RE2 takes has a group that captures."""
+    """Whether a valid RE2 pattern has a capturing group."""
     try:
         pc.replace_substring_regex(pa.array([""]), pattern, r"\1")
     except pa.ArrowInvalid:
@@ -55,13 +55,13 @@ def has_group(pattern: str) -> bool:
 
 
 def without_code(texts: pa.Array) -> pa.Array:
-    """The texts with a space in the place of each Markdown code block and code span."""
+    """Replace each Markdown code block and code span with a space."""
     has_code = pc.any(pc.match_substring(texts, "`")).as_py()
     return pc.replace_substring_regex(texts, CODE, " ") if has_code else texts
 
 
 def place_findings(is_judged: pa.BooleanArray, findings: Iterable[RowFinding], others: CheckVerdicts) -> CheckVerdicts:
-    """Put what was found in the judged rows, in order, among the verdicts of the others. is_judged: (output,)."""
+    """Merge the findings of the judged rows, in order, into the verdicts of the other rows. is_judged: (output,)."""
     judged = gather_rows(findings)
     others_reasons = pa.nulls(len(is_judged), pa.string()) if others.reasons is None else others.reasons
     return CheckVerdicts(
@@ -72,7 +72,7 @@ def place_findings(is_judged: pa.BooleanArray, findings: Iterable[RowFinding], o
 
 
 def same_verdicts(row_count: int, finding: RowFinding) -> CheckVerdicts:
-    """The same finding for every row: (output,) each."""
+    """Repeat one finding for every row: (output,) each."""
     return CheckVerdicts(
         pa.repeat(pa.scalar(finding.is_passed, pa.bool_()), row_count),
         pa.repeat(pa.scalar(finding.evidence, pa.string()), row_count),

@@ -1,4 +1,4 @@
-"""Checks that measure: a number an output, held against bounds or turned into the criterion's levels."""
+"""Checks that measure: one number per output, compared with bounds or mapped to the criterion's levels."""
 
 from collections.abc import Mapping
 from typing import Annotated, Self
@@ -11,19 +11,19 @@ from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts
 from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
 
 Measure = Annotated[float, Field(allow_inf_nan=False)]
-SHOWN_DIGITS = 6  # behind the point
+SHOWN_DIGITS = 6  # decimal places
 
 
 class MeasureSettings(CheckSettings):
-    """Bounds on a measured number, both inclusive, or the least number of each level."""
+    """Bounds on a measured number, both inclusive, or the lowest number of each level."""
 
     min: Measure | None = None
-    """the least that passes"""
+    """minimum that passes"""
     max: Measure | None = None
-    """the most that passes"""
+    """maximum that passes"""
     levels: Annotated[Mapping[str, Measure], Field(min_length=1)] | None = None
-    """in the place of `min` and `max`: the least number of each level of the criterion; the highest one that is reached
-    holds, and where none is, the criterion's lowest level"""
+    """instead of `min` and `max`: the lowest number of each level of the criterion; the highest level reached is the
+    verdict, or the criterion's lowest level if none is reached"""
 
     @model_validator(mode="after")
     def _bounds_or_levels(self) -> Self:
@@ -39,10 +39,10 @@ class MeasureSettings(CheckSettings):
 def judge_measures(
     values: pa.DoubleArray, settings: MeasureSettings, name: str, reasons: pa.StringArray | None = None
 ) -> CheckVerdicts:
-    """Hold each number against the bounds, or find its level. values: (output,), null where it can't be told.
+    """Compare each number with the bounds, or find its level.
 
-    Evidence: "token F1 0.4286, at least 0.5 required"; of a pass "token F1 0.75". reasons: (output,), why null. NaN is
-    null too: it is within no bounds, and beyond none.
+    values: (output,), null where it cannot be measured; NaN counts as null. reasons: (output,), the cause of each null.
+    Evidence: "token F1 0.4286, at least 0.5 required", for a pass "token F1 0.75".
     """
     values = pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
     shown = join_texts(f"{name} ", _rounded(values, settings).cast(pa.string()))
@@ -58,20 +58,20 @@ def judge_measures(
 
 
 def _rounded(values: pa.DoubleArray, settings: MeasureSettings) -> pa.DoubleArray:
-    """The values as they are shown; one that rounding would bring to a bound it misses keeps all its digits."""
+    """Round values for display; a value keeps all digits if rounding would move it onto a bound that it misses."""
     least = (settings.levels or {}).values() if settings.min is None else [settings.min]
     sides = [(pc.less, bound) for bound in least] + [
         (pc.greater, bound) for bound in [settings.max] if bound is not None
     ]
     rounded = pc.round(values, SHOWN_DIGITS)
     for is_beyond, bound in sides:
-        is_kept = pc.equal(is_beyond(values, bound), is_beyond(rounded, bound))
-        rounded = pc.if_else(is_kept, rounded, values)
+        is_unchanged = pc.equal(is_beyond(values, bound), is_beyond(rounded, bound))
+        rounded = pc.if_else(is_unchanged, rounded, values)
     return rounded
 
 
 def _reached_levels(values: pa.DoubleArray, levels: Mapping[str, float]) -> pa.StringArray:
-    """The level with the greatest least number that each value reaches, null where it reaches none: (output,)."""
+    """Highest level that each value reaches, null if none: (output,)."""
     reached = pa.nulls(len(values), pa.string())
     for level_id, least in sorted(levels.items(), key=lambda level: level[1]):
         is_reached = pc.fill_null(pc.greater_equal(values, least), False)

@@ -1,8 +1,8 @@
-"""Regular expressions as RE2 takes them: linear time on any text, no lookaround and no backreferences.
+"""Regular expressions that RE2 accepts: linear time on any text, no lookaround, no backreferences.
 
-`WHITESPACE` is the inside of a character class that holds exactly what Python's `str.split` splits at: U+0009 to
-U+000D, U+001C to U+0020, U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F and U+3000. RE2's
-own `\\s` is ASCII only, and lacks U+000B and U+001C to U+001F.
+`WHITESPACE` is a character class (without brackets) of exactly the characters at which Python's `str.split` splits:
+U+0009 to U+000D, U+001C to U+0020, U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F and U+3000.
+RE2's own `\\s` is ASCII only, and lacks U+000B and U+001C to U+001F.
 """
 
 import re
@@ -19,12 +19,12 @@ BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
 def regex_fault(pattern: str) -> str | None:
-    """What RE2 finds wrong with a pattern; None where it takes it."""
+    """Reason why RE2 rejects a pattern; None if it accepts it."""
     if BYTE.search(pattern):
         return r"\C matches a single byte, which may be a part of a character"
     try:
-        for searched in (pattern, f"({pattern})"):  # some kernels make it a group, which an open \Q swallows the end of
-            pc.match_substring_regex(pa.array([""]), searched)  # an empty array would not compile the pattern
+        for searched in (pattern, f"({pattern})"):  # some kernels add a group, whose end an open \Q would swallow
+            pc.match_substring_regex(pa.array([""]), searched)  # with an empty array the pattern would not be compiled
     except (pa.ArrowInvalid, UnicodeEncodeError) as error:
         return str(error)
     return None
@@ -33,7 +33,7 @@ def regex_fault(pattern: str) -> str | None:
 def _compile(pattern: str) -> str:
     fault = regex_fault(pattern)
     if fault is not None:
-        raise ValueError(f"found {pattern!r}, expected a regular expression that RE2 takes: {fault}")
+        raise ValueError(f"found {pattern!r}, expected a regular expression that RE2 accepts: {fault}")
     return pattern
 
 

@@ -1,4 +1,4 @@
-"""Checks that look at an output at a time: what they find in a row, and the rows put together."""
+"""Checks that read one output at a time: the finding for a row, and the rows combined."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -11,7 +11,7 @@ from gradebook.rubrics.check_kit.evidence import cut_text
 
 
 class RowFinding(NamedTuple):
-    """What a check found in one output. is_passed: None where it can't tell, and `reason` says why."""
+    """Finding of a check in one output. is_passed: None if it cannot decide; `reason` gives the cause."""
 
     is_passed: bool | None
     evidence: str | None = None
@@ -22,7 +22,7 @@ PASSED = RowFinding(True)
 
 
 def gather_rows(findings: Iterable[RowFinding]) -> CheckVerdicts:
-    """Put the findings of a shard's rows together, in order; evidence and reasons are cut to their length."""
+    """Combine the findings of a shard's rows, in order. Evidence and reasons are cut to their maximum length."""
     rows = list(findings)
     if len(rows) == 1:
         return _gather_one(*rows)
@@ -34,7 +34,7 @@ def gather_rows(findings: Iterable[RowFinding]) -> CheckVerdicts:
 
 
 def _gather_one(row: RowFinding) -> CheckVerdicts:
-    """A row's own criteria bring calls with a single row: building its arrays anew would be half of their time."""
+    """Verdicts of a single row, as per-case criteria need: building the arrays anew would be half of their time."""
     alone = _verdict_alone(row.is_passed)
     if row.evidence is row.reason is None:
         return alone

@@ -1,4 +1,4 @@
-"""A row made by hand, as a check reads it: for examples, and for trying a check out."""
+"""One-row shards for examples and for trying out a check."""
 
 import json
 from typing import Any
@@ -8,11 +8,11 @@ import pyarrow as pa
 from gradebook.rubrics.check_kit.check import Check, Example
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 
-MADE_COLUMNS = {"audio": pa.binary(), "audio_fault": pa.string()}  # made of an output when a check asks for them
+MADE_COLUMNS = {"audio": pa.binary(), "audio_fault": pa.string()}  # derived from an output when a check asks for them
 
 
 def example_shard(check: Check, example: Example) -> pa.Table:
-    """One row with the columns that the check reads; those that the example does not give are null.
+    """One-row shard with the columns that the check reads; columns missing from the example are null.
 
     `context` may be a text or a list of texts, `metadata` a mapping.
     """

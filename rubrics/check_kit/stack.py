@@ -1,4 +1,4 @@
-"""Recursion whose end does not depend on how deep the caller stands."""
+"""Recursion whose limit does not depend on the depth of the caller."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,9 +8,9 @@ Value = TypeVar("Value")
 
 
 def on_a_full_stack(function: Callable[[], Value]) -> Value:
-    """What the function returns or raises; where the stack ends first, it runs again on a new thread's whole one.
+    """Call the function; if the stack overflows, call it again in a new thread with a full stack.
 
-    Raises `RecursionError` where that does not do either.
+    Raises `RecursionError` if that overflows too.
     """
     try:
         return function()

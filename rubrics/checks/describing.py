@@ -1,4 +1,4 @@
-"""What a check is, in plain values: for the commands and the documentation."""
+"""Description of a check in plain values, for the commands and the documentation."""
 
 import json
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ REQUIRED = "required"
 
 
 def describe_check(check: Check) -> dict[str, Any]:
-    """All there is to say about a check: JSON values.
+    """Describe a check in JSON values.
 
-    settings: a mapping each with `name`, `default` (JSON text, "required", or empty where there is none) and `meaning`.
+    settings: mappings with `name`, `default` (JSON text, "required", or empty if there is none) and `meaning`.
     """
     return {
         "name": check.name,
@@ -36,7 +36,7 @@ def _describe_setting(name: str, field: FieldInfo) -> dict[str, str]:
 
 
 def _choices(annotation: Any) -> list[str]:
-    """The values of a `Literal`, wherever it stands in an annotation."""
+    """Values of every `Literal` in an annotation, nested ones included."""
     if get_origin(annotation) is Literal:
         return [str(value) for value in get_args(annotation)]
     return [choice for part in get_args(annotation) for choice in _choices(part)]

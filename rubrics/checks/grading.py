@@ -1,4 +1,4 @@
-"""From what checks found to the verdicts of their criteria."""
+"""Verdicts of criteria from the findings of their checks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ NO_REASON = "the check can't tell"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the check of a criterion found. output_ids: (output,)."""
+    """Result of a criterion's check. output_ids: (output,)."""
 
     criterion: Criterion
     output_ids: pa.Array
@@ -25,16 +25,15 @@ class Finding:
 
 
 def grade_outputs(run_id: str, criterion: Criterion, output_ids: pa.Array, found: CheckVerdicts) -> pa.Table:
-    """Build the verdicts of one criterion, as `grade_findings`."""
+    """Build the verdicts of one criterion, as `grade_findings` does."""
     return grade_findings(run_id, [Finding(criterion, output_ids, found)])
 
 
 def grade_findings(run_id: str, findings: Sequence[Finding]) -> pa.Table:
-    """Build the verdicts: the level that a check named, else the highest for a pass and the lowest for a fail; unscored
-    for neither.
+    """Build the verdicts of many findings at once, as per-case criteria may number thousands.
 
-    All at once, as rows may bring along thousands of criteria. Returns a table of `VERDICT_SCHEMA`, a row a finding
-    and output.
+    The level is the one that the check named, else the highest level for a pass and the lowest for a fail. A row with
+    neither is unscored. Returns a table of `VERDICT_SCHEMA`, one row per finding and output.
     """
     if not findings:
         return VERDICT_SCHEMA.empty_table()
@@ -54,7 +53,7 @@ def grade_findings(run_id: str, findings: Sequence[Finding]) -> pa.Table:
 
 
 def _levels(findings: Sequence[Finding], owners: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Each row's level and its score: (row,). owners: (row,), the place of its finding."""
+    """Level and score of each row: (row,). owners: (row,), index of the row's finding."""
     ranked = [finding.criterion.ranked_levels for finding in findings]
     is_passed = _column(findings, "is_passed", pa.bool_())
     best, worst = (_ids_and_scores([levels[place] for levels in ranked]) for place in (-1, 0))
@@ -75,7 +74,7 @@ def _ids_and_scores(levels: list[Level]) -> tuple[pa.Array, pa.Array]:
 
 
 def _column(findings: Sequence[Finding], name: str, kind: pa.DataType) -> pa.Array:
-    """That array of all findings as one: (row,), null where a finding has none."""
+    """One array of all findings: (row,), null for findings without it."""
     arrays = [(finding, getattr(finding.found, name)) for finding in findings]
     return _joined(
         [pa.nulls(len(finding.output_ids), kind) if array is None else array for finding, array in arrays], kind
@@ -84,4 +83,4 @@ def _column(findings: Sequence[Finding], name: str, kind: pa.DataType) -> pa.Arr
 
 def _joined(arrays: list[pa.Array], kind: pa.DataType) -> pa.Array:
     alike = [array if array.type == kind else array.cast(kind) for array in arrays]
-    return pa.concat_arrays(alike) if len(alike) > 1 else alike[0]  # most often one, and large
+    return pa.concat_arrays(alike) if len(alike) > 1 else alike[0]  # usually one array, and a large one

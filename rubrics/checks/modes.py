@@ -1,8 +1,8 @@
-"""Running a check, strict or loose.
+"""Strict and loose runs of a check.
 
-Loose is IFEval's (Zhou et al. 2023, arXiv 2311.07911, section 2.2): an output passes if it does as it stands or in one
-of seven variants: without its first line, without its last line, without both, and each of the four without asterisks.
-What is left of a variant is stripped of surrounding whitespace, and a blank variant passes nothing.
+Loose mode is IFEval's (Zhou et al. 2023, arXiv 2311.07911, section 2.2): an output passes if it passes unchanged or in
+one of seven variants: without its first line, without its last line, without both, and each of the four without
+asterisks. Each variant is stripped of surrounding whitespace, and a blank variant passes nothing.
 """
 
 from collections.abc import Iterator
@@ -22,48 +22,50 @@ NOT_BLANK = rf"[^{WHITESPACE}]"
 
 
 def run_check(check: Check, shard: pa.Table, settings: CheckSettings, mode: Mode = "strict") -> CheckVerdicts:
-    """Run a check over a shard; loose, the evidence says which variant made an output pass.
+    """Run a check over a shard. In loose mode the evidence names the variant that made an output pass.
 
-    A check that does not read the output's text, as those of sound, is the same in both modes.
+    A check that does not read the output's text, such as an audio check, is the same in both modes.
     """
     found = check.function(shard, settings)
     return _loosen(found, check, shard, settings) if mode == "loose" and "output" in check.columns else found
 
 
 def _loosen(found: CheckVerdicts, check: Check, shard: pa.Table, settings: CheckSettings) -> CheckVerdicts:
-    is_unmet = pc.fill_null(pc.invert(found.is_passed), True)  # it fails, or the check can't tell, as it stands
-    mended_by, mended_levels = _mend(check, shard.filter(is_unmet), settings)
-    is_mended = pc.replace_with_mask(pa.repeat(False, shard.num_rows), is_unmet, mended_by.is_valid())
+    is_unmet = pc.fill_null(pc.invert(found.is_passed), True)  # fails, or cannot be decided, in its original form
+    passed_by, passing_levels = _try_variants(check, shard.filter(is_unmet), settings)
+    has_passed = pc.replace_with_mask(pa.repeat(False, shard.num_rows), is_unmet, passed_by.is_valid())
     reasons, level_ids, nothing = found.reasons, found.level_ids, pa.scalar(None, pa.string())
     if level_ids is not None:
-        level_ids = pc.if_else(is_mended, pc.replace_with_mask(level_ids, is_unmet, mended_levels), level_ids)
+        level_ids = pc.if_else(has_passed, pc.replace_with_mask(level_ids, is_unmet, passing_levels), level_ids)
     return CheckVerdicts(
-        pc.if_else(is_mended, True, found.is_passed),
-        pc.coalesce(evidence_where(is_unmet, mended_by), found.evidence),
-        None if reasons is None else pc.if_else(is_mended, nothing, reasons),
+        pc.if_else(has_passed, True, found.is_passed),
+        pc.coalesce(evidence_where(is_unmet, passed_by), found.evidence),
+        None if reasons is None else pc.if_else(has_passed, nothing, reasons),
         level_ids,
     )
 
 
-def _mend(check: Check, unmet: pa.Table, settings: CheckSettings) -> tuple[pa.StringArray, pa.StringArray]:
-    """For each output the first variant that passes, in words, and its level; null where none does: (output,) each."""
-    mended_by = level_ids = nothing = pa.nulls(unmet.num_rows, pa.string())
+def _try_variants(check: Check, unmet: pa.Table, settings: CheckSettings) -> tuple[pa.StringArray, pa.StringArray]:
+    """First variant of each output that passes, in words, and its level; null if none passes: (output,) each."""
+    passed_by = level_ids = nothing = pa.nulls(unmet.num_rows, pa.string())
     place = unmet.schema.get_field_index("output")
     for words, variants in _variants(text_column(unmet, "output")):
-        is_tried = pc.and_(mended_by.is_null(), pc.match_substring_regex(variants, NOT_BLANK))
+        is_tried = pc.and_(passed_by.is_null(), pc.match_substring_regex(variants, NOT_BLANK))
         tried = unmet.set_column(place, "output", variants).filter(is_tried)
         if not tried.num_rows:
             continue
         found = check.function(tried, settings)
-        is_mended = pc.replace_with_mask(pa.repeat(False, len(nothing)), is_tried, pc.fill_null(found.is_passed, False))
-        mended_by = pc.if_else(is_mended, f"loose: passes {words}", mended_by)
+        has_passed = pc.replace_with_mask(
+            pa.repeat(False, len(nothing)), is_tried, pc.fill_null(found.is_passed, False)
+        )
+        passed_by = pc.if_else(has_passed, f"loose: passes {words}", passed_by)
         if found.level_ids is not None:
-            level_ids = pc.if_else(is_mended, pc.replace_with_mask(nothing, is_tried, found.level_ids), level_ids)
-    return mended_by, level_ids
+            level_ids = pc.if_else(has_passed, pc.replace_with_mask(nothing, is_tried, found.level_ids), level_ids)
+    return passed_by, level_ids
 
 
 def _variants(texts: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The seven variants, each in words and as (output,)."""
+    """Yield the seven variants, each with its name: (output,)."""
     body = pc.replace_substring_regex(texts, FIRST_LINE, "", max_replacements=1)
     named = {
         "without its first line": pc.utf8_trim_whitespace(body),

@@ -1,6 +1,6 @@
-"""Checks by name: the families, their modules and what each module registers. A new check is one name here.
+"""Checks by name: each family, its modules and the checks that a module registers.
 
-A module is imported when one of its checks is first looked up.
+A new check is added here by name. A module is imported when one of its checks is first looked up.
 """
 
 import difflib
@@ -186,17 +186,16 @@ _MODULES = {
 
 
 def families() -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Title of each family and the names of its checks, in order."""
+    """Title of each family with the names of its checks, in order."""
     return tuple((title, tuple(name for names in of.values() for name in names)) for title, of in FAMILIES.items())
 
 
 def check_names() -> tuple[str, ...]:
-    """Names of all checks, sorted."""
     return tuple(sorted(_MODULES))
 
 
 def find_check(name: str) -> Check:
-    """Check of that name. Raises `KeyError` with the nearest names."""
+    """Find a check by name. Raises `KeyError` with the closest names."""
     if name in _MODULES:
         import_module(_MODULES[name])
     if name in REGISTERED:

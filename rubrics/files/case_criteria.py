@@ -1,4 +1,4 @@
-"""Criteria that a row brings along: read, held against the model, and laid out as a table."""
+"""Per-case criteria: validated, and converted to a table."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -8,11 +8,12 @@ import pyarrow as pa
 
 from gradebook.rubrics.files.validate import CASE_CRITERIA, validate_case_criteria
 from gradebook.rubrics.model.methods import ROW_METHODS, SCORED_METHODS
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import CaseCriterion
 from gradebook.rubrics.prompts.prompt import criterion_digest
 from gradebook.rubrics.text.yaml_lines import DEEPEST
 
-MOST_FAULTS_TOLD = 3
+MOST_FAULTS_SHOWN = 3
 LEVEL_TYPE = pa.struct(
     [
         pa.field("id", pa.string()),
@@ -35,23 +36,21 @@ CASE_CRITERIA_SCHEMA = pa.schema(
         pa.field("digest", pa.string(), nullable=False),
         pa.field("levels", pa.list_(LEVEL_TYPE), nullable=False),  # worst first
         pa.field("body", pa.string(), nullable=False),  # the criterion as JSON
-        pa.field("row_index", pa.int64(), nullable=False),  # the output's row within its shard
+        pa.field("row_index", pa.int64(), nullable=False),  # row of the output within its shard
     ]
 )
 
-Row = dict[str, Any]
-
 
 def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_unscored_allowed: bool = False) -> str:
-    """What is wrong with a row's criteria, in words; empty where nothing is.
+    """Faults of a row's criteria, as text; empty if there are none.
 
-    taken: the ids of the rubric's own criteria. is_unscored_allowed: whether a method may stand that nothing scores,
-    or a function, which no row may bring: it then stays unscored.
+    taken: ids of the rubric's own criteria. is_unscored_allowed: accept methods that are not implemented, and
+    functions, which a row must not choose; such criteria stay unscored.
     """
     deep = [index for index, criterion in enumerate(values) if _is_too_deep(criterion)]
-    if deep:  # before anything reads them: what reads JSON stops at some depth
+    if deep:  # first, as JSON parsers have a depth limit
         words = f"found more than {DEEPEST} levels of nesting, expected fewer"
-        return _told([f"criteria[{index}]: {words}" for index in deep])
+        return _joined_faults([f"criteria[{index}]: {words}" for index in deep])
     criteria, faults = validate_case_criteria(values)
     found = [message for _, message, _ in faults]
     seen = set(taken)
@@ -64,37 +63,37 @@ def case_criteria_fault(values: list[Any], taken: Collection[str] = (), *, is_un
             why = "which no row may choose" if criterion.method.type in SCORED_METHODS else "which nothing scores"
             expected = f"expected {', '.join(ROW_METHODS)} (or --allow-unscored)"
             found.append(f"criteria[{index}].method: found {criterion.method.type}, {why}, {expected}")
-    return _told(found)
+    return _joined_faults(found)
 
 
 def _is_too_deep(value: Any) -> bool:
-    """Whether lists and mappings stand within each other more than `DEEPEST` times; no recursion, it is hostile."""
+    """Whether lists and mappings are nested more than `DEEPEST` times; no recursion, as the value may be hostile."""
     layer = [value]
     for _ in range(DEEPEST + 1):
-        layer = [inner for each in layer for inner in _held_by(each)]
+        layer = [inner for each in layer for inner in _children_of(each)]
     return bool(layer)
 
 
-def _held_by(value: Any) -> Collection[Any]:
+def _children_of(value: Any) -> Collection[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
 
 
-def _told(found: list[str]) -> str:
-    more = f" and {len(found) - MOST_FAULTS_TOLD} more" if len(found) > MOST_FAULTS_TOLD else ""
-    return "; ".join(found[:MOST_FAULTS_TOLD]) + more
+def _joined_faults(found: list[str]) -> str:
+    more = f" and {len(found) - MOST_FAULTS_SHOWN} more" if len(found) > MOST_FAULTS_SHOWN else ""
+    return "; ".join(found[:MOST_FAULTS_SHOWN]) + more
 
 
 def read_case_criterion(body: str) -> CaseCriterion:
-    """The criterion that a table's `body` holds."""
+    """Criterion in a table's `body`."""
     return CaseCriterion.model_validate_json(body)
 
 
 def case_criteria_table(output_ids: list[str], criteria: list[str | None]) -> pa.Table:
-    """A row an output and own criterion, as `CASE_CRITERIA_SCHEMA`.
+    """One row per output and per-case criterion, as `CASE_CRITERIA_SCHEMA`.
 
-    output_ids, criteria: (output,), the columns of a shard; the texts are those that `case_criteria_fault` let pass.
+    output_ids, criteria: (output,), columns of a shard; the texts have passed `case_criteria_fault`.
     """
     rows = [
         row | {"output_id": output_id, "row_index": index}

@@ -1,4 +1,4 @@
-"""What makes two rubrics the same version: a canonical text, its digest, and the difference in words."""
+"""Identity of rubric versions: a canonical text, its digest, and differences in words."""
 
 import hashlib
 import json
@@ -13,53 +13,56 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import Place, describe, place_text
 
 DIGEST_BYTES = 16
-LARGEST_EXACT = 2**53  # up to here each whole number is a float, so 1 and 1.0 can be one text
+LARGEST_EXACT = 2**53  # each whole number up to this is a float, so 1 and 1.0 have one text
 MOST_SHOWN = 60
 
 ABSENT = object()
 
 
 def canonical_body(rubric: Rubric) -> str:
-    """The rubric as JSON text: keys sorted, defaults left out, 1.0 written 1.
+    """Canonical JSON text of a rubric: sorted keys, no defaults, 1.0 written as 1.
 
-    Formatting, key order and comments of the YAML do not show in it. Defaults are left out so that a later gradebook,
-    which knows more keys, gives an old rubric the same text. Raises `RubricError` where JSON can't say it: nan, or
-    metadata nested without measure.
+    Formatting, key order and comments of the YAML have no effect. Defaults are omitted so that a later gradebook with
+    more keys gives an old rubric the same text. Raises `RubricError` for values that JSON cannot represent: nan, or
+    metadata nested too deeply.
     """
     try:
         body = _json(rubric.model_dump(by_alias=True, exclude_defaults=True))
-        body.encode()  # half of a surrogate pair is no text
+        body.encode()  # half of a surrogate pair is not valid text
     except (ValueError, RecursionError) as error:
-        found = "a nesting too deep" if isinstance(error, RecursionError) else f"what JSON can't hold ({error})"
+        found = "too deep a nesting" if isinstance(error, RecursionError) else f"a value that JSON can't hold ({error})"
         raise RubricError((Fault(rubric.id, None, f"found {found}, expected values that JSON can hold"),)) from None
     return body
 
 
 def rubric_digest(rubric: Rubric) -> str:
-    """BLAKE2b of the canonical body in UTF-8, 32 hex digits."""
+    """BLAKE2b digest of the canonical body in UTF-8, 32 hex digits."""
     return hashlib.blake2b(canonical_body(rubric).encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def rubric_from_body(body: str) -> Rubric:
-    """The rubric of a canonical body. Raises `RubricError` where this gradebook does not know what it says."""
+    """Rubric from a canonical body. Raises `RubricError` if this gradebook does not know its content."""
     try:
         return Rubric.model_validate(json.loads(body, parse_constant=_refuse_constant))
     except ValidationError as error:
         messages = [_body_fault(fault) for fault in error.errors(include_url=False)]
     except (ValueError, RecursionError) as error:
-        found = "a nesting without end" if isinstance(error, RecursionError) else f"no JSON ({error})"
+        found = "endless nesting" if isinstance(error, RecursionError) else f"no JSON ({error})"
         messages = [f"found {found}, expected a rubric's canonical body"]
     raise RubricError(tuple(Fault("rubric body", None, message) for message in messages))
 
 
 def describe_difference(old: Rubric, new: Rubric) -> list[str]:
-    """What changed, a line each: "criteria[tone].weight: 0.4 -> 0.5". Empty only where the digests agree."""
+    """Describe each change in one line: "criteria[tone].weight: 0.4 -> 0.5". Empty only for equal digests."""
     return [difference.sentence for difference in find_differences(old, new)]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One change. path: the keys and ids down to it, ("criteria", "tone", "weight"); old, new: `ABSENT` where none."""
+    """One change.
+
+    path: keys and ids that lead to it, ("criteria", "tone", "weight"). old, new: `ABSENT` for a missing side.
+    """
 
     path: tuple[str, ...]
     old: Any
@@ -68,7 +71,7 @@ class Difference:
 
 
 def find_differences(old: Rubric, new: Rubric) -> list[Difference]:
-    """What changed, each with its path. Lists of things with ids are compared by id, and then by their order."""
+    """Find all changes, with their paths. Lists of entries with ids are compared by id, then by order."""
     return list(_differences((), "", old.model_dump(by_alias=True), new.model_dump(by_alias=True)))
 
 
@@ -113,7 +116,7 @@ def _differences(path: tuple[str, ...], place: str, old: Any, new: Any) -> Itera
 
 
 def _has_ids(value: Any) -> bool:
-    """Categories, criteria and levels; not examples. Lists within settings and metadata are no tuples."""
+    """Whether it is a list of categories, criteria or levels. Lists within settings and metadata are not tuples."""
     if not isinstance(value, tuple) or not all(isinstance(entry, dict) and "id" in entry for entry in value):
         return False
     return len({entry["id"] for entry in value}) == len(value)
@@ -135,7 +138,7 @@ def _list_differences(path: tuple[str, ...], place: str, old: Any, new: Any) -> 
 
 
 def _without_gaps(path: tuple[str, ...], value: Any) -> Any:
-    """A scale, overall row or notes without the keys that nobody filled; anything else as it is."""
+    """Drop unset keys of a scale, overall row or notes; anything else is returned unchanged."""
     match path:
         case ("overall",) | ("notes",) | ("overall", "scale") | ("criteria", _, "scale"):
             return _filled(value)
@@ -149,7 +152,7 @@ def _filled(value: Any) -> Any:
 
 
 def _excerpts(old: Any, new: Any) -> tuple[str, str]:
-    """Both values, long ones from shortly before the first difference."""
+    """Excerpts of both values; long ones start shortly before the first difference."""
     texts = [_shown(old), _shown(new)]
     shared = next((place for place, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
     start = max(0, shared - MOST_SHOWN // 3) if max(map(len, texts)) > MOST_SHOWN else 0

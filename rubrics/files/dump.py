@@ -1,4 +1,4 @@
-"""A rubric as YAML that people read, and that reads back as the same version."""
+"""A rubric as readable YAML that parses to the same version."""
 
 import math
 import re
@@ -13,12 +13,12 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import Place, place_text
 from gradebook.rubrics.text.yaml_lines import DEEPEST, PLAIN_NUMBER
 
-WIDEST = 110  # columns that a mapping or list may fill to stand on one line
-WIDEST_TEXT = 120  # columns that a text may fill before it is folded
+WIDEST = 110  # maximum columns of a mapping or list on one line
+WIDEST_TEXT = 120  # maximum columns of a text before it is folded
 
 _TAG = "tag:yaml.org,2002:"
 _NO_LIMIT = 1_000_000_000
-# Texts that another YAML reads as a number or a truth, though PyYAML does not: 1e5, 0o17, y.
+# Texts that other YAML parsers, but not PyYAML, read as a number or a bool: 1e5, 0o17, y.
 _LOOKS_LIKE_A_VALUE = re.compile(
     r"0o[0-7]+|0x[0-9a-f]+|[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?\.(?:inf|nan)|[yn]", re.IGNORECASE
 )
@@ -31,15 +31,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def rubric_yaml(rubric: Rubric) -> str:
-    """The rubric as YAML, keys in the model's order, defaults left out; `parse_rubric` gives the same digest.
+    """The rubric as YAML, keys in the model's order, without defaults; `parse_rubric` restores the same digest.
 
-    Raises `RubricError` where the metadata holds what YAML can't say: nan, or more than 50 levels of nesting.
+    Raises `RubricError` if the metadata has a value that YAML cannot represent: nan, or more than 50 levels of nesting.
     """
     return values_yaml(_dump(rubric))
 
 
 def rubric_values(rubric: Rubric) -> dict[str, Any]:
-    """The rubric as a file would say it: plain values under the file's keys, defaults left out."""
+    """The rubric as plain values under the file's keys, without defaults."""
     values: dict[str, Any] = _with_lists(_dump(rubric))
     return values
 
@@ -49,16 +49,16 @@ def _dump(rubric: Rubric) -> dict[str, Any]:
 
 
 def _with_lists(value: Any) -> Any:
-    """The model's tuples as the lists of a file."""
+    """Convert the model's tuples to lists."""
     if isinstance(value, dict):
         return {key: _with_lists(entry) for key, entry in value.items()}
     return [_with_lists(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def values_yaml(values: dict[str, Any]) -> str:
-    """Plain values as YAML: a list or mapping stands on one line where it is short, a long text is folded.
+    """Plain values as YAML: short lists and mappings on one line, long texts folded.
 
-    Raises `RubricError` with every value that the reader would refuse.
+    Raises `RubricError` with every value that the parser would refuse.
     """
     faults = tuple(Fault("rubric", None, message) for message in _unwritable(values, ()))
     if faults:
@@ -72,7 +72,7 @@ def _serialise(node: yaml.Node) -> str:
 
 
 class _Writer(yaml.SafeDumper):
-    """Indents lists, breaks no line but a folded one's, and quotes with double quotes where that needs no escapes."""
+    """Indents lists, breaks only folded lines, and prefers double quotes if no escapes are needed."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -91,7 +91,7 @@ class _Writer(yaml.SafeDumper):
 
 
 def _unwritable(value: Any, place: Place) -> Iterator[str]:
-    """What the reader of rubric files would refuse or not give back."""
+    """Values that the parser of rubric files would refuse or change."""
     if len(place) >= DEEPEST and isinstance(value, dict | list | tuple):
         yield f"{place_text(place)}: found more than {DEEPEST} levels of nesting, expected fewer"
     elif isinstance(value, dict):
@@ -114,9 +114,9 @@ def _unwritable(value: Any, place: Place) -> Iterator[str]:
 
 
 def _node(value: Any, place: Place, indent: int, column: int) -> yaml.Node:
-    """The value, on one line where it is short and not one of the places that are written at length.
+    """Node of a value, on one line if it is short and not always written in block style.
 
-    indent: where its own lines would begin; column: where its one line begins.
+    indent: column of its own lines; column: column where its single line begins.
     """
     if not isinstance(value, dict | list | tuple):
         return _scalar(value, column)
@@ -129,7 +129,7 @@ def _node(value: Any, place: Place, indent: int, column: int) -> yaml.Node:
 
 
 def _is_short(value: Any, flow: yaml.Node, column: int) -> bool:
-    """Whether it ends before the last column; the first look spares writing out what is long at any rate."""
+    """Whether a value fits on the line; the first test avoids serialising long values."""
     return len(str(value)) < 3 * WIDEST and column + len(_serialise(flow).rstrip("\n")) <= WIDEST
 
 
@@ -143,7 +143,7 @@ def _flow(value: Any) -> yaml.Node:
 
 
 def _holds_lists(value: Any) -> bool:
-    """Whether it is a list of mappings or lists, which has an entry a line."""
+    """Whether a list contains mappings or lists; it then has one entry per line."""
     return not isinstance(value, dict) and any(isinstance(entry, dict | list | tuple) for entry in value)
 
 
@@ -161,7 +161,7 @@ def _block_list(value: Any, place: Place, indent: int) -> yaml.SequenceNode:
 
 
 def _key(key: str | int) -> yaml.ScalarNode:
-    """A key; whole numbers, as the points of a scale have them, stand without quotes."""
+    """Node of a key; whole numbers, as the points of a scale, have no quotes."""
     if PLAIN_NUMBER.fullmatch(str(key)):
         return yaml.ScalarNode(_TAG + "int", str(key))
     return _text(str(key))
@@ -186,7 +186,7 @@ def _text(text: str) -> yaml.ScalarNode:
 
 
 def _number(number: float) -> yaml.ScalarNode:
-    """The number in decimals: 1.0 as 1, as its digest has it, and 1e-07 as 1.0e-07, which YAML knows for a number."""
+    """Node of a decimal number: 1.0 as 1, as in its digest, and 1e-07 as 1.0e-07, which YAML reads as a number."""
     if isinstance(number, int) or (number.is_integer() and abs(number) <= LARGEST_EXACT):
         return yaml.ScalarNode(_TAG + "int", str(int(number)))
     digits, mark, exponent = repr(number).partition("e")

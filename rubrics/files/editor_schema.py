@@ -1,4 +1,4 @@
-"""The rubric file as a JSON Schema, with which an editor completes and checks the YAML."""
+"""JSON Schema of the rubric file, for completion and checks in an editor."""
 
 import copy
 import re
@@ -12,14 +12,14 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
-_EXTENDS = "the name or file of a rubric whose criteria this one takes, or a list of them"
-_USE = "the id of a criterion of the other rubric; the keys beside it take the place of that one's, null takes one away"
+_EXTENDS = "name or file of a rubric whose criteria this one takes over, or a list of them"
+_USE = "id of a criterion of the other rubric; keys given here replace its own, and null removes one"
 
 
 def editor_schema() -> Schema:
-    """The schema of a rubric file (draft 2020-12), with every check's settings and with `extends` and `use`.
+    """Schema of a rubric file (draft 2020-12), with every check's settings and with `extends` and `use`.
 
-    It is wider than the reading of a file where one place depends on another: weights, ids that repeat, categories.
+    The schema is more permissive than the parser for rules across places: weights, repeated ids, categories.
     """
     schema = _tidy(Rubric.model_json_schema(by_alias=True))
     definitions: dict[str, Schema] = schema.pop("$defs")
@@ -32,7 +32,7 @@ def editor_schema() -> Schema:
 
 
 def _tidy(node: Any) -> Any:
-    """Without pydantic's titles and OpenAPI's discriminators; descriptions on one line, without links."""
+    """Remove pydantic's titles and OpenAPI's discriminators; descriptions become one line without links."""
     if isinstance(node, list):
         return [_tidy(entry) for entry in node]
     if not isinstance(node, dict):
@@ -47,7 +47,7 @@ def _tidy(node: Any) -> Any:
 
 
 def _widen_what_yaml_reads(schema: Schema, definitions: dict[str, Schema]) -> None:
-    """A level's id may be a whole number, and a bare `missing: null` is the word."""
+    """Allow whole numbers as a level's id, and a bare `missing: null`."""
     for model, key in (("Level", "id"), ("JudgedExample", "level")):
         level_id = definitions[model]["properties"][key]
         pattern = level_id.pop("pattern")
@@ -59,8 +59,8 @@ def _widen_what_yaml_reads(schema: Schema, definitions: dict[str, Schema]) -> No
 
 
 def _add_checks(definitions: dict[str, Schema]) -> None:
-    """Name the checks, and tie each one's settings to its name."""
-    from gradebook.rubrics.checks.registry import check_names, find_check  # here: they take pyarrow's compute module
+    """List the checks, and tie each one's settings to its name."""
+    from gradebook.rubrics.checks.registry import check_names, find_check  # here: they import pyarrow's compute module
 
     method = definitions["CheckMethod"]
     names = check_names()
@@ -78,7 +78,7 @@ def _add_checks(definitions: dict[str, Schema]) -> None:
 
 
 def _relate_keys(criterion: Schema) -> None:
-    """What the model holds a criterion to across its keys, as far as a schema can say it."""
+    """Express the model's rules across keys of a criterion, as far as a schema can."""
     judged = {"properties": {"method": {"properties": {"type": {"enum": ["judge", "ratings"]}}, "required": ["type"]}}}
     some_levels = {"properties": {"levels": {"minItems": 2}}, "required": ["levels"]}
     some_scale = {"properties": {"scale": {"type": "object"}}, "required": ["scale"]}
@@ -90,7 +90,7 @@ def _relate_keys(criterion: Schema) -> None:
 
 
 def _used_criterion(criterion: Schema) -> Schema:
-    """An entry with `use`: any of a criterion's keys, or null to take one away."""
+    """Schema of an entry with `use`: any key of a criterion, or null to remove one."""
     properties = {
         key: {"anyOf": [copy.deepcopy(value), {"type": "null"}]} | _description_of(value)
         for key, value in criterion["properties"].items()
@@ -110,7 +110,7 @@ def _description_of(schema: Schema) -> Schema:
 
 
 def _add_extends(schema: Schema) -> None:
-    """`extends` lets `criteria` be left out, and `use` stand in them."""
+    """Allow `extends`, which makes `criteria` optional and allows `use` in them."""
     name = {"type": "string", "minLength": 1}
     names = {"type": "array", "items": name, "minItems": 1}
     schema["properties"]["extends"] = {"anyOf": [name, names], "description": _EXTENDS}

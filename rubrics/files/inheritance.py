@@ -1,4 +1,4 @@
-"""Rubrics made of others: `extends` names them, `use` takes a criterion of theirs and lays its own keys over it."""
+"""Rubrics based on others: `extends` names them, and `use` takes over a criterion and overrides some of its keys."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ MOST_EXTENDED = 20
 
 @dataclass(slots=True)
 class Composed:
-    """A rubric's values with what it took from others written out; found: (place, message, rule) of what can't be."""
+    """Rubric values with inherited parts written out. found: (place, message, rule) of each fault."""
 
     values: Values
     found: list[tuple[Place, str, str]] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Composed:
 def compose(values: Values, find_rubric: FindRubric) -> Composed:
     """Write out the criteria that a rubric file takes from the rubrics it extends.
 
-    find_rubric: a name or path -> the rubric; it raises `ModelFault` where there is none.
+    find_rubric: a name or path -> the rubric; raises `ModelFault` if there is none.
     """
     composed = Composed(dict(values))
     names = composed.values.pop("extends", None)
@@ -74,7 +74,7 @@ def _list_faults(names: list[Any]) -> Iterator[tuple[Place, str, str]]:
 
 
 def _written_out(entry: Any, place: Place, bases: list[Rubric], composed: Composed) -> Any:
-    """The entry itself, or the criterion it uses with the entry's keys over it; a key set to null is taken away."""
+    """The entry itself, or the criterion it uses with the entry's keys on top; a key set to null is removed."""
     if not isinstance(entry, dict) or "use" not in entry:
         return entry
     wanted = entry["use"]
@@ -92,7 +92,9 @@ def _written_out(entry: Any, place: Place, bases: list[Rubric], composed: Compos
 
 
 def _stand_in(index: str | int) -> Values:
-    """For one that can't be found: that is told already, and the rest of the file is still looked at."""
+    """Placeholder for a criterion that cannot be found: its fault is already reported, and the rest is still
+    checked.
+    """
     return {"id": f"unknown_{index}", "description": "?", "method": {"type": "schema", "schema": {}}}
 
 
@@ -117,13 +119,13 @@ def _values_of(criterion: Criterion) -> Values:
 
 
 def _listed(values: Values, key: str) -> list[Any]:
-    """The list under the key; an empty one for anything else, which the model refuses."""
+    """List under the key; empty for anything else, which the model refuses."""
     entries = values.get(key)
     return entries if isinstance(entries, list) else []
 
 
 def _take_categories(composed: Composed, bases: list[Rubric]) -> None:
-    """Add the categories that the taken criteria name, with those around them, where the file does not list them."""
+    """Add categories named by inherited criteria, with their ancestors, unless the file lists them."""
     if not isinstance(composed.values.get("categories") or [], list):
         return
     listed = _listed(composed.values, "categories")
@@ -139,7 +141,7 @@ def _take_categories(composed: Composed, bases: list[Rubric]) -> None:
 
 
 def _categories_around(wanted: list[Any], have: list[Any], bases: list[Rubric]) -> dict[str, Category]:
-    """The bases' categories of the wanted names, by id, and those around them; without those that the file has."""
+    """Categories of the bases with the wanted names, by id, and their ancestors; without those in the file."""
     known = {category.id: category for base in reversed(bases) for category in base.categories}
     own = {name for name in have if isinstance(name, str)}
     added: dict[str, Category] = {}
@@ -152,7 +154,7 @@ def _categories_around(wanted: list[Any], have: list[Any], bases: list[Rubric]) 
 
 
 def _take_schemas(composed: Composed, bases: list[Rubric]) -> None:
-    """Add the bases' schemas, to which the taken criteria may refer; the file's own go before them."""
+    """Add the bases' schemas, to which inherited criteria may refer. The file's own take precedence."""
     own = composed.values.get("schemas", {})
     is_needed = any(_is_schema_criterion(entry) for entry in _listed(composed.values, "criteria"))
     if not is_needed or not isinstance(own, dict):
@@ -161,8 +163,10 @@ def _take_schemas(composed: Composed, bases: list[Rubric]) -> None:
     for base in bases:
         for name, schema in base.schemas.items():
             if name not in own and taken.setdefault(name, schema) != schema:
-                words = f"extends: found the schema {shown(name)} in {base.id} and before it, each time another"
-                composed.found.append((("extends",), f"{words}, expected it alike, or under schemas", "unsafe-schema"))
+                words = f"extends: found different schemas {shown(name)} in {base.id} and before it"
+                composed.found.append(
+                    (("extends",), f"{words}, expected equal ones, or one under schemas", "unsafe-schema")
+                )
     if taken:
         composed.values["schemas"] = taken | own
 
@@ -173,10 +177,10 @@ def _is_schema_criterion(entry: Any) -> bool:
 
 
 def _ambiguous_categories(added: dict[str, Category], bases: list[Rubric]) -> Iterator[tuple[Place, str, str]]:
-    """Those that another base has too, and otherwise."""
+    """Report added categories that another base defines differently."""
     for name, category in added.items():
         owners = [base for base in bases if name in [each.id for each in base.categories]]
         if any(each != category for base in owners for each in base.categories if each.id == name):
             whose = " and ".join(base.id for base in owners)
-            words = f"extends: found the category {shown(name)} in {whose}, each time another"
-            yield ("extends",), f"{words}, expected it alike, or listed under categories", "category-tree"
+            words = f"extends: found different categories {shown(name)} in {whose}"
+            yield ("extends",), f"{words}, expected equal ones, or one under categories", "category-tree"

@@ -1,4 +1,4 @@
-"""Rubric files: reading one, with every fault of it at once, and finding those that ship."""
+"""Rubric files: parsed with all their faults at once, and the shipped ones found by name."""
 
 import os
 from dataclasses import dataclass, field
@@ -14,16 +14,17 @@ from gradebook.rubrics.schemas.files import write_out_schemas
 from gradebook.rubrics.text.plain_words import Place, unknown_word
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 
-NO_RUBRIC = "none"  # rows are held to their own criteria alone
+NO_RUBRIC = "none"  # rows are scored by their per-case criteria only
 DEEPEST_EXTENSION = 10
-TAKEN_LISTS = ("criteria", "categories", "schemas")  # what a file may take from another rubric without listing it
+TAKEN_LISTS = ("criteria", "categories", "schemas")  # lists that a file may inherit from another rubric
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One reading of a file and of those it extends. above: the files on the way down to this one.
+    """Parse of a file and of the files it extends.
 
-    known: the rubrics that were read already, or their faults, by identity: many may extend the same one.
+    above: files on the path to this one. known: rubrics already parsed, or their faults, by identity: many may extend
+    the same one.
     """
 
     above: tuple[str, ...] = ()
@@ -34,7 +35,7 @@ class _Reading:
 
 
 def read_rubric(name_or_path: str | Path) -> Rubric:
-    """The rubric of a file, or the shipped one of that name. Raises `RubricError` with every fault of the file.
+    """Rubric of a file, or the shipped one of that name. Raises `RubricError` with every fault of the file.
 
     `none` is the rubric without criteria.
     """
@@ -49,26 +50,27 @@ def read_rubric(name_or_path: str | Path) -> Rubric:
 
 
 def shipped_rubrics() -> tuple[str, ...]:
-    """The names of the rubrics that ship, sorted."""
+    """Names of the shipped rubrics, sorted."""
     names = (file.name for file in _definitions().iterdir())
     return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
 
 def shipped_text(name: str) -> tuple[bytes, str]:
-    """The file of a shipped rubric and its path. Raises `FileNotFoundError`."""
+    """Content and path of a shipped rubric. Raises `FileNotFoundError`."""
     return (_definitions() / f"{name}.yaml").read_bytes(), f"rubrics/definitions/{name}.yaml"
 
 
 def parse_rubric(text: str | bytes, path: str, folder: Path | None = None) -> Rubric:
-    """The rubric that YAML text holds; `path` names the file. Raises `RubricError`: all faults, each with its line.
+    """Parse a rubric from YAML text. Raises `RubricError` with all faults, each with its line.
 
-    folder: where the files stand that it may extend, and those of its schemas; with none, only what ships.
+    path: name of the file, for messages. folder: location of the files that it may extend and of its schemas; None
+    allows only shipped ones.
     """
     return _parse(text, path, folder, _Reading())
 
 
 def line_of(yaml_text: YamlText, place: Place) -> int | None:
-    """The line of the place, or of what is around it; what was taken from another rubric stands where that is named."""
+    """Line of a place, or of its nearest ancestor; inherited parts are located where the other rubric is named."""
     is_taken = place[:1] in [(key,) for key in TAKEN_LISTS] and place[:2] not in yaml_text.lines
     return yaml_text.line_of(("extends",) if is_taken and ("extends",) in yaml_text.lines else place)
 
@@ -93,7 +95,7 @@ def _parse(text: str | bytes, path: str, folder: Path | None, reading: _Reading)
 
 
 def _extended(name: str, folder: Path | None, reading: _Reading) -> Rubric:
-    """A rubric that another extends. Raises `ModelFault`."""
+    """Rubric that another one extends. Raises `ModelFault`."""
     try:
         rubric = _read_named(name, folder, reading)
     except RubricError as error:
@@ -107,7 +109,7 @@ def _extended(name: str, folder: Path | None, reading: _Reading) -> Rubric:
 
 
 def _read_named(name: str, folder: Path | None, reading: _Reading) -> Rubric | None:
-    """The rubric of a file below the folder, else the shipped one; None where there is neither."""
+    """Rubric of a file below the folder, or the shipped one; None if neither exists."""
     path = None if folder is None else folder / name
     content = None if path is None else _read_file(path)
     if content is not None and path is not None:
@@ -118,7 +120,7 @@ def _read_named(name: str, folder: Path | None, reading: _Reading) -> Rubric | N
 
 
 def _parse_once(identity: str, content: bytes, path: str, folder: Path | None, reading: _Reading) -> Rubric:
-    """The rubric of a file that may have been read already under this identity. Raises `RubricError`."""
+    """Rubric of a file, parsed at most once per identity. Raises `RubricError`."""
     if len(reading.above) > DEEPEST_EXTENSION or identity in reading.above:
         message = f"found {' which extends '.join([*reading.above, identity])}, expected an end"
         raise RubricError((Fault(path, None, message, "unknown-rubric"),))
@@ -138,7 +140,7 @@ def _definitions() -> Traversable:
 
 
 def _read_file(path: Path) -> bytes | None:
-    """What the file holds; None where there is no file."""
+    """Content of the file; None if there is no file."""
     try:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):  # a NUL in a name is a ValueError

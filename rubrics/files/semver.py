@@ -1,4 +1,4 @@
-"""How large a step a change of a rubric asks of its version: wording, content, or another way of scoring."""
+"""Version step that a change of a rubric requires: wording, content, or a different way of scoring."""
 
 import re
 import textwrap
@@ -11,8 +11,8 @@ from gradebook.rubrics.model.errors import Fault, RubricError
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import VERSION_PATTERN, Criterion, Rubric, WeightTree, effective_weights
 
-SMALL_MOVE = 0.05  # of a threshold: it still asks for the same
-SMALL_SHARE = 0.005  # of the whole score: it still weighs the same
+SMALL_MOVE = 0.05  # of a threshold: its meaning stays the same
+SMALL_SHARE = 0.005  # of the whole score: the weight stays practically the same
 ROUNDING = 1e-9
 MOST_REASONS = 3
 WIDEST_LEVELS = 80
@@ -22,20 +22,20 @@ Reason = tuple[Step, str]
 Path = tuple[str, ...]
 
 _SIZES: tuple[Step, ...] = ("none", "patch", "minor", "major")
-# Of a method's keys, where it stays the same method; what else changes is another way of scoring.
+# Steps for changed keys of the same method; other changes are a different way of scoring.
 _METHOD_STEPS: dict[str, Step] = {
     "settings": "minor",
     "schema": "minor",
     "max_tokens": "minor",
     "can_abstain": "minor",
-    "guidance": "patch",  # words for the judge, as descriptions are
+    "guidance": "patch",  # words for the judge, like descriptions
     "examples": "patch",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class VersionStep:
-    """The smallest right step, and why. reasons: every difference with the step it needs, the largest first."""
+    """Smallest valid step, with its reasons. reasons: every difference with its step, the largest first."""
 
     step: Step
     reasons: tuple[Reason, ...]
@@ -43,19 +43,21 @@ class VersionStep:
 
 @dataclass(frozen=True, slots=True)
 class StepFault:
-    """A version that its changes do not allow. expected: the smallest version that they do."""
+    """Version that does not fit its changes. expected: smallest version that does."""
 
     message: str
     expected: str
 
 
 def required_step(old: Rubric, new: Rubric) -> VersionStep:
-    """The smallest right step from `old` to `new`, whatever versions the two bear."""
+    """Smallest valid step from `old` to `new`, whatever their versions."""
     moved = _moved_shares(old, new)
     found = [difference for difference in find_differences(old, new) if difference.path != ("version",)]
     summaries = dict(_summaries(old, new))
     reasons = list(summaries.values())
-    reasons += [(_step_of(entry, old, new, moved), entry.sentence) for entry in found if not _is_told(entry, summaries)]
+    reasons += [
+        (_step_of(entry, old, new, moved), entry.sentence) for entry in found if not _is_summarised(entry, summaries)
+    ]
     reweighed = {entry.path[1] for entry in found if entry.path[:1] == ("criteria",) and entry.path[2:] == ("weight",)}
     reasons += [("minor", sentence) for criterion_id, sentence in moved.items() if criterion_id not in reweighed]
     reasons.sort(key=lambda reason: -_SIZES.index(reason[0]))
@@ -63,7 +65,7 @@ def required_step(old: Rubric, new: Rubric) -> VersionStep:
 
 
 def step_between(old_version: str, new_version: str) -> Literal["none", "patch", "minor", "major", "back"]:
-    """The first of the version's numbers that rose; "back" where the new version is the lower one."""
+    """First number of the version that increased; "back" if the new version is lower."""
     old, new = _numbers(old_version), _numbers(new_version)
     if new <= old:
         return "none" if new == old else "back"
@@ -73,7 +75,7 @@ def step_between(old_version: str, new_version: str) -> Literal["none", "patch",
 
 
 def next_version(version: str, step: Step) -> str:
-    """The version after this one by that step: its number rises by one, those after it become 0."""
+    """Version after this one by that step: its number increases by one, later ones become 0."""
     major, minor, patch = _numbers(version)
     versions = {
         "none": (major, minor, patch),
@@ -85,7 +87,7 @@ def next_version(version: str, step: Step) -> str:
 
 
 def step_fault(old: Rubric, new: Rubric) -> StepFault | None:
-    """Why `new` may not bear its version as the successor of `old`; None where it may."""
+    """Fault of `new`'s version as the successor of `old`; None if it is valid."""
     required, taken = required_step(old, new), step_between(old.version, new.version)
     if taken != "back" and _SIZES.index(taken) >= _SIZES.index(required.step):
         return None
@@ -137,7 +139,7 @@ def _weight_step(old: Criterion, new: Criterion, moved: dict[str, str]) -> Step:
 
 
 def _summaries(old: Rubric, new: Rubric) -> Iterator[tuple[Path, Reason]]:
-    """What many differences mean together, by the place that holds them."""
+    """Summaries of related differences, by place."""
     if bool(old.categories) != bool(new.categories):
         trees = [", ".join(category.id for category in rubric.categories) or "none" for rubric in (old, new)]
         yield ("categories",), ("major", f"categories: {' -> '.join(trees)}: the scores of groups make up the whole")
@@ -162,7 +164,7 @@ def _scoring_summaries(old: Criterion, new: Criterion) -> Iterator[tuple[Path, R
 
 
 def _levels_sentence(place: str, old: tuple[Level, ...], new: tuple[Level, ...]) -> str | None:
-    """How the levels changed that an output can have, and their scores; None where only their words did."""
+    """Change of the levels' ids or scores, in words; None if only their texts changed."""
     is_same = len(old) == len(new) and all(
         before.id == after.id and abs(before.score - after.score) <= ROUNDING
         for before, after in zip(old, new, strict=True)
@@ -171,8 +173,8 @@ def _levels_sentence(place: str, old: tuple[Level, ...], new: tuple[Level, ...])
     return None if is_same else f"{place}: {' -> '.join(textwrap.shorten(text, WIDEST_LEVELS) for text in texts)}"
 
 
-def _is_told(difference: Difference, summaries: dict[Path, Reason]) -> bool:
-    """Whether a summary says it already; the words of levels are a difference of their own."""
+def _is_summarised(difference: Difference, summaries: dict[Path, Reason]) -> bool:
+    """Whether a summary covers the difference; the wording of levels is always reported separately."""
     match difference.path:
         case ("categories", *_):
             return ("categories",) in summaries
@@ -186,7 +188,7 @@ def _is_told(difference: Difference, summaries: dict[Path, Reason]) -> bool:
 
 
 def _is_wording(inner: list[str], difference: Difference) -> bool:
-    """inner: the keys below `levels` or `scale`."""
+    """Whether only wording changed. inner: keys below `levels` or `scale`."""
     match inner:
         case [_, "label" | "description" | "indicators"]:
             return True
@@ -196,9 +198,9 @@ def _is_wording(inner: list[str], difference: Difference) -> bool:
 
 
 def _moved_shares(old: Rubric, new: Rubric) -> dict[str, str]:
-    """The criteria whose share of the whole is another, in words, by id.
+    """Criteria whose share of the whole changed, in words, by id.
 
-    Only what both rubrics weigh is compared: one criterion more or less leaves the ratios of the others as they are.
+    Only criteria weighted in both rubrics are compared: adding or removing one keeps the ratios of the others.
     """
     weighed = [{criterion.id for criterion in rubric.criteria if not criterion.gate} for rubric in (old, new)]
     before, after = (_shares(rubric, weighed[0] & weighed[1]) for rubric in (old, new))
@@ -210,7 +212,7 @@ def _moved_shares(old: Rubric, new: Rubric) -> dict[str, str]:
 
 
 def _shares(rubric: Rubric, criterion_ids: set[str]) -> dict[str, float]:
-    """What each of these criteria would weigh in a rubric of them alone; the positive ones add up to 1."""
+    """Weights of these criteria in a rubric with no others; the positive ones sum to 1."""
     criteria = tuple(criterion for criterion in rubric.criteria if criterion.id in criterion_ids)
     kept = rubric.model_copy(update={"criteria": criteria})
     while empty := _groups_without_weight(kept):

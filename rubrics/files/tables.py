@@ -34,7 +34,7 @@ LEVELS_SCHEMA = pa.schema(
 
 
 def criteria_table(run_id: str, rubric: Rubric) -> pa.Table:
-    """A row a criterion of the run's rubric, for the marts and the table `criteria`."""
+    """One row per criterion of the run's rubric, for the marts and the table `criteria`."""
     weights = effective_weights(rubric)
     rows = [
         {
@@ -61,7 +61,7 @@ def criteria_table(run_id: str, rubric: Rubric) -> pa.Table:
 
 
 def levels_table(rubric: Rubric) -> pa.Table:
-    """A row a level of the rubric's criteria, for the table `levels`."""
+    """One row per level of the rubric's criteria, for the table `levels`."""
     rows = [
         {
             "rubric_id": rubric.id,

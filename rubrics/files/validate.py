@@ -1,4 +1,4 @@
-"""What is wrong with the values of a rubric file: everything at once, each with its place, in words, under a rule."""
+"""All faults of a rubric file's values, each with its place, a message and a rule."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -14,19 +14,21 @@ from gradebook.rubrics.schemas.files import schemas_in
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text, shown
 
 NUMBER_KEYS = ("weight", "threshold", "pass_threshold", "weight_sum", "score", "max_tokens", "min", "max")
-TOLERANCE = 1e-9  # what a sum of floats can be off, as in the scores' own comparison
+TOLERANCE = 1e-9  # maximum error of a sum of floats, as in the comparison of scores
 RUBRIC_KEYS = (*keys_of(Rubric), "extends")
 CRITERION_KEYS = (*keys_of(Criterion), "use")
 
-FoundFault = tuple[Place, str, str]  # where, what, and the rule's id
+FoundFault = tuple[Place, str, str]  # place, message and the rule's id
 
 CASE_CRITERIA = TypeAdapter(tuple[CaseCriterion, ...])
 
 
 def validate(values: dict[str, Any]) -> tuple[Rubric | None, list[FoundFault]]:
-    """The rubric, or None, and what is wrong: each part is looked at even where another is broken."""
+    """Validate a rubric's values. Returns the rubric or None, and all faults: each part is checked even if others
+    fail.
+    """
     repeated = list(_repeated_ids(values))
-    found = [*_truths_for_numbers(values), *repeated, *method_faults(values), *_no_criteria(values)]
+    found = [*_bools_for_numbers(values), *repeated, *method_faults(values), *_no_criteria(values)]
     found += _schemas_faults(values)
     try:
         rubric = Rubric.model_validate(values)
@@ -36,12 +38,12 @@ def validate(values: dict[str, Any]) -> tuple[Rubric | None, list[FoundFault]]:
 
 
 def validate_case_criteria(values: list[Any]) -> tuple[tuple[CaseCriterion, ...], list[FoundFault]]:
-    """A row's own criteria, none where they do not fit, and what is wrong with them, under `criteria`.
+    """Validate per-case criteria. Returns them, or none if they are invalid, and their faults under `criteria`.
 
-    values: as JSON has them. They are read as JSON text, as they will be wherever they are used.
+    values: as parsed from JSON. They are validated as JSON text, as in every later use.
     """
     around = {"criteria": values}
-    found = [*_truths_for_numbers(around), *method_faults(around)]
+    found = [*_bools_for_numbers(around), *method_faults(around)]
     try:
         criteria = CASE_CRITERIA.validate_json(json.dumps(values))
     except ValidationError as error:
@@ -52,10 +54,10 @@ def validate_case_criteria(values: list[Any]) -> tuple[tuple[CaseCriterion, ...]
 def _model_faults(
     error: ValidationError, values: dict[str, Any], reported: set[Place], above: Place = ()
 ) -> Iterator[FoundFault]:
-    """What the model found.
+    """Faults found by the model.
 
-    reported: the lists whose repeated ids are told already, entry by entry. above: where in the values the model
-    stands; within `criteria` these are a row's, which can't use another rubric's.
+    reported: lists whose repeated ids are already reported entry by entry. above: place of the model in the values;
+    `criteria` means per-case criteria, which cannot use another rubric's.
     """
     criterion_keys = keys_of(CaseCriterion) if above else CRITERION_KEYS
     for fault in error.errors(include_url=False):
@@ -85,13 +87,13 @@ def _no_criteria(values: dict[str, Any]) -> Iterator[FoundFault]:
 
 
 def _place_in_file(location: Place) -> Place:
-    """Without the method's type, which pydantic puts between `method` and its keys."""
+    """Place without the method's type, which pydantic inserts between `method` and its keys."""
     is_inside_method = len(location) > 3 and location[0] == "criteria" and location[2] == "method"
     return (*location[:3], *location[4:]) if is_inside_method else location
 
 
 def _keys_around(place: Place, values: dict[str, Any], criterion_keys: tuple[str, ...]) -> tuple[str, ...]:
-    """The keys that the mapping which holds this place may have."""
+    """Keys allowed in the mapping around this place."""
     match place[:-1]:
         case ():
             return RUBRIC_KEYS
@@ -104,7 +106,7 @@ def _keys_around(place: Place, values: dict[str, Any], criterion_keys: tuple[str
 
 
 def _model_at(place: Place) -> type[Frozen]:
-    """The model of a mapping within a rubric, beside the criteria and their methods."""
+    """Model of a mapping within a rubric, other than criteria and their methods."""
     match place:
         case (*_, "levels", _):
             return Level
@@ -119,8 +121,8 @@ def _model_at(place: Place) -> type[Frozen]:
     return Notes
 
 
-def _truths_for_numbers(values: dict[str, Any]) -> Iterator[FoundFault]:
-    """`weight: yes`, which pydantic would take for 1."""
+def _bools_for_numbers(values: dict[str, Any]) -> Iterator[FoundFault]:
+    """Find bools in number fields, such as `weight: yes`, which pydantic would read as 1."""
     for place, mapping in _mappings(values):
         for key in NUMBER_KEYS:
             if isinstance(mapping.get(key), bool):
@@ -132,7 +134,7 @@ def _number_words(place: Place, value: Any) -> str:
 
 
 def _mappings(values: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The rubric, its categories, criteria, their methods, levels and scales, as far as they are mappings."""
+    """The rubric, its categories, criteria, their methods, levels and scales, if they are mappings."""
     yield (), values
     yield from _steps_of(values.get("overall"), ("overall",))
     for index, category in _entries(values.get("categories")):
@@ -146,7 +148,7 @@ def _mappings(values: dict[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
 
 
 def _steps_of(holder: Any, place: Place) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The levels and the scale of a criterion, or of the overall row."""
+    """Levels and scale of a criterion or of the overall row."""
     if not isinstance(holder, dict):
         return
     for number, level in _entries(holder.get("levels")):
@@ -156,14 +158,14 @@ def _steps_of(holder: Any, place: Place) -> Iterator[tuple[Place, dict[str, Any]
 
 
 def _entries(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The mappings of a list, each with its index; nothing where there is no list."""
+    """Mappings of a list, each with its index; empty for anything else."""
     for index, entry in enumerate(value if isinstance(value, list) else ()):
         if isinstance(entry, dict):
             yield index, entry
 
 
 def _repeated_ids(values: dict[str, Any]) -> Iterator[FoundFault]:
-    """Each id that the same list holds before."""
+    """Find repeated ids within each list."""
     yield from _repeats_in(values.get("categories"), ("categories",))
     yield from _repeats_in(values.get("criteria"), ("criteria",))
     for index, criterion in _entries(values.get("criteria")):
@@ -183,7 +185,7 @@ def _repeats_in(entries: Any, place: Place) -> Iterator[FoundFault]:
 
 
 def method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
-    """What is wrong with the checks' names and settings and with the schemas, which the model does not look into."""
+    """Faults of checks' names and settings and of schemas, which the model does not check."""
     others = schemas_in(values)
     for place, mapping in _mappings(values):
         if place[-1:] != ("method",):
@@ -192,7 +194,7 @@ def method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
             case "check", str(name), dict(settings), _:
                 yield from _check_faults(name, settings, place)
                 if mapping.get("mode") == "loose" and "levels" in settings:
-                    message = "found loose with levels, expected strict: a check that grades has no loose reading"
+                    message = "found loose with levels, expected strict: a check that grades has no loose mode"
                     yield (*place, "mode"), f"{place_text((*place, 'mode'))}: {message}", "check-settings"
             case "schema", _, _, dict(schema):
                 yield from _schema_faults(schema, others, (*place, "schema"))
@@ -200,7 +202,7 @@ def method_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
 
 def _check_faults(name: str, settings: dict[str, Any], place: Place) -> Iterator[FoundFault]:
     from gradebook.rubrics.check_kit.check import read_settings
-    from gradebook.rubrics.checks.registry import find_check  # here: a check takes pyarrow's compute module
+    from gradebook.rubrics.checks.registry import find_check  # here: a check imports pyarrow's compute module
 
     try:
         check = find_check(name)
@@ -213,14 +215,14 @@ def _check_faults(name: str, settings: dict[str, Any], place: Place) -> Iterator
 
 
 def _schemas_faults(values: dict[str, Any]) -> Iterator[FoundFault]:
-    """What is wrong with the schemas that the others may refer to."""
+    """Faults of the schemas that others may refer to."""
     others = schemas_in(values)
     for name, schema in others.items():
         yield from _schema_faults(schema, others, ("schemas", name))
 
 
 def _schema_faults(schema: dict[str, Any], others: dict[str, Any], place: Place) -> Iterator[FoundFault]:
-    from gradebook.rubrics.schemas.validating import check_schema  # here: it is slow to import, and few rubrics need it
+    from gradebook.rubrics.schemas.validating import check_schema  # here: slow to import, and few rubrics need it
 
     fault = check_schema(schema, others)
     if fault is not None:
@@ -228,7 +230,7 @@ def _schema_faults(schema: dict[str, Any], others: dict[str, Any], place: Place)
 
 
 def _unknown_levels(criteria: Sequence[Criterion]) -> Iterator[FoundFault]:
-    """Levels that a check is to grade with, and that its criterion does not have."""
+    """Levels in a check's settings that its criterion does not have."""
     for index, criterion in enumerate(criteria):
         if not isinstance(criterion.method, CheckMethod) or not isinstance(
             criterion.method.settings.get("levels"), dict
@@ -243,12 +245,12 @@ def _unknown_levels(criteria: Sequence[Criterion]) -> Iterator[FoundFault]:
 
 
 def _out_of_reach(rubric: Rubric) -> Iterator[FoundFault]:
-    """Thresholds that nothing could ever reach, or that are asked for and not there."""
+    """Thresholds that cannot be reached, or that are required and missing."""
     yield from _above_the_best_level(rubric.criteria)
     weighted = [criterion for criterion in rubric.criteria if not criterion.gate]
     highest = highest_score(rubric)
     if rubric.pass_threshold is not None and highest is not None and rubric.pass_threshold > highest + TOLERANCE:
-        message = f"found {rubric.pass_threshold:.12g}, expected at most {highest:.12g}, the highest score there is"
+        message = f"found {rubric.pass_threshold:.12g}, expected at most {highest:.12g}, the highest possible score"
         yield ("pass_threshold",), f"pass_threshold: {message}", "unreachable-threshold"
     if rubric.pass_threshold is not None and not weighted:
         message = f"found {rubric.pass_threshold:g} over gates alone, expected a criterion with a weight"

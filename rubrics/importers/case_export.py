@@ -1,4 +1,4 @@
-"""Rows of cases written in a foreign format, with what the format can't say found by reading it again."""
+"""Export of case rows to a foreign format; losses are found by importing the result again."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -7,16 +7,17 @@ from pydantic import BaseModel, ConfigDict
 
 from gradebook.rubrics.importers.case_rows import CaseId, Prompt, SampleIndex, Words, prompt_key
 from gradebook.rubrics.importers.foreign_file import Reading, each_row
-from gradebook.rubrics.importers.interfaces import Exported, Imported, Row
+from gradebook.rubrics.importers.interfaces import Exported, Imported
 from gradebook.rubrics.importers.json_lines import strange_values
 from gradebook.rubrics.importers.metadata import Kept, kept_of, plain_number
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import CaseCriterion
 
 _EXPORTED = "the rows to export"
 
 
 class Case(BaseModel):
-    """A row of `Imported.cases`, as `write` takes it."""
+    """Row of `Imported.cases`, as accepted by `write`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,17 +33,17 @@ class Case(BaseModel):
     criteria: tuple[CaseCriterion, ...] = ()
 
     def kept(self, name: str) -> Row:
-        """What the import from this format kept with the row."""
+        """Data of this format stored with the row by an import."""
         return kept_of(self.metadata, name)
 
 
 def weight_of(criterion: CaseCriterion) -> float | int:
-    """A criterion's weight as a file has it: 5 for 5.0; 1 where none is given."""
+    """Weight of a criterion in file notation: 5 for 5.0; default 1."""
     return 1 if criterion.weight is None else plain_number(criterion.weight)
 
 
 def prompt_text(prompt: Any) -> str:
-    """A prompt as one text: chat messages below each other, each after its role; a lone one as it is."""
+    """Prompt as one text: chat messages one below the other, each with its role; a single message without its role."""
     if not isinstance(prompt, list):
         return prompt or ""
     if len(prompt) == 1:
@@ -53,9 +54,9 @@ def prompt_text(prompt: Any) -> str:
 def export_cases(
     rows: Sequence[Row], write: Callable[[list[Case]], str], read: Callable[[str, str], Imported]
 ) -> Exported:
-    """The rows as a foreign text; lost is whatever a reading of that text does not give back.
+    """Export rows to a foreign text; `lost` is everything that reading the text does not restore.
 
-    Raises `RubricError` where a row is no case, or does not fit the format.
+    Raises `RubricError` if a row is not a case, or does not fit the format.
     """
     whole = Reading(_EXPORTED, [*rows])
     for place, message in strange_values(whole.value):
@@ -77,7 +78,7 @@ def _sample(case: Case) -> tuple[Any, ...]:
 
 
 def _changes(case: Case, twin: Case) -> Iterable[str]:
-    """The fields of a row that the text lost; those of the metadata and of the criteria one by one."""
+    """Fields of a row lost in the text, individually for metadata and criteria."""
     if case.prompt is not None and prompt_key(case.prompt) != prompt_key(twin.prompt):
         yield "prompt"
     for column in ("output", "reference", "context", "checkpoint"):
@@ -85,17 +86,17 @@ def _changes(case: Case, twin: Case) -> Iterable[str]:
             yield column
     yield from (f"metadata.{name}" for name, kept in case.metadata.items() if twin.metadata.get(name) != kept)
     by_id = {criterion.id: criterion for criterion in twin.criteria}
-    if len(case.criteria) == len(twin.criteria):  # a format that names them anew keeps their order
+    if len(case.criteria) == len(twin.criteria):  # a format that renames them preserves their order
         by_id = {criterion.id: other for criterion, other in zip(case.criteria, twin.criteria, strict=True)}
     for criterion in case.criteria:
         if criterion.id not in by_id:
             yield f"criteria of the method {criterion.method.type}"
             continue
-        read = _said(by_id[criterion.id])
-        yield from (f"criteria[].{key}" for key, value in _said(criterion).items() if read.get(key) != value)
+        read = _set_fields(by_id[criterion.id])
+        yield from (f"criteria[].{key}" for key, value in _set_fields(criterion).items() if read.get(key) != value)
 
 
-def _said(criterion: CaseCriterion) -> Row:
-    """The fields that the criterion does not leave at their default; its weight in any case."""
-    said: Row = criterion.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return {**said, "weight": weight_of(criterion)}
+def _set_fields(criterion: CaseCriterion) -> Row:
+    """Fields of a criterion that differ from their defaults, and its weight."""
+    fields: Row = criterion.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return {**fields, "weight": weight_of(criterion)}

@@ -1,4 +1,4 @@
-"""Rows of cases: the fields that foreign rows share, and the way of a file of rows to cases of gradebook."""
+"""Case rows: fields shared by foreign formats, and the conversion of a file of rows to cases."""
 
 import contextlib
 import json
@@ -10,8 +10,9 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_rows
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import Kept, given, kept_as
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.text.plain_words import shown
 
 UNKNOWN_MODEL = "unknown"
@@ -19,7 +20,7 @@ ANSWER_COLUMNS = ("output", "response", "completion")
 
 
 def as_text(value: Any) -> Any:
-    """A whole number as text: ids are written so."""
+    """Convert a whole number to text, as used for ids."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -30,7 +31,7 @@ def _refuse_blank(text: str) -> str:
 
 
 def _check_prompt(value: Any) -> Any:
-    """A text with words, or chat messages, each with a role and a content."""
+    """Check that a prompt is non-blank text, or chat messages with a role and a content each."""
     if isinstance(value, str):
         return _refuse_blank(value)
     if not isinstance(value, list) or not value:
@@ -58,7 +59,7 @@ SampleIndex = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class Answered(OpenMapping):
-    """A foreign row that may hold an answer beside its case."""
+    """Foreign row that may have an answer to its case."""
 
     output: str | None = None
     response: str | None = None
@@ -74,39 +75,39 @@ class Answered(OpenMapping):
 
     @property
     def answer_columns(self) -> Row:
-        """`model` and `output`; nothing where there is no answer."""
+        """`model` and `output`; empty without an answer."""
         answers = (getattr(self, name) for name in ANSWER_COLUMNS)
         return answer_columns(self.model, next((answer for answer in answers if answer is not None), None))
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """The fields without a place: the model of no answer."""
+        """Unused fields: the model, if there is no answer."""
         return () if self.answer_columns else ("model",)
 
 
 def answer_columns(model: str | None, output: str | None) -> Row:
-    """`model` and `output`; nothing where there is no answer."""
+    """`model` and `output`; empty without an answer."""
     return {} if output is None else {"model": model or UNKNOWN_MODEL, "output": output}
 
 
 class CaseShape(OpenMapping):
-    """A foreign row that holds a case."""
+    """Foreign row with a case."""
 
     @property
     @abstractmethod
     def identity(self) -> tuple[str | None, Any]:
-        """Its own id, and what makes the case where it has none."""
+        """Its own id, and the content that identifies the case if there is none."""
 
     @abstractmethod
     def columns(self, kept: Kept) -> Row:
-        """What stands in the row beside the case's id."""
+        """Columns of the row other than the case's id."""
 
 
 AnyCase = TypeVar("AnyCase", bound=CaseShape)
 
 
 def read_cases(text: str, path: str, shape: type[AnyCase], kept: Kept) -> list[tuple[AnyCase, Row]]:
-    """The rows of a file, each with its case's row. Raises `RubricError` with every fault."""
+    """Read the rows of a file, each with its case's row. Raises `RubricError` with every fault."""
     entries = open_rows(text, path)
     shaped = [(entry, row) for entry in entries if (row := entry.fit(shape, entry.value))]
     names = name_cases([row.identity for _, row in shaped])
@@ -117,20 +118,20 @@ def read_cases(text: str, path: str, shape: type[AnyCase], kept: Kept) -> list[t
 
 
 def import_cases(text: str, path: str, shape: type[AnyCase]) -> Imported:
-    """The cases of a file of rows without ratings. Raises `RubricError` with every fault."""
+    """Import the cases of a file of rows without ratings. Raises `RubricError` with every fault."""
     kept = Kept()
     found = read_cases(text, path, shape, kept)
     return Imported(cases=tuple(case for _, case in found), kept=kept.words())
 
 
 def criterion_row(criterion_id: str, description: str, format_name: str, left: Row, **columns: Any) -> Row:
-    """A criterion of a row, for a judge unless the columns say otherwise; those that are None are left out."""
+    """Per-case criterion, for a judge unless the columns state otherwise; columns that are None are omitted."""
     row = {"id": criterion_id, "description": description, "method": {"type": "judge"}, **columns}
     return {**given(row), **kept_as(format_name, left)}
 
 
 def name_cases(contents: Sequence[tuple[str | None, Any]]) -> list[str]:
-    """An id a row, of (its own id, what makes the case): rows of the same content without an id are one case."""
+    """Choose one id per row from (its own id, the case's content): rows with equal content and no id are one case."""
     taken = {own for own, _ in contents if own is not None}
     names: dict[str, str] = {}
     free = (name for number in range(1, 2 * len(contents) + 2) if (name := f"case_{number}") not in taken)
@@ -144,7 +145,7 @@ def name_cases(contents: Sequence[tuple[str | None, Any]]) -> list[str]:
 
 
 def _note_disagreements(found: Iterable[tuple[Reading, Row]]) -> None:
-    """Take note of cases that come again with another prompt or other criteria, or without an answer of their own."""
+    """Report cases that are repeated with another prompt or other criteria, or without an answer of their own."""
     firsts: dict[str, Row] = {}
     for entry, row in found:
         first = firsts.setdefault(row["case_id"], row)
@@ -159,7 +160,7 @@ def _note_disagreements(found: Iterable[tuple[Reading, Row]]) -> None:
 
 
 def number_samples(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Rows of which no two are the same sample: those after a model's first answer have a `sample_index`."""
+    """Give a `sample_index` to each row after a model's first answer, so that all samples are distinct."""
     numbered: list[Row] = []
     taken: set[tuple[Any, ...]] = set()
     for row in rows:
@@ -173,7 +174,7 @@ def number_samples(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def prompt_key(prompt: Any) -> str:
-    """Equal for prompts of equal text, be it bare or a lone message of a user."""
+    """Key that is equal for prompts of equal text, bare or as a single user message."""
     if isinstance(prompt, list) and len(prompt) == 1 and prompt[0].get("role") == "user":
         prompt = prompt[0].get("content")
     return prompt if isinstance(prompt, str) else json.dumps(prompt, sort_keys=True)

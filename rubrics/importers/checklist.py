@@ -17,9 +17,11 @@ from gradebook.rubrics.importers.case_rows import (
     import_cases,
 )
 from gradebook.rubrics.importers.foreign_file import OpenMapping
-from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
+from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
 from gradebook.rubrics.importers.json_lines import json_lines
 from gradebook.rubrics.importers.metadata import Kept, given, kept_as, kept_of, plain_number
+from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT, CaseCriterion
 
 LEVELS = ({"id": "no", "score": 0.0}, {"id": "yes", "score": 1.0})
@@ -48,7 +50,7 @@ class _Checklist(Answered, CaseShape):
     def _each_id_once(self) -> Self:
         twice = [name for name, count in Counter(self.ids).items() if count > 1]
         if twice:
-            raise ValueError(f"questions: found the id {twice[0]!r} again, expected each id once")
+            raise ModelFault("invalid", f"found the id {twice[0]!r} again, expected each id once", "questions")
         return self
 
     @property
@@ -74,12 +76,12 @@ def _criterion(criterion_id: str, question: _Question, kept: Kept) -> Row:
 
 
 def read_checklist(text: str, path: str) -> Imported:
-    """Cases with a criterion a question, `q1` ..., judged as `no` 0 or `yes` 1. Raises `RubricError`."""
+    """Import cases with one criterion per question, `q1` ..., judged as `no` 0 or `yes` 1. Raises `RubricError`."""
     return import_cases(text, path, _Checklist)
 
 
 def write_checklist(rows: Sequence[Row]) -> Exported:
-    """JSON Lines with a row an output, or a case where none has been answered. Raises `RubricError`."""
+    """Write JSON Lines with one row per output, or per case without answers. Raises `RubricError`."""
     return export_cases(rows, lambda cases: json_lines(_line(case) for case in cases), read_checklist)
 
 
@@ -99,5 +101,5 @@ def _written(criterion: CaseCriterion) -> Row:
     return {**kept, "id": criterion.id, "question": criterion.description, **weight}
 
 
-SUMMARY = "yes/no questions for each case, with the answers where they are there"
+SUMMARY = "yes/no questions for each case, optionally with answers"
 FORMAT = Format("checklist", SUMMARY, ".jsonl", "cases", read_checklist, write_checklist)

@@ -1,4 +1,4 @@
-"""A foreign file as it is read: open shapes, every fault at its place, and the rubric made of it held to the model."""
+"""Foreign files: open shapes, all faults with their places, and validation of the resulting rubric."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -6,39 +6,40 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.json_lines import placed, printable, read_json, read_json_lines
 from gradebook.rubrics.importers.metadata import Kept, filled
 from gradebook.rubrics.model.errors import Fault, RubricError
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import Place, describe, shown
 from gradebook.rubrics.text.yaml_lines import DEEPEST, read_yaml
 
-_OF_YAML = shown(True).removeprefix("true")  # what plain words say of a truth: only YAML has bare ones
+_OF_YAML = shown(True).removeprefix("true")  # the words for a bool in plain_words: only YAML has bare ones
 
 AnyShape = TypeVar("AnyShape", bound=BaseModel)
 
 
 class OpenMapping(BaseModel):
-    """A mapping of a foreign file: the keys that are known have their types, the others are kept."""
+    """Mapping of a foreign file: known keys are typed, all others are stored."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 
     @property
     def left(self) -> Row:
-        """The keys that are not known, those with a value."""
+        """Unknown keys with a value."""
         return self.left_with()
 
     def left_with(self, *unplaced: str) -> Row:
-        """The fields named, which have no place, and the keys that are not known; those with a value."""
+        """Named fields without a place, and unknown keys; those with a value."""
         return filled({**{name: getattr(self, name) for name in unplaced}, **(self.model_extra or {})})
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A value of a foreign file, the place around it, and every fault of the whole file found so far.
+    """Value of a foreign file, its place, and all faults of the file found so far.
 
-    line_of: the line of a place in the file, where that is known.
+    line_of: line of a place in the file, if known.
     """
 
     path: str
@@ -49,16 +50,16 @@ class Reading:
     faults: list[Fault] = field(default_factory=list)
 
     def within(self, place: Place, value: Any) -> Self:
-        """A part of the value, as a reading of its own; its faults are the file's."""
+        """Part of the value, with the same list of faults."""
         return replace(self, around=(*self.around, *place), value=value)
 
     def note(self, place: Place, message: str) -> None:
-        """Take note of a fault: "found .., expected .."."""
+        """Record a fault: "found .., expected .."."""
         where = (*self.around, *place)
         self._note_words(where, placed(where, message))
 
     def note_repeats(self, names: Iterable[Any], place: Place, key: str = "id") -> None:
-        """Take note of each name that stands before it in the list. key: what the list's entries call it."""
+        """Record each repeated name in the list. key: name of the field in the list's entries."""
         seen: set[str] = set()
         for index, name in enumerate(names):
             if isinstance(name, str):
@@ -67,7 +68,7 @@ class Reading:
                 seen.add(name)
 
     def fit(self, shape: type[AnyShape], value: Any, place: Place = ()) -> AnyShape | None:
-        """The value in that shape; None where it does not fit, with a fault for each reason."""
+        """Validate the value; None if it is invalid, with a fault for each reason."""
         try:
             return shape.model_validate(value)
         except ValidationError as error:
@@ -76,28 +77,30 @@ class Reading:
             return None
 
     def fit_whole(self, shape: type[AnyShape]) -> AnyShape:
-        """The value in that shape. Raises `RubricError` with every fault found so far."""
+        """Validate the whole value. Raises `RubricError` with every fault found so far."""
         fitting = self.fit(shape, self.value)
         self.stop_at_faults()
         if fitting is None:
-            self.stop((), "found another shape")  # never: not to fit is a fault
+            self.stop((), "found another shape")  # unreachable: an invalid value has a fault
         return fitting
 
     def stop_at_faults(self) -> None:
-        """Raise `RubricError` with every fault found so far, in the order of lines; nothing where there is none."""
+        """Raise `RubricError` with every fault found so far, in line order; return if there is none."""
         if self.faults:
             raise RubricError(tuple(sorted(dict.fromkeys(self.faults), key=lambda fault: fault.line or 0)))
 
     def stop(self, place: Place, message: str) -> NoReturn:
-        """Raise `RubricError` with this fault and those before it."""
+        """Raise `RubricError` with this fault and all previous ones."""
         self.note(place, message)
         raise RubricError(tuple(self.faults))
 
     def finish(self, rubric: Row, kept: Kept) -> Imported:
-        """The import of a rubric. Raises `RubricError` where its parts fit and it does not, as with weights of 0."""
+        """Finish the import of a rubric. Raises `RubricError` also if its parts are valid and it is not, e.g. for
+        weights of 0.
+        """
         self.stop_at_faults()
         if _is_too_deep(rubric):
-            self.stop((), f"found what needs more than {DEEPEST} levels of nesting in a rubric file, expected fewer")
+            self.stop((), f"found more than {DEEPEST} levels of nesting in the rubric file, expected fewer")
         try:
             Rubric.model_validate(rubric)
         except ValidationError as error:
@@ -114,12 +117,12 @@ class Reading:
 
 
 def open_json(text: str, path: str) -> Reading:
-    """A JSON file. Raises `RubricError`."""
+    """Open a JSON file. Raises `RubricError`."""
     return Reading(path, read_json(text, path))
 
 
 def open_yaml(text: str, path: str) -> Reading:
-    """A YAML mapping; its faults of writing are told with those found later. Raises `RubricError` where it is none."""
+    """Open a YAML mapping; its syntax faults are reported with later ones. Raises `RubricError` for anything else."""
     found = read_yaml(text, path)
     if found.values is None:
         raise RubricError(found.faults)
@@ -127,7 +130,7 @@ def open_yaml(text: str, path: str) -> Reading:
 
 
 def open_rows(text: str, path: str) -> list[Reading]:
-    """The rows of a JSON Lines file, a JSON list, or a lone JSON object. Raises `RubricError`."""
+    """Rows of a JSON Lines file, a JSON list, or a single JSON object. Raises `RubricError`."""
     start = text.removeprefix("\ufeff").lstrip()
     is_lines = start.startswith("{") and start.partition("\n")[0].rstrip().endswith("}")
     if is_lines:
@@ -141,7 +144,7 @@ def open_rows(text: str, path: str) -> list[Reading]:
 
 
 def each_row(whole: Reading) -> list[Reading]:
-    """The entries of a list of rows. Raises `RubricError` where there are none."""
+    """Entries of a list of rows. Raises `RubricError` if there are none."""
     if not whole.value:
         whole.stop((), "found no rows, expected at least one")
     return [whole.within((index,), row) for index, row in enumerate(whole.value)]
@@ -150,7 +153,7 @@ def each_row(whole: Reading) -> list[Reading]:
 def _describe_all(error: ValidationError, around: Place) -> Iterable[tuple[Place, str]]:
     for fault in error.errors(include_url=False):
         if fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"]:
-            continue  # pydantic counts the entries that fit; the others are told already
+            continue  # pydantic counts only valid entries; the others are already reported
         yield describe(fault, (*around, *fault["loc"]), ())
 
 

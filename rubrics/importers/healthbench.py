@@ -1,4 +1,6 @@
-"""HealthBench: conversations with points for what a physician wants said, and below 0 for what not."""
+"""HealthBench: conversations with criteria of physicians, positive points for wanted content and negative for
+unwanted.
+"""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -16,9 +18,10 @@ from gradebook.rubrics.importers.case_rows import (
     import_cases,
 )
 from gradebook.rubrics.importers.foreign_file import OpenMapping
-from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
+from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
 from gradebook.rubrics.importers.json_lines import json_lines
 from gradebook.rubrics.importers.metadata import Kept, filled, given, kept_as, kept_of, plain_number
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import CaseCriterion
 
 _AXIS = "axis:"
@@ -70,15 +73,15 @@ def _category(tags: list[str]) -> str | None:
 
 
 def read_healthbench(text: str, path: str) -> Imported:
-    """Cases with a criterion a rubric entry, `c1` ..., that weighs its points. Raises `RubricError` with every fault.
+    """Import cases with one criterion per rubric entry, `c1` ..., weighted by its points. Raises `RubricError`.
 
-    A criterion's category is what follows `axis:` in the first of its tags that has it; its metadata has all its tags.
+    The category of a criterion is the text after `axis:` in its first such tag; its metadata has all its tags.
     """
     return import_cases(text, path, _Example)
 
 
 def write_healthbench(rows: Sequence[Row]) -> Exported:
-    """JSON Lines with a row an output, or a case where none has been answered. Raises `RubricError`."""
+    """Write JSON Lines with one row per output, or per case without answers. Raises `RubricError`."""
     return export_cases(rows, lambda cases: json_lines(_line(case) for case in cases), read_healthbench)
 
 

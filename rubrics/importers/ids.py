@@ -1,4 +1,4 @@
-"""Ids made of foreign names: readable, of gradebook's characters, no two alike in one list; and versions."""
+"""Ids from foreign names: readable, with gradebook's characters, distinct within a list; and versions."""
 
 import re
 from collections import Counter
@@ -8,7 +8,7 @@ from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN
 from gradebook.rubrics.model.rubric import ID_PATTERN, VERSION_PATTERN
 
 LONGEST_MADE = 48  # of an id made of words
-LONGEST_NUMBERED = 57  # leaves room for a number behind it
+LONGEST_NUMBERED = 57  # leaves room for a number at the end
 IDENTIFIER = re.compile(ID_PATTERN)
 LEVEL_ID = re.compile(LEVEL_ID_PATTERN)
 
@@ -16,7 +16,7 @@ _NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
 def identifier(text: str, fallback: str = "criterion", fitting: re.Pattern[str] = IDENTIFIER) -> str:
-    """The text where it is an id already, else one made of its first words. fitting: which ids may stay.
+    """The text if it is a valid id, else an id made of its first words. fitting: pattern of valid ids.
 
     "Step correctness (1-5)" -> step_correctness_1_5; "7 days" -> criterion_7_days.
     """
@@ -29,7 +29,7 @@ def identifier(text: str, fallback: str = "criterion", fitting: re.Pattern[str] 
 
 
 class DistinctIds:
-    """Ids of one list, no two alike; thousands of the same name take no longer than others."""
+    """Distinct ids of one list; repeated names take constant time each."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class DistinctIds:
         taken: Iterable[str] = (),
         mark: str = "_",
     ) -> None:
-        """fitting: which names stay as they are; mark: what stands before a number."""
+        """fitting: pattern of names to leave unchanged; mark: separator before a number."""
         self._fallback, self._fitting, self._mark = fallback, fitting, mark
         self._counts = Counter(set(taken))
 
     def take(self, text: str) -> str:
-        """An id for the name, with a number behind it where it is taken: tone, tone_2."""
+        """Id for the name, with a number if it is taken: tone, tone_2."""
         name = numbered = identifier(text, self._fallback, self._fitting)
         while self._counts[numbered]:
             self._counts[name] += 1
@@ -59,6 +59,6 @@ def may_be_id_of(made: str, name: str) -> bool:
 
 
 def complete_version(version: str) -> str | None:
-    """A version of two or three numbers with three: 1.0 is 1.0.0; None where it is another kind of name."""
+    """Complete a version of two or three numbers to three: 1.0 is 1.0.0; None for any other name."""
     whole = f"{version}.0" if version.count(".") == 1 else version
     return whole if re.fullmatch(VERSION_PATTERN, whole) else None

@@ -1,4 +1,4 @@
-"""IFEval: prompts with instructions that a program can verify, a check each."""
+"""IFEval: prompts with instructions that a program can verify, one check each."""
 
 import re
 from collections.abc import Sequence
@@ -9,12 +9,15 @@ from pydantic import Field, model_validator
 from gradebook.rubrics.importers.case_export import Case, export_cases, prompt_text
 from gradebook.rubrics.importers.case_rows import Answered, CaseId, CaseShape, Words, criterion_row, import_cases
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
+from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
 from gradebook.rubrics.importers.json_lines import json_lines
 from gradebook.rubrics.importers.metadata import Kept, given, kept_as
+from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.methods import CheckMethod
+from gradebook.rubrics.model.rows import Row
 
-_NAME = r"[A-Za-z][A-Za-z0-9_.:-]{0,59}"  # shorter than a criterion's id may be: a repeated one gets a number behind it
+# shorter than the limit of a criterion's id: a repeated one gets a number at the end
+_NAME = r"[A-Za-z][A-Za-z0-9_.:-]{0,59}"
 _PLAIN_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
@@ -28,7 +31,7 @@ class _Example(Answered, CaseShape):
     def _kwargs_an_instruction(self) -> Self:
         found, wanted = len(self.kwargs), len(self.instruction_id_list)
         if found != wanted:
-            raise ValueError(f"kwargs: found {found} entries, expected {wanted}: one an instruction")
+            raise ModelFault("invalid", f"found {found} entries, expected {wanted}: one per instruction", "kwargs")
         return self
 
     @property
@@ -49,21 +52,23 @@ def _criterion(criterion_id: str, instruction: str, settings: Row) -> Row:
 
 
 def _description(instruction: str, settings: Row) -> str:
-    """ "length_constraints:number_words" with num_words 300 -> "Length constraints: number words (num_words 300)"."""
+    """Describe an instruction: "length_constraints:number_words", {num_words: 300} -> "Length constraints: number words
+    (num_words 300)".
+    """
     words = instruction.replace("_", " ").replace(":", ": ").capitalize()
     return f"{words} ({', '.join(f'{name} {value}' for name, value in settings.items())})" if settings else words
 
 
 def read_ifeval(text: str, path: str) -> Imported:
-    """Cases with a criterion an instruction, whose id is also its check's name. Raises `RubricError` with every fault.
+    """Import cases with one criterion per instruction, named like its check. Raises `RubricError` with every fault.
 
-    Whether gradebook has such a check is asked when a run begins, not here.
+    The existence of the checks is tested when a run begins, not here.
     """
     return import_cases(text, path, _Example)
 
 
 def write_ifeval(rows: Sequence[Row]) -> Exported:
-    """JSON Lines with the instructions of each case, and its answer where it has one. Raises `RubricError`."""
+    """Write JSON Lines with the instructions of each case, and its answer if there is one. Raises `RubricError`."""
     return export_cases(rows, lambda cases: json_lines(_line(case) for case in cases), read_ifeval)
 
 

@@ -1,22 +1,20 @@
-"""What an importer gives and an exporter takes, whatever the foreign format."""
+"""Input and output of importers and exporters, for all foreign formats."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What a foreign file holds, in gradebook's shapes.
+    """Content of a foreign file, in gradebook's shapes.
 
-    rubric: the keys of a rubric file; None where each case brings its own criteria. cases: rows as in a file of
-    outputs (`case_id`, `prompt`, `criteria`, ...), without `output` and `model` where the file has no answers.
-    ratings: rows as in a file of ratings. kept: what the format has and gradebook has no place for, in words; it
-    stands under `metadata`.
+    rubric: keys of a rubric file; None if each case has its own criteria. cases: rows as in an outputs file (`case_id`,
+    `prompt`, `criteria`, ...), without `output` and `model` if the file has no answers. ratings: rows as in a ratings
+    file. kept: content without a place in gradebook, in words; it is stored under `metadata`.
     """
 
     rubric: Row | None = None
@@ -27,7 +25,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A foreign file's text; lost: what gradebook has and the format has no place for, in words."""
+    """Text of a foreign file; lost: content of gradebook without a place in the format, in words."""
 
     text: str
     lost: tuple[str, ...] = ()
@@ -35,9 +33,9 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A foreign format. source: what `write` takes: a rubric, or the rows of cases with criteria of their own.
+    """Foreign format. source: input of `write`: a rubric, or rows of cases with per-case criteria.
 
-    read: (the file's text, its path for messages) -> what it holds; raises `RubricError` with every fault and line.
+    read: (text of the file, its path for messages) -> its content; raises `RubricError` with every fault and line.
     """
 
     name: str

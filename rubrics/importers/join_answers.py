@@ -1,4 +1,4 @@
-"""Cases and the answers of a second file, joined by id or prompt."""
+"""Join of cases with the answers of a second file, by id or prompt."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -16,8 +16,8 @@ from gradebook.rubrics.importers.case_rows import (
     prompt_key,
 )
 from gradebook.rubrics.importers.foreign_file import Reading, each_row
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import given
+from gradebook.rubrics.model.rows import Row
 
 _OWNED = ("model", "output", "checkpoint", "sample_index")
 _ID_COLUMNS = ("case_id", "prompt_id", "key", "id")
@@ -42,11 +42,11 @@ class _Answer(Answered):
 
 
 def join_answers(cases: Sequence[Row], answers: Sequence[Row]) -> tuple[tuple[Row, ...], tuple[str, ...]]:
-    """The cases with the answers of another file, and in words the answers and the cases that found no match.
+    """Join the cases with the answers of another file. Returns also, in words, the answers and cases without a match.
 
-    An answer fits the case of its `case_id`, `prompt_id`, `key` or `id`, else each case with an equal prompt. A case
-    has a row an answer; one without any stays as it is. What else an answer holds is kept as `metadata.answer`.
-    Raises `RubricError` where an answer is none.
+    An answer belongs to the case of its `case_id`, `prompt_id`, `key` or `id`, else to each case with an equal prompt.
+    A case gets one row per answer; one without any is unchanged. Other columns of an answer are stored as
+    `metadata.answer`. Raises `RubricError` for an entry that is not an answer.
     """
     shaped = _shape_answers(answers)
     firsts: dict[str, Row] = {}
@@ -82,7 +82,7 @@ def _shape_answers(answers: Sequence[Row]) -> list[_Answer]:
 
 
 def _matches(answer: _Answer, firsts: dict[str, Row], by_prompt: dict[str, list[str]]) -> list[str]:
-    """The cases that the answer belongs to. An id counts only where the prompts, if both are there, are equal."""
+    """Cases of an answer. An id counts only if the prompts, when both exist, are equal."""
     key = None if answer.prompt is None else prompt_key(answer.prompt)
     for case_id in answer.ids:
         if case_id in firsts and key in (None, prompt_key(firsts[case_id].get("prompt") or answer.prompt)):
@@ -91,14 +91,14 @@ def _matches(answer: _Answer, firsts: dict[str, Row], by_prompt: dict[str, list[
 
 
 def _answered(case: Row, answer: _Answer) -> Row:
-    """A row of its own: the case without what belongs to another answer, with this one."""
+    """Row for an answer: the case without the data of another answer, with this one."""
     row = {name: value for name, value in case.items() if name not in _OWNED} | answer.answer_columns
     row |= given({"checkpoint": answer.checkpoint, "sample_index": answer.sample_index})
     return {**row, "metadata": {**(row.get("metadata") or {}), "answer": answer.left}} if answer.left else row
 
 
 def _in_order(cases: Sequence[Row], joined: dict[str, list[Row]]) -> list[Row]:
-    """Each case's answers below its own rows, or in their place where those have none."""
+    """Put each case's answers after its own rows, or in place of rows without an output."""
     rows: list[Row] = []
     last = {str(case["case_id"]): index for index, case in enumerate(cases)}
     for index, case in enumerate(cases):

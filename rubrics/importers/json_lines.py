@@ -1,4 +1,4 @@
-"""Foreign JSON and JSON Lines read with one strictness, each fault at its line or place; JSON and YAML written."""
+"""Strict parsing of foreign JSON and JSON Lines, each fault with its line or place; writing of JSON and YAML."""
 
 import json
 import math
@@ -12,8 +12,8 @@ import yaml
 from gradebook.rubrics.model.errors import Fault, RubricError
 from gradebook.rubrics.text.plain_words import Place, place_text
 
-MOST_DIGITS = 300  # a float has no more
-DEEPEST = 100  # forty tasks of a tree one in another, and what the innermost says
+MOST_DIGITS = 300  # maximum of a float
+DEEPEST = 100  # forty nested tasks of a tree, and the content of the innermost
 PARTS_SHOWN = 4  # of a place that is too deep
 _STRANGE_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
 _LAST_COMMA = re.compile(r",\s*([\]}])")
@@ -21,10 +21,10 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def read_json(text: str, path: str, line: int | None = None) -> Any:
-    """The value of a JSON text, the whole file or one line of it. Raises `RubricError` with every fault.
+    """Parse a JSON text, a whole file or one line of it. Raises `RubricError` with every fault.
 
-    Nothing is mended by guess: a comma too many, a key given twice, a number that is none, half a character and a
-    nesting without measure are faults.
+    Nothing is corrected by guessing: a superfluous comma, a repeated key, an invalid number, half a character and
+    endless nesting are faults.
     """
     try:
         value = _parsed(text.removeprefix("\ufeff"))
@@ -40,7 +40,7 @@ def read_json(text: str, path: str, line: int | None = None) -> Any:
 
 
 def read_json_lines(text: str, path: str) -> list[tuple[int, dict[str, Any]]]:
-    """The objects of a JSON Lines file, each with its line. Raises `RubricError` with every bad line."""
+    """Parse the objects of a JSON Lines file, each with its line. Raises `RubricError` with every bad line."""
     rows: list[tuple[int, dict[str, Any]]] = []
     faults: list[Fault] = []
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
@@ -63,9 +63,9 @@ def read_json_lines(text: str, path: str) -> list[tuple[int, dict[str, Any]]]:
 
 
 def strange_values(value: Any) -> Iterator[tuple[Place, str]]:
-    """What JSON can say and no rubric or row can hold, at its place: half characters, infinite numbers, depths."""
+    """Values that are valid in JSON but not in a rubric or row, by place: half characters, infinite numbers, depth."""
     waiting: list[tuple[Place, Any]] = [((), value)]
-    while waiting:  # no recursion, whatever the depth
+    while waiting:  # no recursion, at any depth
         place, found = waiting.pop()
         if isinstance(found, (dict, list)) and len(place) >= DEEPEST:
             yield place[:PARTS_SHOWN], f"found more than {DEEPEST} levels of nesting, expected fewer"
@@ -82,36 +82,35 @@ def strange_values(value: Any) -> Iterator[tuple[Place, str]]:
 
 
 def placed(place: Place, message: str) -> str:
-    """A fault's message behind the place where it is."""
+    """Message of a fault, after its place."""
     where = place_text(place)
     return printable(f"{where}: {message}" if where else message)
 
 
 def printable(words: str) -> str:
-    """Words of a file that may hold half of a surrogate pair, as text that can be written."""
+    """Text of a file that may contain half of a surrogate pair, made encodable."""
     return words.encode("utf-8", "backslashreplace").decode()
 
 
 def indented_json(value: Any) -> str:
-    """JSON text as a person reads it, with a line break at its end."""
+    """Readable JSON text, with a line break at its end."""
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
 def plain_yaml(values: Any) -> str:
-    """YAML text as a person writes it."""
+    """Readable YAML text."""
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without aliases: two criteria of one scale would share theirs."""
+    """Dumper without aliases: two criteria with one scale would share theirs."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write every value out."""
         return True
 
 
 def _quoted_where_needed(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    """PyYAML would fold a text at these line breaks, and read a space."""
+    """Quote texts with line breaks that PyYAML would fold into a space."""
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _STRANGE_BREAK.search(text) else None)
 
 
@@ -119,7 +118,6 @@ _Dumper.add_representer(str, _quoted_where_needed)
 
 
 def json_lines(rows: Iterable[Any]) -> str:
-    """JSON Lines text."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
@@ -133,9 +131,9 @@ def _parsed(text: str) -> Any:
 
 
 def _json_fault(error: json.JSONDecodeError) -> tuple[int, str]:
-    """Where in the text the fault is, and its words. Of a comma too many: the comma, not the bracket behind it."""
+    """Place and message of a JSON fault. A superfluous comma is reported at the comma, not at the bracket after it."""
     before = error.doc[: error.pos].rstrip()
-    is_at_comma = "trailing comma" in error.msg.lower()  # as Python 3.13 has it; 3.12 stands at the bracket
+    is_at_comma = "trailing comma" in error.msg.lower()  # position in Python 3.13; 3.12 reports the bracket
     last = _LAST_COMMA.match(error.doc, error.pos if is_at_comma else max(len(before) - 1, 0))
     if last:
         return last.start(), f"found a comma before {last[1]!r}, expected none after the last entry"
@@ -143,7 +141,7 @@ def _json_fault(error: json.JSONDecodeError) -> tuple[int, str]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key given twice: which one counts would be a guess."""
+    """Refuse a repeated key: choosing one would be a guess."""
     keyed = dict(pairs)
     if len(keyed) != len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)

@@ -1,4 +1,4 @@
-"""What has no place on the other side: kept under `metadata` by an import, named by an export."""
+"""Content without a place in the other format: stored under `metadata` by an import, listed by an export."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -6,59 +6,59 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from gradebook.rubrics.importers.interfaces import Row
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
 
 FIRST_VERSION = "1.0.0"  # of a rubric whose format has no versions
 
 
 class Kept:
-    """Counts what had no place, for the summary: `scoring_method.decode_prompt (3)`."""
+    """Counter of fields without a place, for the summary: `scoring_method.decode_prompt (3)`."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
     def note(self, *names: str) -> None:
-        """Take note of fields by their names."""
+        """Count fields by name."""
         self._counts.update(names)
 
     def note_all(self, prefix: str, left: Row) -> Row:
-        """Take note of the keys of a mapping, and give it back."""
+        """Count the keys of a mapping, and return it."""
         self.note(*(f"{prefix}{key}" for key in left))
         return left
 
     def words(self) -> tuple[str, ...]:
-        """A phrase a field, in the order they were met; with its count where it was met more than once."""
+        """One phrase per field, in order of appearance, with its count if above one."""
         return tuple(name if count == 1 else f"{name} ({count})" for name, count in self._counts.items())
 
 
 def given(mapping: Row) -> Row:
-    """The keys whose value is not None."""
+    """Keys whose value is not None."""
     return {key: value for key, value in mapping.items() if value is not None}
 
 
 def filled(mapping: Row, known: Collection[str] = ()) -> Row:
-    """The keys beside the known ones that say something; None, "", [] and {} say nothing."""
+    """Keys other than the known ones with a non-empty value; None, "", [] and {} are empty."""
     return {key: value for key, value in mapping.items() if key not in known and value not in (None, "", [], {})}
 
 
 def mapping_of(value: Any) -> Row:
-    """The value where it is a mapping, else an empty one."""
+    """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def kept_as(format_name: str, kept: Row) -> Row:
-    """The key `metadata` for what is kept of a format; no key where there is nothing."""
+    """The key `metadata` with the stored data of a format; no key if there is none."""
     return {"metadata": {format_name: kept}} if kept else {}
 
 
 def kept_of(metadata: Row, format_name: str) -> Row:
-    """What an import kept of a format; empty where there was none: metadata may hold anything."""
+    """Data of a format stored by an import; empty if there is none, as metadata may have any content."""
     return mapping_of(metadata.get(format_name))
 
 
 def plain_number(value: float) -> float | int:
-    """A whole number without its `.0`, as people write it."""
+    """Write a whole number without `.0`."""
     return int(value) if value == int(value) else value
 
 
@@ -70,10 +70,11 @@ def note_lost(
     criterion_keys: str,
     category_keys: str | None = None,
 ) -> None:
-    """Take note of what a rubric says and the format has no place for.
+    """Record content of a rubric without a place in the format.
 
-    The keys are those that the format writes, in words, beside `id`, `metadata` and a criterion's description, method
-    and weight. category_keys: None where it has no groups, so that categories are no matter of it.
+    The keys are those that the format writes, separated by blanks, besides `id`, `metadata` and a criterion's
+    description, method and weight. category_keys: None if the format has no groups, in which case categories are
+    ignored.
     """
     _note_unwritten(lost, "", rubric, f"version criteria categories {rubric_keys}")
     if rubric.version != FIRST_VERSION and "version" not in rubric_keys.split():
@@ -96,9 +97,9 @@ def _note_unwritten(lost: Kept, prefix: str, part: BaseModel, written: str) -> N
 
 
 def note_method(criterion_method: BaseModel, wanted: str, lost: Kept) -> None:
-    """Take note of a criterion that is not scored as the format has it: by a judge, or by people."""
-    said = criterion_method.model_dump(exclude_defaults=True)
-    if said["type"] != wanted:
-        lost.note(f"criteria.method {said['type']}")
+    """Record a criterion whose method differs from the format's: by a judge, or by people."""
+    settings = criterion_method.model_dump(exclude_defaults=True)
+    if settings["type"] != wanted:
+        lost.note(f"criteria.method {settings['type']}")
     else:
-        lost.note(*(f"criteria.method.{key}" for key in said if key != "type"))
+        lost.note(*(f"criteria.method.{key}" for key in settings if key != "type"))

@@ -10,9 +10,11 @@ from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field
 from gradebook.rubrics.importers.case_export import Case, export_cases, prompt_text
 from gradebook.rubrics.importers.case_rows import CaseId, CaseShape, Words, answer_columns, criterion_row, read_cases
 from gradebook.rubrics.importers.foreign_file import OpenMapping
-from gradebook.rubrics.importers.interfaces import Exported, Format, Imported, Row
+from gradebook.rubrics.importers.interfaces import Exported, Format, Imported
 from gradebook.rubrics.importers.json_lines import indented_json
 from gradebook.rubrics.importers.metadata import Kept, filled, given, kept_as, kept_of
+from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.model.rows import Row
 
 SCORES = range(1, 6)
 _SCORE_LINE = re.compile(r"^Score ([0-9]+):[ \t]*", re.MULTILINE)
@@ -22,7 +24,7 @@ _HEADING = re.compile(
     re.MULTILINE,
 )
 _PROMPT_START = "###The instruction to evaluate"
-# The sections of a whole judge prompt, in their order, by the field that holds each elsewhere.
+# Sections of a complete judge prompt, in order, with the name of the equivalent field.
 _SECTIONS = {
     "Task Description": "task_description",
     "The instruction to evaluate": "instruction",
@@ -36,7 +38,7 @@ _NEEDED = ("The instruction to evaluate", "Response to evaluate", "Score Rubrics
 
 
 def _rubric_of_text(value: Any) -> Any:
-    """The fields of a rubric written as text: the criterion, in brackets or not, then a line a score."""
+    """Parse a rubric written as text: the criterion, optionally in brackets, then one line per score."""
     if not isinstance(value, str):
         return value
     criteria, *parts = _SCORE_LINE.split(value)
@@ -60,7 +62,7 @@ class _ScoreRubric(OpenMapping):
 
     @property
     def points(self) -> dict[str, str]:
-        """A description a point."""
+        """Description of each point."""
         return {str(score): getattr(self, f"score{score}_description") for score in SCORES}
 
 
@@ -84,7 +86,7 @@ class _Example(CaseShape):
     @model_validator(mode="before")
     @classmethod
     def _unfold(cls, value: Any) -> Any:
-        """An instruction that is a whole judge prompt is taken apart: its sections are fields."""
+        """Split an instruction that is a complete judge prompt: its sections are fields."""
         prompt = value.get("instruction") if isinstance(value, dict) else None
         if not isinstance(prompt, str) or not prompt.startswith("###") or _PROMPT_START not in prompt:
             return value
@@ -96,7 +98,7 @@ class _Example(CaseShape):
         wrong += [f"'###{name}' {count} times" for name, count in Counter(names).items() if count > 1]
         wrong += [f"{field!r} beside a judge prompt" for field in fields if field != "instruction" and field in value]
         if wrong:
-            raise ValueError(f"instruction: found {', '.join(wrong)}, expected each part once")
+            raise ModelFault("invalid", f"found {', '.join(wrong)}, expected each part once", "instruction")
         return {**value, **fields}
 
     @field_validator("gpt4_feedback")
@@ -115,7 +117,7 @@ class _Example(CaseShape):
     def columns(self, kept: Kept) -> Row:
         answer, rubric = answer_columns(self.model, self.response), self.score_rubric
         left = kept.note_all("", self.left_with(*(() if answer else ("model", *_SCORED))))
-        # Scores and feedback have their place in the ratings; they stand here too, for the way back.
+        # Scores and feedback become ratings; they are stored here too, for the export.
         left |= given({name: getattr(self, name) for name in _SCORED})
         scale = {"min": SCORES[0], "max": SCORES[-1], "points": rubric.points}
         rubric_left = kept.note_all("score_rubric.", rubric.left)
@@ -128,7 +130,7 @@ class _Example(CaseShape):
 
 
 def read_prometheus(text: str, path: str) -> Imported:
-    """Cases with the criterion `score` on a scale from 1 to 5. Raises `RubricError` with every fault.
+    """Import cases with the criterion `score` on a scale from 1 to 5. Raises `RubricError` with every fault.
 
     `gpt4_score` becomes ratings by gpt4_1, gpt4_2 ...
     """
@@ -139,7 +141,7 @@ def read_prometheus(text: str, path: str) -> Imported:
 
 
 def _ratings(row: _Example, case: Row) -> Iterable[Row]:
-    """A row a score, as the row of its output names it; none where there is no output."""
+    """One rating per score, with the columns of its output's row; none without an output."""
     if "output" not in case:
         return
     place: Row = {name: case[name] for name in ("case_id", "model", "sample_index") if name in case}
@@ -150,7 +152,7 @@ def _ratings(row: _Example, case: Row) -> Iterable[Row]:
 
 
 def write_prometheus(rows: Sequence[Row]) -> Exported:
-    """A JSON list with an entry an output, or a case where none has been answered. Raises `RubricError`."""
+    """Write a JSON list with one entry per output, or per case without answers. Raises `RubricError`."""
     return export_cases(rows, lambda cases: indented_json([_entry(case) for case in cases]), read_prometheus)
 
 

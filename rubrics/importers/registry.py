@@ -1,4 +1,4 @@
-"""The formats of other systems, by name."""
+"""Formats of other systems, by name."""
 
 from functools import cache
 from importlib import import_module
@@ -21,7 +21,7 @@ FORMAT_NAMES = (
 
 @cache
 def find_format(name: str) -> Format:
-    """The format of that name, one of `FORMAT_NAMES`. Raises `KeyError`."""
+    """Find a format, one of `FORMAT_NAMES`. Raises `KeyError`."""
     if name not in FORMAT_NAMES:
         raise KeyError(name)
     found: Format = import_module(f"gradebook.rubrics.importers.{name}").FORMAT

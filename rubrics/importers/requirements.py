@@ -1,6 +1,6 @@
-"""What a bare requirement becomes: a question for a judge, and the levels not met and met."""
+"""Criteria from bare requirements: a question for a judge, and the levels not met and met."""
 
-from gradebook.rubrics.importers.interfaces import Row
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion
 
 MET_LEVELS: tuple[Row, ...] = (
@@ -14,11 +14,11 @@ MET_LEVELS: tuple[Row, ...] = (
 
 
 def met_levels() -> list[Row]:
-    """The levels of a requirement that comes without any, worst first."""
+    """Levels of a requirement without any, worst first."""
     return [dict(level) for level in MET_LEVELS]
 
 
 def are_met_levels(criterion: Criterion) -> bool:
-    """Whether a criterion's levels only say not met and met, or nothing."""
+    """Whether a criterion has only the levels not met and met, or none."""
     levels = criterion.scale.levels if criterion.scale else criterion.levels
     return not levels or [level.model_dump(exclude_defaults=True) for level in levels] == met_levels()

@@ -1,1 +1,7 @@
-"""Lint of rubrics: rules, one module a family. `linting` lints a text; `findings` has rules and findings."""
+"""Lint of rubrics: rules, one module per family.
+
+linting      lint_text, rules: all findings about a rubric file, and all rules
+findings     Rule, Remark, Finding, register_rule
+rubric_lint  the check `rubric_lint`: lint of outputs that are rubrics
+Everything else is internal to this package.
+"""

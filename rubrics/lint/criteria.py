@@ -1,4 +1,4 @@
-"""Rules about criteria as a set: each of them once, not too many, each saying what it asks."""
+"""Rules about criteria as a set: duplicates, their number, and descriptions that add nothing."""
 
 from collections.abc import Iterator
 
@@ -7,21 +7,21 @@ from gradebook.rubrics.lint.tokens import VAGUE, content_words, is_same_root, ro
 from gradebook.rubrics.model.rubric import TOP, Criterion, Rubric
 from gradebook.rubrics.text.plain_words import Place
 
-MOST_CRITERIA = 10  # of one group; beyond it the weights are small and the ratings careless
+MOST_CRITERIA = 10  # in one group; with more, the weights become small and the ratings careless
 _GENERIC = "output reply response answer text message model result assistant criterion quality"
 GENERIC_WORDS = frozenset(_GENERIC.split())
 
 
-@register_rule("no-description", "warning", "Say in the rubric's description what it evaluates, and for what decision.")
+@register_rule("no-description", "warning", "Describe what the rubric evaluates, and for which decision.")
 def find_no_description(rubric: Rubric) -> Iterator[Remark]:
     """The rubric has no description."""
     if not rubric.description.strip():
         yield Remark(("description",), "found none, expected a sentence on what is evaluated")
 
 
-@register_rule("duplicate-name", "error", "Rename one of the two criteria, or make them one.")
+@register_rule("duplicate-name", "error", "Rename one of the two criteria, or merge them.")
 def find_duplicate_names(rubric: Rubric) -> Iterator[Remark]:
-    """Two criteria have the same name, but for case, order, stop words and endings; an id stands in for none."""
+    """Two criteria have the same name, ignoring case, order, stop words and endings; an id replaces a missing name."""
     seen: dict[frozenset[str], int] = {}
     for index, criterion in enumerate(rubric.criteria):
         first = seen.setdefault(_roots_of_name(criterion), index)
@@ -33,7 +33,7 @@ def find_duplicate_names(rubric: Rubric) -> Iterator[Remark]:
             )
 
 
-@register_rule("duplicate-description", "error", "Take one of the two criteria away, or describe what sets it apart.")
+@register_rule("duplicate-description", "error", "Remove one of the two criteria, or describe how they differ.")
 def find_duplicate_descriptions(rubric: Rubric) -> Iterator[Remark]:
     """Two criteria have the same description, so one judgment counts twice."""
     seen: dict[tuple[str, ...], int] = {}
@@ -46,24 +46,22 @@ def find_duplicate_descriptions(rubric: Rubric) -> Iterator[Remark]:
             yield Remark(("criteria", index, "description"), message)
 
 
-@register_rule("description-repeats-name", "warning", "Say in the description what a reader is to look for.")
+@register_rule("description-repeats-name", "warning", "State in the description what a reader should look for.")
 def find_repeated_names(rubric: Rubric) -> Iterator[Remark]:
-    """A criterion's description only says its name again."""
+    """A criterion's description only repeats its name."""
     for index, criterion in enumerate(rubric.criteria):
         names = content_words(f"{criterion.name or ''} {criterion.id.replace('_', ' ')}")
-        said = [
+        described = [
             word for word in content_words(criterion.description) if word not in GENERIC_WORDS and not VAGUE.match(word)
         ]
-        if all(any(is_same_root(word, name) for name in names) for word in said):
-            message = f"found {shorten(criterion.description)}, expected more than the name says"
+        if all(any(is_same_root(word, name) for name in names) for word in described):
+            message = f"found {shorten(criterion.description)}, expected more than the name"
             yield Remark(("criteria", index, "description"), message)
 
 
-@register_rule(
-    "too-many-criteria", "warning", "Put the criteria into categories, or take those away that decide nothing."
-)
+@register_rule("too-many-criteria", "warning", "Group the criteria into categories, or remove those without influence.")
 def find_crowds(rubric: Rubric) -> Iterator[Remark]:
-    """More than 10 weighted criteria stand in one group: a category, or the rubric where it lists none."""
+    """A group, a category or a rubric without categories, has more than 10 weighted criteria."""
     counts: dict[str, int] = {}
     for criterion in rubric.criteria:
         group = criterion.category or TOP if rubric.categories else TOP

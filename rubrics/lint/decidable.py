@@ -1,4 +1,4 @@
-"""The rule about questions for a judge that a check would answer for nothing, and the same way each time."""
+"""Rule about questions for a judge that a check would answer for free and deterministically."""
 
 import re
 from collections.abc import Iterator
@@ -58,9 +58,9 @@ _CHECKS_BY_UNIT = {
 NAMED_CHECKS = (*_CHECKS_BY_UNIT.values(), *(check for _, check in _CHECKS_OF_WORDING))
 
 
-@register_rule("check-could-decide", "warning", "Use a check: it costs nothing and decides the same way each time.")
+@register_rule("check-could-decide", "warning", "Use a check: it costs nothing and is deterministic.")
 def find_decidable(rubric: Rubric) -> Iterator[Remark]:
-    """A judge is asked what a check decides: a length, valid JSON, a quoted phrase, a beginning, a pattern."""
+    """A judge is asked what a check can decide: a length, valid JSON, a quoted phrase, a beginning, a pattern."""
     for index, criterion in enumerate(rubric.criteria):
         check = find_deciding_check(criterion.description) if criterion.method.type == "judge" else None
         if check:
@@ -69,7 +69,7 @@ def find_decidable(rubric: Rubric) -> Iterator[Remark]:
 
 
 def find_deciding_check(description: str) -> str | None:
-    """The check that would answer a question; None where it takes a reader."""
+    """Check that would answer a question; None if it needs a reader."""
     text = description[:MOST_READ].casefold()
     length = _LENGTH.search(text)
     if length:

@@ -1,4 +1,4 @@
-"""Rules about the examples that a judge is shown."""
+"""Rules about the examples shown to a judge."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from gradebook.rubrics.model.rubric import Rubric
 LONGEST_EXAMPLE = 4_000  # characters
 
 
-@register_rule("long-example", "note", "Cut the example to the passages that decide its level.")
+@register_rule("long-example", "note", "Shorten the example to the passages that decide its level.")
 def find_long_examples(rubric: Rubric) -> Iterator[Remark]:
     """An example is long, and is paid for with every request."""
     for index, examples in _examples(rubric):
@@ -20,9 +20,9 @@ def find_long_examples(rubric: Rubric) -> Iterator[Remark]:
                 yield Remark(("criteria", index, "method", "examples", number), message)
 
 
-@register_rule("one-sided-examples", "note", "Add an example of another level, or leave them out.")
+@register_rule("one-sided-examples", "note", "Add an example of another level, or remove them.")
 def find_one_sided_examples(rubric: Rubric) -> Iterator[Remark]:
-    """All examples have the same level, which draws a judge towards it."""
+    """All examples have the same level, which biases a judge towards it."""
     for index, examples in _examples(rubric):
         levels = {example.level for example in examples}
         if len(levels) == 1:

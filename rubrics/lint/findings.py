@@ -1,4 +1,4 @@
-"""What lint says of a rubric, and the rules by which it says it."""
+"""Lint findings, and the registry of rules."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Literal
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.text.plain_words import Place
 
-Severity = Literal["error", "warning", "note"]  # a note asks for nothing
+Severity = Literal["error", "warning", "note"]  # a note requires no action
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of lint. mend: what to do about it, where a finding has nothing nearer to say."""
+    """Rule of lint. mend: remedy, for findings without a more specific one."""
 
     id: str
     severity: Severity
@@ -22,7 +22,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a rule found at a place of a rubric: "found .., expected ..". mend: empty where the rule's own will do."""
+    """Remark of a rule about a place of a rubric: "found .., expected ..". mend: remedy; empty for the rule's own."""
 
     place: Place
     message: str
@@ -31,7 +31,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a rubric file. place: "criteria[2].levels[0]"; mend: what to do, one sentence."""
+    """Fault of a rubric file. place: "criteria[2].levels[0]"; mend: remedy, one sentence."""
 
     rule: str
     severity: Severity
@@ -53,13 +53,13 @@ _FINDERS: dict[str, FindRemarks] = {}
 
 
 def declare_rule(rule: Rule) -> Rule:
-    """Make a rule known that no function of a rubric alone can find."""
+    """Declare a rule that needs more than a rubric to be found."""
     _RULES[rule.id] = rule
     return rule
 
 
 def register_rule(rule_id: str, severity: Severity, mend: str) -> Callable[[FindRemarks], FindRemarks]:
-    """Register the decorated function as a rule; its docstring's first line is the rule's summary."""
+    """Register the decorated function as a rule; the first line of its docstring is the rule's summary."""
 
     def register(find_remarks: FindRemarks) -> FindRemarks:
         summary = (find_remarks.__doc__ or "").partition("\n")[0]
@@ -76,7 +76,7 @@ def known_rules() -> dict[str, Rule]:
 
 
 def find_all(rubric: Rubric) -> Iterator[tuple[Rule, Remark]]:
-    """What every registered rule finds in a rubric."""
+    """Yield the remarks of every registered rule about a rubric."""
     for rule_id, find_remarks in _FINDERS.items():
         for remark in find_remarks(rubric):
             yield _RULES[rule_id], remark

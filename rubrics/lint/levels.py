@@ -15,7 +15,7 @@ MOST_NAMED = 12
 
 @register_rule("levels-out-of-order", "warning", "List the levels from the worst to the best.")
 def find_disorder(rubric: Rubric) -> Iterator[Remark]:
-    """The levels are not listed from the worst to the best, as judges and people are shown them."""
+    """The levels are not listed from worst to best, the order in which judges and people see them."""
     for index, criterion in enumerate(rubric.criteria):
         scores = [level.score for level in criterion.levels]
         if any(before > after for before, after in pairwise(scores)):
@@ -23,9 +23,9 @@ def find_disorder(rubric: Rubric) -> Iterator[Remark]:
             yield Remark(("criteria", index, "levels"), f"found the scores {listed}, expected the lowest first")
 
 
-@register_rule("equal-level-scores", "error", "Give each level a score of its own, or make the two levels one.")
+@register_rule("equal-level-scores", "error", "Give each level a score of its own, or merge the two levels.")
 def find_equal_scores(rubric: Rubric) -> Iterator[Remark]:
-    """Two levels of a criterion have the same score, so telling them apart changes nothing."""
+    """Two levels of a criterion have the same score, so the choice between them has no effect."""
     for index, criterion in enumerate(rubric.criteria):
         seen: dict[float, str] = {}
         for number, level in enumerate(criterion.levels):
@@ -35,9 +35,9 @@ def find_equal_scores(rubric: Rubric) -> Iterator[Remark]:
                 yield Remark(("criteria", index, "levels", number, "score"), message)
 
 
-@register_rule("level-without-description", "warning", "Describe what an output of this level is like.")
+@register_rule("level-without-description", "warning", "Describe an output of this level.")
 def find_bare_levels(rubric: Rubric) -> Iterator[Remark]:
-    """A level or point that a judge or people choose has no description."""
+    """A level or point chosen by a judge or people has no description."""
     for index, criterion in enumerate(rubric.criteria):
         if criterion.method.type in READ_METHODS:
             place: Place = ("criteria", index)
@@ -47,7 +47,7 @@ def find_bare_levels(rubric: Rubric) -> Iterator[Remark]:
             yield from _bare_points(criterion, place, bare) if criterion.scale else _each_bare(bare)
 
 
-@register_rule("same-level-descriptions", "error", "Describe what sets the two levels apart.")
+@register_rule("same-level-descriptions", "error", "Describe how the two levels differ.")
 def find_same_descriptions(rubric: Rubric) -> Iterator[Remark]:
     """Two levels of a criterion have the same description."""
     for index, criterion in enumerate(rubric.criteria):
@@ -61,7 +61,7 @@ def find_same_descriptions(rubric: Rubric) -> Iterator[Remark]:
 
 @register_rule("no-bottom-level", "warning", "Add a level with the score 0, or give the worst one that score.")
 def find_missing_bottoms(rubric: Rubric) -> Iterator[Remark]:
-    """No level of a criterion scores 0, so the worst output keeps a part of the score."""
+    """No level of a criterion scores 0, so the worst output still gets part of the score."""
     for index, criterion in enumerate(rubric.criteria):
         worst = criterion.ranked_levels[0]
         if worst.score > 0:
@@ -70,7 +70,7 @@ def find_missing_bottoms(rubric: Rubric) -> Iterator[Remark]:
 
 @register_rule("no-top-level", "warning", "Add a level with the score 1, or give the best one that score.")
 def find_missing_tops(rubric: Rubric) -> Iterator[Remark]:
-    """No level of a criterion scores 1, so no output can have its full weight."""
+    """No level of a criterion scores 1, so no output can get its full weight."""
     for index, criterion in enumerate(rubric.criteria):
         best = criterion.ranked_levels[-1]
         if best.score < 1:
@@ -79,11 +79,11 @@ def find_missing_tops(rubric: Rubric) -> Iterator[Remark]:
 
 def _each_bare(bare: list[tuple[Place, Level]]) -> Iterator[Remark]:
     for place, level in bare:
-        yield Remark(place[:-1], f"found no description of {level.id}, expected what an output of this level is like")
+        yield Remark(place[:-1], f"found no description of {level.id}, expected one of an output at this level")
 
 
 def _bare_points(criterion: Criterion, place: Place, bare: list[tuple[Place, Level]]) -> Iterator[Remark]:
-    """One remark a scale: on a scale from 0 to 100, one a point would bury the others."""
+    """One remark per scale: on a scale from 0 to 100, one per point would hide the others."""
     if bare:
         points = ", ".join(level.id for _, level in bare[:MOST_NAMED])
         more = f" and {len(bare) - MOST_NAMED} more" if len(bare) > MOST_NAMED else ""

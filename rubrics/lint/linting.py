@@ -1,4 +1,4 @@
-"""Lint: everything that is wrong with a rubric file, each with its line and its mend."""
+"""Lint: every fault of a rubric file, each with its line and its remedy."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,10 +45,10 @@ FAMILIES = (
 def lint_text(
     text: str | bytes, path: str, previous: Rubric | None = None, folder: Path | None = None
 ) -> tuple[Finding, ...]:
-    """Every finding about a rubric file, sorted by line, then rule; of a file that does not parse, its faults alone.
+    """Every finding about a rubric file, sorted by line, then rule; only parser faults if it does not parse.
 
-    previous: the version before, which the step of the version is held against. folder: where the files stand that
-    the rubric may extend; with none, it may extend shipped rubrics alone.
+    previous: version before this one, for the version step. folder: location of the files that the rubric may extend;
+    None allows only shipped rubrics.
     """
     try:
         rubric = parse_rubric(text, path, folder)
@@ -59,7 +59,7 @@ def lint_text(
 
 
 def rules() -> tuple[Rule, ...]:
-    """Every rule, the parser's among them, sorted by id."""
+    """Every rule, including the parser's, sorted by id."""
     return tuple(rule for _, rule in sorted(known_rules().items()))
 
 

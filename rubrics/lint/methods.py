@@ -26,7 +26,7 @@ _EMPTY: tuple[tuple[str, Any], ...] = (
 
 @register_rule("unsupported-method", "note", "Expect no verdicts yet, or use check, schema, judge or ratings.")
 def find_unsupported_methods(rubric: Rubric) -> Iterator[Remark]:
-    """Nothing scores the criterion's method yet: claims, similarity."""
+    """The criterion's method is not implemented yet: claims, similarity."""
     for index, criterion in enumerate(rubric.criteria):
         if criterion.method.type not in SCORED_METHODS:
             expected = f"expected one of {', '.join(SCORED_METHODS)}"
@@ -36,19 +36,19 @@ def find_unsupported_methods(rubric: Rubric) -> Iterator[Remark]:
 
 @register_rule("unknown-function", "warning", "Name a check, a schema, a judge or a function of your own.")
 def find_stand_ins(rubric: Rubric) -> Iterator[Remark]:
-    """A made name stands in the place of a rule that an import could not bring along."""
+    """A placeholder stands for a rule that could not be imported."""
     for index, name in _functions(rubric):
         if is_within(name.partition(":")[0], STAND_INS):
-            message = f"found the function {name}, a stand-in of an import, expected one that is there"
+            message = f"found the function {name}, a placeholder from an import, expected an existing one"
             yield Remark(("criteria", index, "method"), message)
 
 
-@register_rule("own-function", "note", "See that gradebook.toml or --allow-functions names its package.")
+@register_rule("own-function", "note", "Name its package in gradebook.toml or --allow-functions.")
 def find_functions(rubric: Rubric) -> Iterator[Remark]:
-    """A function of your own gives the verdict: it runs only where its package is allowed."""
+    """A function of your own gives the verdict: it runs only if its package is allowed."""
     for index, name in _functions(rubric):
         if not is_within(name.partition(":")[0], STAND_INS):
-            expected = "expected its package in gradebook.toml or --allow-functions: only there it runs"
+            expected = "expected its package in gradebook.toml or --allow-functions"
             yield Remark(("criteria", index, "method"), f"found the function {name}, {expected}")
 
 
@@ -58,14 +58,12 @@ def _functions(rubric: Rubric) -> Iterator[tuple[int, str]]:
             yield index, criterion.method.function
 
 
-@register_rule(
-    "schema-accepts-everything", "warning", "Say in the schema what the JSON has to hold, or use the check json_valid."
-)
+@register_rule("schema-accepts-everything", "warning", "State requirements in the schema, or use the check json_valid.")
 def find_empty_schemas(rubric: Rubric) -> Iterator[Remark]:
-    """A schema holds nothing that an output could fail, but for not being JSON."""
+    """A schema accepts every output that is JSON."""
     for index, criterion in enumerate(rubric.criteria):
         if isinstance(criterion.method, SchemaMethod) and _accepts_everything(criterion.method.json_schema):
-            message = "found a schema that takes any JSON, expected one that an output could fail"
+            message = "found a schema that accepts any JSON, expected one that an output could fail"
             yield Remark(("criteria", index, "method", "schema"), message)
 
 

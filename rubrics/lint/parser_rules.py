@@ -1,4 +1,4 @@
-"""The rules of the parser: what keeps a file from being a rubric at all."""
+"""Rules of the parser: faults that make a file invalid as a rubric."""
 
 import re
 
@@ -6,32 +6,32 @@ from gradebook.rubrics.lint.findings import Finding, Rule, declare_rule, known_r
 from gradebook.rubrics.model.errors import Fault
 
 _RULES_OF_THE_PARSER = (
-    ("syntax", "The file is not YAML, or uses a part of YAML that a rubric has no need of.", "Mend the YAML there."),
-    ("unknown-key", "A key is not one of the format's.", "Correct the key's spelling, or move it under metadata."),
-    ("missing-key", "A key that has to be there is not.", "Add the key."),
-    ("wrong-value", "A value has the wrong type or lies out of its bounds.", "Write a value of the expected kind."),
-    ("repeated-id", "An id stands twice in the same list.", "Give the second entry an id of its own."),
+    ("syntax", "The file is not YAML, or uses a part of YAML that rubrics do not support.", "Fix the YAML there."),
+    ("unknown-key", "A key is not part of the format.", "Correct the key's spelling, or move it under metadata."),
+    ("missing-key", "A required key is missing.", "Add the key."),
+    ("wrong-value", "A value has the wrong type or is out of bounds.", "Write a value of the expected kind."),
+    ("repeated-id", "An id is repeated within a list.", "Give the second entry an id of its own."),
     ("no-criteria", "The rubric has no criteria.", "Add a criterion under criteria."),
     ("no-method", "A criterion has no method.", "Give the criterion a method with a type."),
-    ("unknown-method", "A method's type is not a known one.", "Name one of the known methods."),
-    ("unknown-check", "A check's name is not a known one.", "Name a registered check."),
-    ("check-settings", "A check does not take the settings given.", "Correct the check's settings."),
+    ("unknown-method", "A method's type is unknown.", "Name one of the known methods."),
+    ("unknown-check", "A check's name is unknown.", "Name a registered check."),
+    ("check-settings", "A check's settings are invalid.", "Correct the check's settings."),
     (
         "unsafe-schema",
-        "A schema is no JSON Schema, can't be read, points outside itself and `schemas`, or has a pattern not RE2's.",
-        "Write the schema out or name it under schemas, with references within these and patterns that RE2 takes.",
+        "A schema is invalid or unreadable, refers to others than `schemas`, or has a pattern that RE2 rejects.",
+        "Write out the schema or name it under schemas, with references within these and patterns that RE2 accepts.",
     ),
-    ("gate-with-weight", "A gate has a weight.", "Take the weight away, or write gate: false."),
+    ("gate-with-weight", "A gate has a weight.", "Remove the weight, or write gate: false."),
     (
         "penalty-with-threshold",
         "A criterion with a weight below 0 has a threshold.",
-        "Take the threshold away, or turn the criterion into a gate.",
+        "Remove the threshold, or turn the criterion into a gate.",
     ),
     ("no-weight", "No criterion has a weight above 0.", "Give at least one criterion a weight above 0."),
     (
         "unreachable-threshold",
-        "A threshold lies above the best score, or has nothing to hold against.",
-        "Lower the threshold to a score that an output can have, or take it away.",
+        "A threshold is above the best score, or has no score to apply to.",
+        "Lower the threshold to a possible score, or remove it.",
     ),
     (
         "no-levels",
@@ -43,10 +43,10 @@ _RULES_OF_THE_PARSER = (
         "An example of a judged criterion has a level that the criterion does not have.",
         "Name one of the criterion's levels.",
     ),
-    ("wrong-scale", "A scale's points make no scale.", "Give min and max, or points, each number once."),
+    ("wrong-scale", "A scale's points are invalid.", "Give min and max, or points, each number once."),
     (
         "category-tree",
-        "The categories are no tree, or one is unknown or empty.",
+        "The categories are not a tree, or one is unknown or empty.",
         "List each category once, with a criterion in it.",
     ),
     (
@@ -60,9 +60,7 @@ _RULES_OF_THE_PARSER = (
         "Name a shipped rubric or a file beside this one.",
     ),
 )
-INVALID = declare_rule(
-    Rule("invalid", "error", "Anything else that the parser refuses.", "Mend it as the message says.")
-)
+INVALID = declare_rule(Rule("invalid", "error", "Any other fault found by the parser.", "Follow the message."))
 for _id, _summary, _mend in _RULES_OF_THE_PARSER:
     declare_rule(Rule(_id, "error", _summary, _mend))
 PARSER_RULES = ("invalid", *(entry[0] for entry in _RULES_OF_THE_PARSER))
@@ -71,7 +69,7 @@ _PLACE_OF_A_MESSAGE = re.compile(r"([a-z_]+(?:\[[0-9]+\]|\.[A-Za-z0-9_$-]+)*): "
 
 
 def find_by_fault(fault: Fault) -> Finding:
-    """A fault of the parser as a finding; its message starts with the place, where it has one."""
+    """Convert a fault of the parser to a finding. Its message starts with the place, if it has one."""
     rule = known_rules().get(fault.rule, INVALID)
     named = _PLACE_OF_A_MESSAGE.match(fault.message)
     place = named[1] if named else ""

@@ -1,4 +1,4 @@
-"""Where the texts of a rubric stand."""
+"""Places of the texts of a rubric."""
 
 from collections.abc import Iterator
 
@@ -6,11 +6,11 @@ from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Criterion, Overall, Rubric
 from gradebook.rubrics.text.plain_words import Place
 
-READ_METHODS = ("judge", "ratings")  # those whose criteria somebody reads and decides by
+READ_METHODS = ("judge", "ratings")  # methods whose criteria are read by a judge or a person
 
 
 def described_levels(criterion: Criterion | Overall, place: Place) -> Iterator[tuple[Place, Level]]:
-    """The levels as the file lists them, or a scale's points, each with the place of its description."""
+    """Levels as listed in the file, or a scale's points, each with the place of its description."""
     for index, level in enumerate(criterion.levels):
         yield (*place, "levels", index, "description"), level
     for level in criterion.scale.levels if criterion.scale else ():
@@ -18,7 +18,7 @@ def described_levels(criterion: Criterion | Overall, place: Place) -> Iterator[t
 
 
 def named_texts(rubric: Rubric) -> Iterator[tuple[Place, str]]:
-    """Every text that a rubric says to a judge or to people; not those of settings, schemas and metadata."""
+    """Every text of a rubric for a judge or for people, without settings, schemas and metadata."""
     yield from _texts_at((), name=rubric.name, description=rubric.description)
     for index, category in enumerate(rubric.categories):
         texts = {"name": category.name, "description": category.description, "rationale": category.rationale}

@@ -1,4 +1,4 @@
-"""The rule about descriptions that ask two things at once."""
+"""Rule about descriptions that ask two questions at once."""
 
 import re
 from collections.abc import Iterator
@@ -38,24 +38,24 @@ _TWO_ADJECTIVES = re.compile(
 )
 
 
-@register_rule("double-barrelled", "warning", "Split the criterion in two, each with levels and a weight of its own.")
+@register_rule("double-barrelled", "warning", "Split the criterion into two, each with its own levels and weight.")
 def find_double_questions(rubric: Rubric) -> Iterator[Remark]:
-    """A judge or a person is asked two things at once, so a level can be right for one of them and wrong for the other.
+    """A judge or a person is asked two questions at once, so a level can be right for one and wrong for the other.
 
-    Looked for are: two questions in one description; "and" or "or" before a second question ("and does it ..", "and
-    cites its .."); two adjectives of one subject ("clear and concise?"). Conditions, relative clauses, quoted texts
-    and what follows a colon are left alone, and so is all but the first sentence where nothing is asked.
+    The rule looks for two questions in one description; "and" or "or" before a second question ("and does it ..", "and
+    cites its .."); and two adjectives of one subject ("clear and concise?"). Conditions, relative clauses, quoted texts
+    and text after a colon are ignored. Without a question mark, only the first sentence counts.
     """
     for index, criterion in enumerate(rubric.criteria):
         if criterion.method.type in READ_METHODS:
             double = find_double(criterion.description)
             if double:
-                message = f"found two questions in one ({shorten(double)}), expected one question a criterion"
+                message = f"found two questions in one ({shorten(double)}), expected one question per criterion"
                 yield Remark(("criteria", index, "description"), message)
 
 
 def find_double(description: str) -> str | None:
-    """The words at which a second question shows; None where there is one question alone."""
+    """Words that begin a second question; None for a single question."""
     sentences: list[str] = [sentence.strip() for sentence in _SENTENCE.findall(without_quotes(description))]
     questions = [sentence for sentence in sentences if sentence.endswith("?")]
     if len(questions) > 1:
@@ -69,7 +69,7 @@ def find_double(description: str) -> str | None:
 
 
 def _second_verb(clause: str) -> re.Match[str] | None:
-    """A second verb with an object of its own ("and cites its .."), not one of a relative clause."""
+    """Find a second verb with an object of its own ("and cites its .."), outside a relative clause."""
     for double in _SECOND_VERB.finditer(clause):
         is_shared = _SHARING.fullmatch(double[1]) is not None
         is_relative = not double[2] and _RELATIVE.search(clause[: double.start()]) is not None

@@ -1,4 +1,4 @@
-"""The check that an output is a rubric without faults, so that a rubric can evaluate rubrics."""
+"""Check that an output is a rubric without faults, so that a rubric can evaluate rubrics."""
 
 import difflib
 from typing import Annotated, Literal
@@ -15,16 +15,16 @@ from gradebook.rubrics.lint.parser_rules import PARSER_RULES
 
 MOST_FINDINGS_SHOWN = 3
 MOST_CHARACTERS = 200_000  # of a rubric
-MOST_ENTRIES = 5_000  # commas, opening brackets and line ends, for each may stand for a criterion with faults
+MOST_ENTRIES = 5_000  # commas, opening brackets and line ends, each of which may start a faulty criterion
 
 
 class LintSettings(CheckSettings):
-    """The rules to hold the output to, and from which severity on."""
+    """Rules to apply, and the lowest severity that counts."""
 
     rules: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """ids of lint rules, notes among them; all but notes where none are given"""
+    """ids of lint rules, which may include notes; default: all except notes"""
     severity: Literal["error", "warning"] = "warning"
-    """`error` leaves warnings and notes out"""
+    """`error` ignores warnings and notes"""
 
     @field_validator("rules")
     @classmethod
@@ -54,10 +54,10 @@ class LintSettings(CheckSettings):
     ),
 )
 def rubric_lint(shard: pa.Table, settings: LintSettings) -> CheckVerdicts:
-    """The output is a rubric's YAML in which lint finds nothing, or nothing of the rules given.
+    """The output is a rubric in YAML without lint findings, or without findings of the given rules.
 
-    The evidence gives the first findings with their lines. Where the output is no rubric and the rules given do not
-    say so, the check can't tell, nor of more than 200,000 characters, or 5,000 commas, opening brackets and line ends.
+    The evidence lists the first findings with their lines. An output is unscored if it is not a rubric for a reason
+    outside the given rules, or if it has more than 200,000 characters or 5,000 commas, opening brackets and line ends.
     The output may extend shipped rubrics; no file is read.
     """
     return gather_rows(_lint(text, settings) for text in text_column(shard, "output").to_pylist())
@@ -69,13 +69,13 @@ def _lint(text: str, settings: LintSettings) -> RowFinding:
     findings = lint_text(text, "output")
     counted = [finding for finding in findings if _counts(finding, settings)]
     if counted:
-        return RowFinding(False, _tell(counted))
+        return RowFinding(False, _describe(counted))
     refused = [finding for finding in findings if finding.rule in PARSER_RULES]
-    return RowFinding(None, None, _tell(refused)) if refused else RowFinding(True)
+    return RowFinding(None, None, _describe(refused)) if refused else RowFinding(True)
 
 
 def _size_fault(text: str) -> str | None:
-    """Why a text takes too long to lint; None where it does not."""
+    """Reason why a text takes too long to lint; None if it does not."""
     if len(text) > MOST_CHARACTERS:
         return f"found {len(text)} characters, at most {MOST_CHARACTERS}"
     entry_count = sum(map(text.count, ",{[\n"))
@@ -89,10 +89,10 @@ def _counts(finding: Finding, settings: LintSettings) -> bool:
         return False
     if settings.severity == "error":
         return finding.severity == "error"
-    return finding.severity != "note" or settings.rules is not None  # a note counts where its rule is named
+    return finding.severity != "note" or settings.rules is not None  # a note counts if its rule is named
 
 
-def _tell(findings: list[Finding]) -> str:
+def _describe(findings: list[Finding]) -> str:
     shown = "; ".join(f"line {each.line or 1} {each.rule}: {each.message}" for each in findings[:MOST_FINDINGS_SHOWN])
     hidden_count = len(findings) - MOST_FINDINGS_SHOWN
     return f"{shown}; and {hidden_count} more" if hidden_count > 0 else shown

@@ -1,4 +1,4 @@
-"""The rule about criteria that nearly repeat one another."""
+"""Rule about criteria that nearly repeat one another."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,14 +11,12 @@ from gradebook.rubrics.model.rubric import Rubric
 
 LEAST_OVERLAP = 0.8  # words in both over words in either (Jaccard)
 FEWEST_WORDS = 4
-MOST_COMPARED = 100  # earlier criteria a criterion
+MOST_COMPARED = 100  # earlier criteria for each criterion
 
 _Words = frozenset[str]
 
 
-@register_rule(
-    "similar-descriptions", "warning", "Make the two criteria one, or say what each asks that the other does not."
-)
+@register_rule("similar-descriptions", "warning", "Merge the two criteria, or state how their questions differ.")
 def find_similar_descriptions(rubric: Rubric) -> Iterator[Remark]:
     """Two criteria share at least 80% of the words of their descriptions, so they are hardly independent."""
     texts = [content_words(criterion.description) for criterion in rubric.criteria]
@@ -28,11 +26,10 @@ def find_similar_descriptions(rubric: Rubric) -> Iterator[Remark]:
 
 
 def _similar_pairs(texts: list[tuple[str, ...]]) -> Iterator[tuple[int, int, float]]:
-    """Each text with the first earlier one found like it: (text, earlier text, overlap).
+    """Each text with the first earlier text similar to it: (text, earlier text, overlap).
 
-    Two sets that overlap by a share t have one of the (1 - t) * n + 1 rarest words of each in common, so only those
-    are looked up, the rarest first, and at most 100 texts that hold one are compared: time stays linear in the
-    criteria.
+    Two sets with an overlap of at least t share one of the (1 - t) * n + 1 rarest words of each, so only those are
+    looked up, the rarest first, and at most 100 texts with such a word are compared: time stays linear in the criteria.
     """
     sets = [frozenset(words) for words in texts]
     frequencies = Counter(word for words in sets for word in words)

@@ -1,4 +1,4 @@
-"""The rule about the version of a rubric that there was before."""
+"""Rule about the step from the previous version of a rubric."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,14 @@ VERSION_STEP = declare_rule(
     Rule(
         "version-step",
         "error",
-        "The version goes up by less than the changes since the version before ask for, or not at all.",
+        "The version increases by less than the changes since the previous version require, or not at all.",
         "Give the rubric the next version.",
     )
 )
 
 
 def find_wrong_step(previous: Rubric, rubric: Rubric) -> Iterator[Remark]:
-    """Hold the step from the previous version against the changes; another id is another rubric, and not looked at."""
+    """Compare the version step with the changes; a rubric with another id is ignored."""
     fault = step_fault(previous, rubric) if rubric.id == previous.id else None
     if fault:
         yield Remark(("version",), fault.message, f"Set version to {fault.expected}.")

@@ -17,20 +17,20 @@ def find_trivial_thresholds(rubric: Rubric) -> Iterator[Remark]:
     if rubric.pass_threshold is not None:
         lowest = _lowest_score(rubric)
         if rubric.pass_threshold <= lowest:
-            message = f"found {rubric.pass_threshold:g}, expected more than {lowest:g}, the lowest score there is"
+            message = f"found {rubric.pass_threshold:g}, expected more than {lowest:g}, the lowest possible score"
             yield Remark(("pass_threshold",), message)
 
 
 @register_rule("no-threshold", "warning", "Set a threshold: the score from which the criterion is met.")
 def find_missing_thresholds(rubric: Rubric) -> Iterator[Remark]:
-    """A weighted criterion has no threshold, so nothing says when it is met."""
+    """A weighted criterion has no threshold, so it is undefined when it is met."""
     for index, criterion in enumerate(rubric.criteria):
         if rubric.weight_of(criterion) > 0 and criterion.threshold is None:
             yield Remark(("criteria", index), "found no threshold, expected a score from which the criterion is met")
 
 
 def _lowest_score(rubric: Rubric) -> float:
-    """What the worst output scores; below 0 with penalties."""
+    """Score of the worst output; below 0 with penalties."""
     weights = effective_weights(rubric)
     positive = sum(weight for weight in weights.values() if weight > 0)
     return (

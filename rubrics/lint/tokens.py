@@ -1,9 +1,9 @@
-"""Descriptions as words, so that two of them can be compared. Words of English are dropped and stemmed, no others."""
+"""Descriptions as comparable words. Only English words are dropped and stemmed."""
 
 import re
 
-MOST_READ = 2_000  # characters of a text that the rules of wording look at
-STEM_LETTERS = 5  # "relevant" and "relevance" begin alike
+MOST_READ = 2_000  # characters of a text that the wording rules read
+STEM_LETTERS = 5  # "relevant" and "relevance" start with the same letters
 
 WORD = re.compile(r"\w+(?:[.,'’-]\w+)*")
 QUOTE = (
@@ -11,7 +11,7 @@ QUOTE = (
     r"(?<!\w)['\u2018][^'\u2018\u2019]{1,200}['\u2019](?!\w))"
 )
 QUOTED = re.compile(QUOTE)
-# Few, as "content" and "context", or "form" and "formality", are not to become one: accura-cy, relevan-t, fact-ual.
+# Few endings, as "content" and "context", or "form" and "formality", must stay apart: accura-cy, relevan-t, fact-ual.
 _ENDING = re.compile(r"(?<=\w{4})(?:ual(?:ly)?|ness|ly|(?<=[ae]n)(?:c[ey]|t)(?:ly)?|(?<=a)(?:cy|te(?:ly)?))$")
 _GRAMMAR = (
     "a an the is are was were be been being do does did has have had of to in on at by for from with as it its this "
@@ -27,34 +27,34 @@ VAGUE = re.compile(
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text in lower case, in their order."""
+    """Words of a text in lower case, in order."""
     return tuple(WORD.findall(text.casefold()))
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """The words that carry a meaning, without the endings 's and s. "not" and "no" are among them."""
+    """Words without stop words and without the endings 's and s; "not" and "no" are included."""
     return tuple(_stem(word) for word in words_of(text[:MOST_READ]) if word not in STOP_WORDS)
 
 
 def roots_of(text: str) -> frozenset[str]:
-    """The roots of the words that carry a meaning, in no order: "Factual accuracy" has those of "accurate facts"."""
+    """Roots of a text's content words: "Factual accuracy" has those of "accurate facts"."""
     return frozenset(_ENDING.sub("", word) for word in content_words(text))
 
 
 def is_same_root(word: str, other: str) -> bool:
-    """Whether two words begin alike: "accuracy" and "accurate"."""
+    """Whether two words start with the same letters: "accuracy" and "accurate"."""
     return word == other or (
         len(min(word, other, key=len)) >= STEM_LETTERS and word[:STEM_LETTERS] == other[:STEM_LETTERS]
     )
 
 
 def without_quotes(text: str) -> str:
-    """The beginning of a text in lower case, a blank in the place of each quoted part."""
+    """Start of a text in lower case, with a blank in place of each quoted part."""
     return QUOTED.sub(" ", text[:MOST_READ]).casefold()
 
 
 def shorten(text: str, limit: int = 60) -> str:
-    """A text in quotes, cut to a readable length."""
+    """Quote a text, cut to a readable length."""
     flat = " ".join(text[: 4 * limit].split())
     return repr(flat if len(flat) <= limit else f"{flat[: limit - 3]}...")
 

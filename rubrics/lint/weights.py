@@ -7,17 +7,15 @@ from gradebook.rubrics.model.rubric import TOP, Rubric, WeightTree
 from gradebook.rubrics.text.plain_words import Place
 
 FEWEST_EQUAL = 3
-# Of a weight_sum below 1 a share of it. A third has no end in decimals, so three times 0.333 (0.999) is taken for 1.
-# Three times 0.33 (0.99) is not: it is as far off as 0.5 + 0.49, where a weight is wrong; one of the thirds is 0.34.
+# For a weight_sum below 1, a share of it. A third has no finite decimal form, so three times 0.333 (0.999) counts as 1.
+# Three times 0.33 (0.99) does not: it is as far off as 0.5 + 0.49, where a weight is wrong; one of the thirds is 0.34.
 SUM_TOLERANCE = 0.005
-ROUNDING = 1e-9  # of the sum itself: ten weights of 0.1 add up to a little less than 1
+ROUNDING = 1e-9  # of the sum itself: ten weights of 0.1 add up to slightly less than 1
 
 
-@register_rule(
-    "equal-weights", "warning", "Weigh the criteria by what they are worth, or give a rationale for equal weights."
-)
+@register_rule("equal-weights", "warning", "Weight the criteria by importance, or give a rationale for equal weights.")
 def find_equal_weights(rubric: Rubric) -> Iterator[Remark]:
-    """Three or more criteria all weigh the same, and not each of them has a rationale that says why."""
+    """Three or more criteria all have the same weight, and not all of them have a rationale for it."""
     weighted = [criterion for criterion in rubric.criteria if not criterion.gate]
     weights = [rubric.weight_of(criterion) for criterion in weighted]
     category_weights = {category.weight for category in rubric.categories}

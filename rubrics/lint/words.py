@@ -9,7 +9,7 @@ from gradebook.rubrics.lint.tokens import MOST_READ, QUOTED, STOP_WORDS, VAGUE, 
 from gradebook.rubrics.model.levels import Level
 from gradebook.rubrics.model.rubric import Rubric
 
-FEWEST_CONCRETE = 4  # words beside the vague ones; and three for each of those
+FEWEST_CONCRETE = 4  # words besides the vague ones; plus three for each of those
 _GENERIC = (
     "output outputs reply response answer text message level overall quality very quite mostly generally rather fairly "
     "somewhat more less most well manner way not no"
@@ -23,9 +23,9 @@ _OBSERVABLE = re.compile(
 _TEMPLATE = re.compile(r"\{\{[^{}]{0,200}\}\}|\{%[^{}]{0,200}%\}")
 
 
-@register_rule("vague-words", "warning", "Say what a reader would see, count or quote in an output of this level.")
+@register_rule("vague-words", "warning", "State what a reader would see, count or quote in an output of this level.")
 def find_vague_words(rubric: Rubric) -> Iterator[Remark]:
-    """A level is described by words such as "good" or "appropriate", with nothing observable beside them.
+    """A level is described by words such as "good" or "appropriate", without anything observable.
 
     Observable are: indicators, a number, a quoted text, a verb such as "names" or "contradicts", or else enough other
     words: at least four, and three for each vague one.
@@ -35,13 +35,13 @@ def find_vague_words(rubric: Rubric) -> Iterator[Remark]:
             vague = _vague_words(level)
             if vague:
                 found = ", ".join(shorten(word) for word in vague[:3])
-                message = f"found {found} and nothing to observe beside it, expected what a reader would see or count"
+                message = f"found {found} and nothing observable, expected something that a reader could see or count"
                 yield Remark(place, message)
 
 
-@register_rule("unsafe-template", "error", "Write the text out: gradebook fills no templates in.")
+@register_rule("unsafe-template", "error", "Write out the text: gradebook does not fill in templates.")
 def find_templates(rubric: Rubric) -> Iterator[Remark]:
-    """A text holds template syntax, which a judge would be shown as it stands."""
+    """A text contains template syntax, which a judge would see unchanged."""
     for place, text in named_texts(rubric):
         template = _TEMPLATE.search(text)
         if template:
@@ -49,7 +49,7 @@ def find_templates(rubric: Rubric) -> Iterator[Remark]:
 
 
 def _vague_words(level: Level) -> list[str]:
-    """The vague words of a level's description; none where it has something observable beside them."""
+    """Vague words of a level's description; empty if it has something observable."""
     text = level.description[:MOST_READ].casefold()
     vague: list[str] = VAGUE.findall(text)
     if not vague or level.indicators or QUOTED.search(text) or _OBSERVABLE.search(text):

@@ -1,1 +1,16 @@
-"""TODO."""
+"""Data model of rubrics and their results: pydantic models for files, Arrow schemas for stored rows.
+
+errors      GradebookError and its subclasses, Fault
+rubric      Rubric, Criterion, Category; WeightTree, effective_weights
+levels      Level, Scale, rank_levels
+methods     the methods that score a criterion, by `type`
+outputs     Output, OutputRow, SHARD_SCHEMA, output_id
+columns     columns of an outputs file and their renaming
+verdicts    VERDICT_SCHEMA, verdict_rows
+judgments   JUDGMENT_SCHEMA: replies of judges in the ledger
+opinions    OPINION_SCHEMA: several votes behind one verdict
+collecting  PromptRow, collect_key, output_row: outputs collected from a model
+rows        Row; arrays: Floats
+functions   vectorised, is_within: functions of users
+Everything else is internal to this package.
+"""

@@ -1,4 +1,4 @@
-"""The columns of a file of outputs: which have to be there, and what a user may rename."""
+"""Columns of an outputs file: the required ones, and those that a user may rename."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from gradebook.rubrics.model.errors import Fault
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, REQUIRED_COLUMNS
 
-# Where a file calls a column otherwise, these names are the likely ones.
+# Likely names of a column in files that name it differently.
 _COMMON_NAMES = {
     "case_id": ("id", "case", "prompt_id", "question_id", "key", "task_id"),
     "model": ("model_name", "model_id", "generator", "engine"),
@@ -16,7 +16,7 @@ _COMMON_NAMES = {
 
 
 def map_faults(column_map: Mapping[str, str]) -> tuple[Fault, ...]:
-    """Find the targets of a column map (gradebook's column -> the file's) that gradebook does not have."""
+    """Faults of a column map (gradebook's column -> the file's): targets that gradebook does not have."""
     columns = ", ".join(OUTPUT_COLUMNS)
     return tuple(
         Fault(f"--map {column}={source}", None, f"found {column}, expected one of {columns}")
@@ -32,9 +32,9 @@ def column_faults(
     column_map: Mapping[str, str] | None = None,
     required: Iterable[str] = REQUIRED_COLUMNS,
 ) -> tuple[Fault, ...]:
-    """Find what is wrong with the columns of a file: one given twice, one mapped or required that is not there."""
+    """Faults of a file's columns: repeated ones, and missing ones that are mapped or required."""
     column_map = column_map or {}
-    counts = Counter(list(found))  # a list, for a mapping would count as counts
+    counts = Counter(list(found))  # a list, as a mapping would be taken for counts
     shown = f"found the columns {', '.join(counts)}" if counts else "found no columns"
     twice = [f"found the column {name} {count} times, expected it once" for name, count in counts.items() if count > 1]
     mapped = [
@@ -51,6 +51,6 @@ def column_faults(
 
 
 def _likely_name(column: str, found: Iterable[str]) -> str:
-    """The found column that most likely holds this one, else the word FOUND."""
+    """Column in the file that most likely corresponds to this one, or the word FOUND."""
     present = set(found)
     return next((name for name in _COMMON_NAMES[column] if name in present), "FOUND")

@@ -1,4 +1,4 @@
-"""What can go wrong, split by what a person has to do about it.
+"""Errors, grouped by what a user has to do about them.
 
 GradebookError
 ├── InputError            the command, a file or a setting is wrong: nothing was written (exit 2)
@@ -9,7 +9,7 @@ GradebookError
 │   ├── JudgeSettingsError
 │   ├── LakeError
 │   └── QueryError
-└── UnfinishedError       the run stopped on its way: what was judged is kept (exit 3)
+└── UnfinishedError       the run stopped early: judgments so far are saved (exit 3)
     ├── BudgetReached
     ├── EndpointUnavailable
     ├── LakeUnavailable
@@ -24,16 +24,16 @@ MOST_FAULTS_SHOWN = 20
 
 
 class GradebookError(Exception):
-    """Any failure that gradebook foresees; its text is one clear sentence, or one a fault."""
+    """Base of all expected failures; the text is one clear sentence, or one per fault."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with a file: where it is, what was found, what was expected.
+    """Fault of a file: its location, the value found and the value expected.
 
-    rule: the id under which `gradebook rubric lint` reports it.
+    rule: id of the rule under which `gradebook rubric lint` reports it.
     """
 
     path: str
@@ -47,15 +47,14 @@ class Fault:
 
 
 class ModelFault(ValueError):
-    """What a model's validator refuses, under the rule's id; pydantic keeps it in its error details."""
+    """Fault that a model's validator found. rule: id of the lint rule; place: path of the field inside the model."""
 
-    def __init__(self, rule: str, message: str) -> None:
-        super().__init__(rule, message)
-        self.rule = rule
+    def __init__(self, rule: str, message: str, *place: str | int) -> None:
+        super().__init__(rule, message, *place)  # args == parameters, so it pickles
+        self.rule, self.message, self.place = rule, message, place
 
     def __str__(self) -> str:
-        message: str = self.args[1]
-        return message
+        return ": ".join([*([".".join(map(str, self.place))] if self.place else ()), self.message])
 
 
 class InputError(GradebookError):
@@ -86,14 +85,14 @@ class InputError(GradebookError):
 
 
 class _FaultsError(InputError):
-    """Every fault of a file at once."""
+    """All faults of a file."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         GradebookError.__init__(self, faults)  # args == parameters, so it pickles
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """All faults, in the order of the file."""
+        """All faults, in file order."""
         faults: tuple[Fault, ...] = self.args[0]
         return faults
 
@@ -104,11 +103,11 @@ class _FaultsError(InputError):
 
 
 class RubricError(_FaultsError):
-    """A rubric file is not a rubric."""
+    """A rubric file is invalid."""
 
 
 class OutputsError(_FaultsError):
-    """A file of model outputs can't be read, or too many of its rows do not fit."""
+    """A file of model outputs cannot be read, or has too many invalid rows."""
 
 
 class RatingsError(_FaultsError):
@@ -116,7 +115,7 @@ class RatingsError(_FaultsError):
 
 
 class SuitesError(_FaultsError):
-    """A suites file does not say what a night evaluates."""
+    """A suites file does not define a nightly run."""
 
 
 class JudgeSettingsError(InputError):
@@ -124,21 +123,21 @@ class JudgeSettingsError(InputError):
 
 
 class LakeError(InputError):
-    """The lake can't be opened, written or found."""
+    """The lake cannot be found, opened or written."""
 
 
 class QueryError(InputError):
-    """A SQL query of the user is wrong or does more than read."""
+    """A user's SQL query is wrong or does more than read."""
 
 
 class UnfinishedError(GradebookError):
-    """The run stopped before its end; the same command goes on where it stopped."""
+    """The run stopped early; the same command continues it."""
 
     exit_code = 3
 
 
 class BudgetReached(UnfinishedError):
-    """The next request could have passed the budget, so it was not sent."""
+    """The next request might have exceeded the budget, so it was not sent."""
 
 
 class EndpointUnavailable(UnfinishedError):
@@ -146,7 +145,7 @@ class EndpointUnavailable(UnfinishedError):
 
 
 class LakeUnavailable(UnfinishedError):
-    """The server of a lake's catalog does not answer, or somebody holds the catalog for minutes."""
+    """The server of a lake's catalog does not answer, or another process has locked the catalog for minutes."""
 
 
 class StorageUnavailable(UnfinishedError):

@@ -1,4 +1,4 @@
-"""How a criterion gets its verdicts: the methods by their `type`."""
+"""Methods that give a criterion its verdicts, by `type`."""
 
 from typing import Annotated, Any, Literal
 
@@ -19,35 +19,36 @@ class CheckMethod(Frozen):
     type: Literal["check"]
     """`check`"""
     check: str
-    """the check's name"""
+    """name of the check"""
     settings: dict[str, Any] = {}
-    """the check's settings: [checks](checks.md)"""
+    """settings of the check: [checks](checks.md)"""
     mode: Mode = "strict"
-    """`loose` passes too where the output does without its first line, its last line, both, or asterisks"""
+    """`loose` also accepts an output that passes without its first line, its last line, both, or asterisks"""
 
 
 class SchemaMethod(Frozen):
-    """the output, read as JSON, against a JSON Schema; an output that is no JSON fails"""
+    """the output, read as JSON, validated against a JSON Schema; an output that is not JSON fails"""
 
     model_config = ConfigDict(populate_by_name=True)
 
     type: Literal["schema"]
     """`schema`"""
     json_schema: dict[str, Any] = Field(alias="schema")
-    """a JSON Schema; a `$ref` leads within it or to one of the rubric's `schemas`, patterns are RE2's"""
+    """a JSON Schema; a `$ref` refers to a part of it or to one of the rubric's `schemas`; patterns are in RE2's
+    syntax"""
 
 
 class JudgedExample(Frozen):
-    """An output that was judged before, shown to the judge beside the criterion."""
+    """Output with a known level, shown to the judge with the criterion."""
 
     output: str
-    """the output that was judged"""
+    """the judged output"""
     level: Annotated[str, Field(pattern=LEVEL_ID_PATTERN)]
-    """the id of the level that it has; one of the criterion's"""
+    """id of its level; one of the criterion's"""
     prompt: str | None = None
-    """what it answered"""
+    """its prompt"""
     rationale: str | None = None
-    """why it has that level"""
+    """reason for its level"""
 
     @field_validator("level", mode="before")
     @classmethod
@@ -56,20 +57,21 @@ class JudgedExample(Frozen):
 
 
 class JudgeMethod(Frozen):
-    """a language model: [judging](judging.md). `max_tokens` takes the place of the judge's own limit"""
+    """a language model: [judging](judging.md). `max_tokens` replaces the judge's own limit"""
 
     type: Literal["judge"]
     """`judge`"""
     max_tokens: Annotated[int, Field(gt=0)] | None = None
-    """takes the place of the judge's own limit"""
+    """replaces the judge's own limit"""
     guidance: Annotated[str, Field(min_length=1)] | None = None
-    """for the judge, beside the question: how to decide hard cases"""
+    """for the judge, in addition to the question: how to decide hard cases"""
     examples: Annotated[tuple[JudgedExample, ...], Field(max_length=MOST_EXAMPLES)] = ()
-    """at most 8 outputs judged before, each with `output`, `level` (its id), and maybe `prompt` and `rationale`"""
+    """at most 8 judged outputs, each with `output`, `level` (its id), and optionally `prompt` and `rationale`"""
     can_abstain: bool = False
-    """`true`: the judge may say that it can't tell; the verdict is then unscored, with the reason `abstained`"""
+    """`true`: the judge may abstain; the verdict is then unscored, with the reason `abstained`"""
     prefer: Literal["human", "judge"] = "judge"
-    """`human`: an output that people rated is scored by them; the judge sees it only in a pack with unrated criteria"""
+    """`human`: ratings of people replace the judge where they exist; the judge sees a rated output only in a batch with
+    unrated criteria"""
 
 
 class RatingsMethod(Frozen):
@@ -78,25 +80,26 @@ class RatingsMethod(Frozen):
     type: Literal["ratings"]
     """`ratings`"""
     penalties: Annotated[dict[str, Penalty], Field(min_length=1)] | None = None
-    """severity: the points, out of 100, that an error of it takes; the errors of a trajectory rate this criterion"""
+    """severity: points, out of 100, deducted for an error of that severity; the errors of a trajectory rate this
+    criterion"""
 
 
 class ClaimsMethod(Frozen):
-    """each claim of the output, held `against` the row's `context`, `reference` or `prompt`; not built yet"""
+    """each claim of the output, checked `against` the row's `context`, `reference` or `prompt`; not implemented yet"""
 
     type: Literal["claims"]
     """`claims`"""
     against: Literal["context", "reference", "prompt"] = "context"
-    """the column that has to bear the claims out"""
+    """the column that has to support the claims"""
 
 
 class SimilarityMethod(Frozen):
-    """how near in meaning the output is to the row's `reference`; not built yet"""
+    """similarity in meaning of the output and the row's `reference`; not implemented yet"""
 
     type: Literal["similarity"]
     """`similarity`"""
     against: Literal["reference", "context", "prompt"] = "reference"
-    """the column to be near to"""
+    """the column to compare with"""
 
 
 class FunctionMethod(Frozen):
@@ -107,7 +110,7 @@ class FunctionMethod(Frozen):
     function: Annotated[str, Field(pattern=FUNCTION_PATTERN)]
     """`module.path:function`"""
     settings: dict[str, Any] = {}
-    """its second argument, where there are any"""
+    """second argument of the function; not passed if empty"""
 
 
 Method = Annotated[
@@ -123,5 +126,6 @@ METHODS: dict[str, type[Frozen]] = {
     "similarity": SimilarityMethod,
     "function": FunctionMethod,
 }
-SCORED_METHODS = ("check", "schema", "judge", "ratings", "function")  # nothing scores the others; they may stand there
-ROW_METHODS = tuple(method for method in SCORED_METHODS if method != "function")  # no row of a file chooses code
+# the others are valid in a rubric, but not implemented
+SCORED_METHODS = ("check", "schema", "judge", "ratings", "function")
+ROW_METHODS = tuple(method for method in SCORED_METHODS if method != "function")  # a row of a file must not choose code

@@ -1,4 +1,4 @@
-"""The shape of opinions: the judgments that a verdict rests on, where a run has several of them a verdict."""
+"""Schema of opinions: the judgments behind a verdict, for runs with several per verdict."""
 
 import pyarrow as pa
 
@@ -9,11 +9,11 @@ OPINION_SCHEMA = pa.schema(
         pa.field("criterion_id", pa.string(), nullable=False),
         pa.field("judge", pa.string(), nullable=False),
         pa.field("replicate", pa.int32(), nullable=False),
-        pa.field("is_swapped", pa.bool_(), nullable=False),  # levels in the other order: counts in no verdict
+        pa.field("is_swapped", pa.bool_(), nullable=False),  # levels in the other order: does not count in a verdict
         pa.field("request_key", pa.string(), nullable=False),
         pa.field("status", pa.string(), nullable=False),  # scored | unscored
         pa.field("level_id", pa.string()),
-        pa.field("score", pa.float64()),  # 0..1, null where unscored
-        pa.field("reason", pa.string()),  # why unscored
+        pa.field("score", pa.float64()),  # 0..1, null if unscored
+        pa.field("reason", pa.string()),  # cause of an unscored opinion
     ]
 )

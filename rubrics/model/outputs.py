@@ -1,4 +1,4 @@
-"""Outputs: the shape of an input row, of a stored output, and what makes two outputs the same."""
+"""Outputs: schema of input rows and stored outputs, and their identity."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -20,10 +20,10 @@ SHARD_SCHEMA = pa.schema(
         pa.field("prompt", pa.string()),  # text, or chat messages as canonical JSON text
         pa.field("output", pa.string(), nullable=False),  # may be empty
         pa.field("reference", pa.string()),
-        pa.field("context", pa.list_(pa.string())),  # a text is a list of one
+        pa.field("context", pa.list_(pa.string())),  # a single text becomes a list of one
         pa.field("metadata", pa.string()),  # JSON object text
-        pa.field("criteria", pa.string()),  # JSON list text: the case's own criteria
-        pa.field("cluster", pa.string()),  # what outputs of several cases share, such as a document
+        pa.field("criteria", pa.string()),  # JSON list text: per-case criteria
+        pa.field("cluster", pa.string()),  # common origin of outputs of several cases, such as a document
     ]
 )
 
@@ -31,7 +31,7 @@ QUARANTINE_SCHEMA = pa.schema(
     [
         pa.field("run_id", pa.string(), nullable=False),
         pa.field("source", pa.string(), nullable=False),  # the file
-        pa.field("line", pa.int64()),  # from 1; in Parquet the row's number
+        pa.field("line", pa.int64()),  # from 1; the row number in Parquet
         pa.field("reason", pa.string(), nullable=False),
         pa.field("row", pa.string()),  # raw text, cut to 2,000 characters
     ]
@@ -39,7 +39,7 @@ QUARANTINE_SCHEMA = pa.schema(
 
 
 class Output(NamedTuple):
-    """One output as it is stored: the columns of `SHARD_SCHEMA` without the id."""
+    """Stored output: the columns of `SHARD_SCHEMA` without the id."""
 
     case_id: str
     model: str
@@ -59,11 +59,11 @@ REQUIRED_COLUMNS = ("case_id", "model", "output")
 
 
 def output_id(output: Output) -> str:
-    """Name an output by its content: 32 hex digits (BLAKE2b, 16 bytes) over every column.
+    """Id of an output, from its content: 32 hex digits (BLAKE2b, 16 bytes) over every column.
 
-    What is hashed is the length of every text, then the texts: no two outputs share an encoding. A missing text has
-    no length, so it differs from an empty one. A cluster counts where there is one, under a mark of its own: outputs
-    without any are named as they were before there were clusters. Raises `UnicodeEncodeError` on a lone surrogate.
+    The digest covers the length of every text, then the texts: no two outputs share an encoding. A missing text has no
+    length, so it differs from an empty one. A cluster is included only if present, under a separate mark: outputs
+    without a cluster have the ids from before clusters existed. Raises `UnicodeEncodeError` on a lone surrogate.
     """
     case_id, model, checkpoint, sample_index, prompt, answer, reference, context, metadata, criteria, cluster = output
     texts = [case_id, model, checkpoint, str(sample_index), prompt, answer, reference, metadata, criteria]
@@ -87,7 +87,7 @@ _Messages = Annotated[list[dict[str, Any]], Field(min_length=1), AfterValidator(
 
 
 class OutputRow(BaseModel):
-    """One row as a file gives it, its columns already under gradebook's names; no number is taken for text."""
+    """Row of a file, with columns already renamed to gradebook's. A number is not accepted as text."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -120,7 +120,7 @@ _EXPECTED = {
 
 
 def misfit_reason(row: Mapping[str, Any], error: ValidationError) -> str:
-    """Say what does not fit in a row: for each column what was found and what was expected."""
+    """Describe the invalid columns of a row: found and expected value of each."""
     columns = dict.fromkeys(str(problem["loc"][0]) for problem in error.errors(include_url=False, include_input=False))
     return "; ".join(f"{column}: {_misfit(row, column)}" for column in columns)
 
@@ -136,7 +136,7 @@ def _found(row: Mapping[str, Any], column: str) -> str:
 
 
 def describe_value(value: object) -> str:
-    """Name a value of a row in a few words, for a message."""
+    """Describe a row's value in a few words, for a message."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):
@@ -149,6 +149,6 @@ def describe_value(value: object) -> str:
 
 
 def _cut(text: str) -> str:
-    """The first characters of a text, safe to show."""
+    """First characters of a text, safe to display."""
     shown = text if len(text) <= _MOST_SHOWN_CHARACTERS else f"{text[:_MOST_SHOWN_CHARACTERS]}..."
     return shown.encode("unicode_escape", "backslashreplace").decode("ascii") if not shown.isprintable() else shown

@@ -1,7 +1,8 @@
-"""The rubric: criteria with levels, methods, weights or gates, in a tree of categories.
+"""Rubric: criteria with levels, methods, weights or gates, in a tree of categories.
 
-A group's score is the weighted mean of its categories and criteria, over the positive weights among them. A rubric's
-score is therefore a flat weighted mean under the products of the shares along the tree, while no score is missing.
+A group's score is the weighted mean of its categories and criteria, over their positive weights. A rubric's score is
+therefore a flat weighted mean with the products of the shares along the tree as weights, as long as no score is
+missing.
 """
 
 import re
@@ -18,15 +19,16 @@ from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.levels import Frozen, Level, Scale, Share, rank_levels, refuse_bad_levels
 from gradebook.rubrics.model.methods import JudgeMethod, Method
 
-TOP = ""  # the group that holds everything
-NO_CATEGORY = "(none)"  # holds the criteria that name no category
+TOP = ""  # the group that contains everything
+NO_CATEGORY = "(none)"  # contains the criteria without a category
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a criterion's way down a group: from the category that is the parent to what it holds.
+    """Step of a criterion's path down a group: from a category to one of its children.
 
-    node: `category:ID` or, last, `criterion:ID`, so that no category can be taken for a criterion; weight: its own.
+    node: `category:ID` or, last, `criterion:ID`, so that categories and criteria cannot be confused; weight: the node's
+    own.
     """
 
     parent: str
@@ -36,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class WeightTree:
-    """The categories of a rubric as a tree. positive_sums: of what a group holds directly, by group."""
+    """Categories of a rubric as a tree. positive_sums: sum of the positive weights directly in each group."""
 
     rubric: "Rubric"
     weights: dict[str, float]
@@ -45,7 +47,7 @@ class WeightTree:
 
     @classmethod
     def of(cls, rubric: "Rubric") -> "WeightTree":
-        """The tree of a rubric; only its top where it lists no categories."""
+        """Build the tree of a rubric; it has only a top if the rubric lists no categories."""
         sums = dict.fromkeys([TOP, *(category.id for category in rubric.categories)], 0.0)
         for category in rubric.categories:
             group = category.parent or TOP
@@ -61,7 +63,7 @@ class WeightTree:
         )
 
     def groups_above(self, category: str | None) -> list[str]:
-        """The category and those around it, the outermost last."""
+        """The category and its ancestors, the outermost last."""
         found: list[str] = []
         while category is not None and category in self.parents:
             found.append(category)
@@ -69,7 +71,7 @@ class WeightTree:
         return found
 
     def steps(self, criterion: "Criterion", root: str = TOP) -> tuple[Step, ...]:
-        """The criterion's way down from a group, the group's child first; empty where the group does not hold it."""
+        """Path of a criterion down from a group, the group's child first; empty if it is not in the group."""
         path = [TOP, *reversed(self.groups_above(criterion.category))]
         if root not in path or criterion.gate:
             return ()
@@ -78,13 +80,13 @@ class WeightTree:
         return (*groups, Step(path[-1], f"criterion:{criterion.id}", self.rubric.weight_of(criterion)))
 
     def share(self, criterion: "Criterion", root: str = TOP) -> float:
-        """What the criterion weighs in a group's score; 0 where the group does not hold it, or for a gate."""
+        """Weight of the criterion in a group's score; 0 for a gate, or if it is not in the group."""
         steps = self.steps(criterion, root)
         return prod(step.weight / self.positive_sums[step.parent] for step in steps) if steps else 0.0
 
 
 def effective_weights(rubric: "Rubric") -> dict[str, float]:
-    """What each criterion weighs in an output's score: its own weight where there are no categories; 0 for a gate."""
+    """Weight of each criterion in an output's score: its own weight without categories; 0 for a gate."""
     if not rubric.categories:
         return {criterion.id: rubric.weight_of(criterion) for criterion in rubric.criteria}
     tree = WeightTree.of(rubric)
@@ -92,7 +94,7 @@ def effective_weights(rubric: "Rubric") -> dict[str, float]:
 
 
 def highest_score(rubric: "Rubric") -> float | None:
-    """What the best output scores: criteria at their best level, penalties at their lowest; None for gates alone."""
+    """Highest possible score: criteria at their best level, penalties at their lowest; None for gates only."""
     weights = effective_weights(rubric)
     positive_sum = sum(weight for weight in weights.values() if weight > 0)
     if positive_sum <= 0:
@@ -104,10 +106,10 @@ def highest_score(rubric: "Rubric") -> float | None:
 
 
 def category_weights(rubric: "Rubric") -> dict[str, dict[str, float]]:
-    """By category, what each criterion in it or below it weighs in the category's score.
+    """Weights of the criteria in each category's score, including those of nested categories.
 
-    Where the rubric lists no categories, their names hold the criteria that give them, with their own weights;
-    `(none)` holds those that name none.
+    If the rubric lists no categories, the names given by criteria form the groups, with the criteria's own weights;
+    `(none)` has those without a name.
     """
     tree = WeightTree.of(rubric)
     weights: dict[str, dict[str, float]] = {}
@@ -121,7 +123,7 @@ def category_weights(rubric: "Rubric") -> dict[str, dict[str, float]]:
 
 
 def tree_steps(rubric: "Rubric") -> Iterator[tuple[str, str, Step]]:
-    """Every step of every weighted criterion's way down from every group that holds it: (root, criterion id, step)."""
+    """Yield every step of every weighted criterion below every group that contains it: (root, criterion id, step)."""
     tree = WeightTree.of(rubric)
     for criterion in rubric.criteria if rubric.categories else ():
         for root in [TOP, *tree.groups_above(criterion.category)]:
@@ -129,29 +131,29 @@ def tree_steps(rubric: "Rubric") -> Iterator[tuple[str, str, Step]]:
                 yield root, criterion.id, step
 
 
-def tree_fault(rubric: "Rubric") -> str | None:
-    """What is wrong with the categories, as `categories: found .., expected ..`; None where they are a tree."""
+def tree_fault(rubric: "Rubric") -> tuple[str, str] | None:
+    """First fault of the categories as a field of the rubric and a message; None if they form a tree."""
     return next(_tree_faults(rubric), None) if rubric.categories else None
 
 
-def _tree_faults(rubric: "Rubric") -> Iterator[str]:
+def _tree_faults(rubric: "Rubric") -> Iterator[tuple[str, str]]:
     ids = [category.id for category in rubric.categories]
     parents = {category.id: category.parent for category in rubric.categories}
     known = ", ".join(ids)
     if len(ids) != len(parents):
-        yield f"categories: found the ids {known}, expected each id once"
+        yield "categories", f"found the ids {known}, expected each id once"
     for category_id, parent in parents.items():
         if parent is not None and parent not in parents:
-            yield f"categories: found the parent {parent!r}, expected one of {known}"
+            yield "categories", f"found the parent {parent!r}, expected one of {known}"
         if _is_in_itself(category_id, parents):
-            yield f"categories: found {category_id!r} within itself, expected a tree"
+            yield "categories", f"found {category_id!r} within itself, expected a tree"
     for criterion in rubric.criteria:
         if criterion.category is not None and criterion.category not in parents:
-            yield f"criteria: found the category {criterion.category!r}, expected one of {known}"
+            yield "criteria", f"found the category {criterion.category!r}, expected one of {known}"
     sums = WeightTree.of(rubric).positive_sums
     for category_id in ids:
         if sums[category_id] <= 0:
-            yield f"categories: found {category_id!r} without a positive weight in it, expected a criterion with one"
+            yield "categories", f"found {category_id!r} without a positive weight in it, expected a criterion with one"
 
 
 def _is_in_itself(category: str, parents: dict[str, str | None]) -> bool:
@@ -166,9 +168,9 @@ def _is_in_itself(category: str, parents: dict[str, str | None]) -> bool:
 
 
 LARGEST_WEIGHT = 1_000_000
-SMALLEST_WEIGHT = 1e-6  # sums of weights and scores are exact to 15 decimals
+SMALLEST_WEIGHT = 1e-6  # sums of weights and scores are exact to 15 decimal places
 ID_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
-OWN_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_.:-]{0,63}$"  # of a criterion that a row brings along
+OWN_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_.:-]{0,63}$"  # of a per-case criterion
 _NUMBER = "(0|[1-9][0-9]{0,8})"
 VERSION_PATTERN = rf"^{_NUMBER}\.{_NUMBER}\.{_NUMBER}$"
 SCHEMA_NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
@@ -179,39 +181,40 @@ Weight = Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf
 
 
 class Criterion(Frozen):
-    """One question asked of every output."""
+    """One question asked about every output."""
 
     id: Identifier
     """lower-case letters, digits, `_`, up to 64, first a letter"""
     description: Annotated[str, Field(min_length=1)]
-    """the question that the judge is asked"""
+    """question for the judge"""
     method: Method
     """see below"""
     name: str | None = None
     """for people"""
     category: CategoryName | None = None
-    """groups criteria in `category_scores`; with `categories`, one of their ids"""
+    """group of the criterion in `category_scores`; with `categories`, one of their ids"""
     weight: Weight | None = None
-    """1 where it is not given; only the ratio of weights counts. Below 0 a penalty: its top level is what is bad"""
+    """default 1; only the ratio of weights counts. A negative weight is a penalty: its top level is the bad one"""
     rationale: str | None = None
-    """why it weighs what it weighs; for people"""
+    """reason for the weight; for people"""
     gate: bool = False
     """`true`: no weight; failing it fails the output, whatever its score"""
     threshold: Share | None = None
-    """0..1: from this score on the criterion is met; a gate without one needs its best level"""
+    """0..1: the criterion is met from this score on; a gate without one needs its best level"""
     levels: tuple[Level, ...] = ()
-    """two or more; `judge` and `ratings` need them, or a `scale`; the others have fail 0 and pass 1"""
+    """two or more; required for `judge` and `ratings`, unless there is a `scale`; the others default to fail 0 and pass
+    1"""
     scale: Scale | None = None
-    """numbered points in the place of `levels`; see below"""
+    """numbered points instead of `levels`; see below"""
     metadata: dict[str, Any] = {}
-    """any mapping; kept with the version"""
+    """any mapping; stored with the version"""
 
     @model_validator(mode="after")
     def _levels_make_a_scale(self) -> Self:
         refuse_bad_levels(self.levels, self.scale)
         if self._needs_levels and not self.levels and not self.scale:
-            words = f"levels: found none, expected at least two for the method {self.method.type}"
-            raise ModelFault("no-levels", words)
+            words = f"found none, expected at least two for the method {self.method.type}"
+            raise ModelFault("no-levels", words, "levels")
         return self
 
     @model_validator(mode="after")
@@ -219,23 +222,21 @@ class Criterion(Frozen):
         known = [level.id for level in self.ranked_levels]
         for index, example in enumerate(self.method.examples if isinstance(self.method, JudgeMethod) else ()):
             if example.level not in known:
-                expected = f"expected one of {', '.join(known)}"
-                raise ModelFault(
-                    "wrong-example", f"method.examples[{index}].level: found {example.level!r}, {expected}"
-                )
+                words = f"found {example.level!r}, expected one of {', '.join(known)}"
+                raise ModelFault("wrong-example", words, "method", "examples", index, "level")
         return self
 
     @model_validator(mode="after")
     def _weight_fits(self) -> Self:
         if self.gate and self.weight is not None:
-            words = f"weight: found {self.weight:g} on a gate, expected a gate without a weight, or gate: false"
-            raise ModelFault("gate-with-weight", words)
+            words = f"found {self.weight:g} on a gate, expected a gate without a weight, or gate: false"
+            raise ModelFault("gate-with-weight", words, "weight")
         if self.weight is not None and 0 < abs(self.weight) < SMALLEST_WEIGHT:
-            words = f"weight: found {self.weight:g}, expected 0, or {SMALLEST_WEIGHT:f} or more on either side of it"
-            raise ModelFault("wrong-value", words)
+            words = f"found {self.weight:g}, expected 0, or {SMALLEST_WEIGHT:f} or more on either side of it"
+            raise ModelFault("wrong-value", words, "weight")
         if self.threshold is not None and self.weight is not None and self.weight < 0:
-            words = f"threshold: found {self.threshold:g} on a penalty, expected none where the weight is below 0"
-            raise ModelFault("penalty-with-threshold", words)
+            words = f"found {self.threshold:g} on a penalty, expected none where the weight is below 0"
+            raise ModelFault("penalty-with-threshold", words, "threshold")
         return self
 
     @property
@@ -244,17 +245,17 @@ class Criterion(Frozen):
 
     @property
     def ranked_levels(self) -> tuple[Level, ...]:
-        """The levels, worst first; fail 0 and pass 1 where the rubric gives none."""
+        """Levels, worst first; by default fail 0 and pass 1."""
         return rank_levels(self.levels, self.scale)
 
     @property
     def gate_threshold(self) -> float:
-        """The score that passes this gate: its threshold, else the best level's."""
+        """Score that passes this gate: its threshold, or the best level's score."""
         return self.ranked_levels[-1].score if self.threshold is None else self.threshold
 
 
 class CaseCriterion(Criterion):
-    """A criterion that a row brings along; only `id`, `description` and `method` are required."""
+    """Per-case criterion, given by a row; only `id`, `description` and `method` are required."""
 
     id: Annotated[str, Field(pattern=OWN_ID_PATTERN)]
     """letters, digits, `_`, `.`, `:`, `-`, up to 64, first a letter"""
@@ -265,35 +266,35 @@ class CaseCriterion(Criterion):
 
 
 class Category(Frozen):
-    """A group of criteria with a weight of its own; categories may hold categories."""
+    """Group of criteria with a weight of its own; categories may be nested."""
 
     id: CategoryName
-    """what a criterion's `category` and a category's `parent` name"""
+    """name for a criterion's `category` and a category's `parent`"""
     weight: Annotated[float, Field(ge=SMALLEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)] = 1
-    """above 0; what it counts among its siblings: the categories and criteria beside it"""
+    """above 0; weight among its siblings, the categories and criteria next to it"""
     parent: CategoryName | None = None
-    """the category around it; none: it stands at the top"""
+    """enclosing category; default: none, at the top"""
     name: str | None = None
     """for people"""
     description: str = ""
     """for people"""
     rationale: str | None = None
-    """why it weighs what it weighs; for people"""
+    """reason for the weight; for people"""
     metadata: dict[str, Any] = {}
-    """any mapping; kept with the version"""
+    """any mapping; stored with the version"""
 
 
 class Overall(Frozen):
-    """A free overall row for people: it is rated and kept, and counts in no score."""
+    """Optional overall rating by people: stored, and not part of any score."""
 
     label: str | None = None
     """its name on a form"""
     description: str = ""
-    """what is asked"""
+    """its question"""
     levels: tuple[Level, ...] = ()
-    """as a criterion's"""
+    """as for a criterion"""
     scale: Scale | None = None
-    """as a criterion's"""
+    """as for a criterion"""
 
     @model_validator(mode="after")
     def _levels_make_a_scale(self) -> Self:
@@ -302,21 +303,21 @@ class Overall(Frozen):
 
     @property
     def ranked_levels(self) -> tuple[Level, ...]:
-        """The levels, worst first; fail 0 and pass 1 where there are none."""
+        """Levels, worst first; by default fail 0 and pass 1."""
         return rank_levels(self.levels, self.scale)
 
 
 class Notes(Frozen):
-    """A free text that people may leave with an output."""
+    """Free text that people may add to an output."""
 
     label: str | None = None
     """its name on a form"""
     placeholder: str | None = None
-    """what stands in the empty field"""
+    """placeholder of the empty field"""
 
 
 class Rubric(Frozen):
-    """A versioned set of criteria; immutable once a run used it."""
+    """Versioned set of criteria; immutable once used by a run."""
 
     id: Identifier
     """lower-case letters, digits, `_`, up to 64, first a letter"""
@@ -329,34 +330,34 @@ class Rubric(Frozen):
     owner: str | None = None
     """for people"""
     target_type: str | None = None
-    """what is evaluated: `support_reply`, `speech`, `plan`; for people"""
+    """kind of output: `support_reply`, `speech`, `plan`; for people"""
     pass_threshold: Share | None = None
-    """0..1: the score with which an output passes, and the mean that a model has to reach; none: only gates count"""
+    """0..1: score with which an output passes, and mean that a model has to reach; default: only gates count"""
     require_thresholds: bool = False
-    """`true`: an output passes only if each criterion is at its own threshold too; `false` is the default"""
+    """`true`: an output passes only if each criterion also meets its own threshold; default `false`"""
     missing: Literal["null", "skip", "zero"] = "null"
-    """what a missing verdict does to an output's score. `null`, the default: it has none, only bounds (`score_low`,
-    `score_high`). `skip`: the other criteria make it up. `zero`: it counts 0"""
+    """effect of a missing verdict on an output's score. `null`, the default: no score, only bounds (`score_low`,
+    `score_high`). `skip`: the other criteria are reweighted. `zero`: it counts as 0"""
     weight_sum: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """what the weights are meant to add up to (with `categories`, those of each group); lint holds them to it"""
+    """intended sum of the weights (with `categories`, of each group), checked by lint"""
     categories: tuple[Category, ...] = ()
-    """groups with a weight each; a group's score is the weighted mean of what it holds"""
+    """groups with a weight each; a group's score is the weighted mean of its contents"""
     criteria: tuple[Criterion, ...] = Field(json_schema_extra={"minItems": 1})
     """at least one"""
     overall: Overall | None = None
-    """a free overall row for people"""
+    """optional overall rating by people"""
     notes: Notes | None = None
-    """a free text for people"""
+    """free text by people"""
     schemas: dict[str, dict[str, Any]] = Field(default={}, json_schema_extra=_SCHEMA_OR_FILE)
-    """name: a JSON Schema, or a `.json` or `.yaml` file of one below the rubric's folder; a `$ref` in the method
-    `schema` may name it"""
+    """name: a JSON Schema, or a `.json` or `.yaml` file below the rubric's folder; the method `schema` may refer to it
+    with `$ref`"""
     metadata: dict[str, Any] = {}
-    """any mapping; kept with the version"""
+    """any mapping; stored with the version"""
 
     @field_validator("missing", mode="before")
     @classmethod
     def _bare_null(cls, value: Any) -> Any:
-        """YAML reads a bare `missing: null` as nothing; it means the word."""
+        """Read a bare `missing: null`, which YAML parses as nothing, as the word."""
         return "null" if value is None else value
 
     @field_validator("schemas")
@@ -373,37 +374,39 @@ class Rubric(Frozen):
         counts = Counter(criterion.id for criterion in self.criteria)
         twice = sorted(criterion_id for criterion_id, count in counts.items() if count > 1)
         if twice:
-            raise ModelFault("repeated-id", f"criteria: found {', '.join(twice)} more than once, expected each id once")
+            raise ModelFault(
+                "repeated-id", f"found {', '.join(twice)} more than once, expected each id once", "criteria"
+            )
         weighted = [criterion for criterion in self.criteria if not criterion.gate]
         if weighted and not any(self.weight_of(criterion) > 0 for criterion in weighted):
-            words = "criteria: found a weight sum of 0, expected at least one criterion with a weight above 0"
-            raise ModelFault("no-weight", words)
+            words = "found a weight sum of 0, expected at least one criterion with a weight above 0"
+            raise ModelFault("no-weight", words, "criteria")
         return self
 
     @model_validator(mode="after")
     def _overall_is_no_criterion(self) -> Self:
         if self.overall and "overall" in [criterion.id for criterion in self.criteria]:
-            raise ModelFault("repeated-id", "overall: found a criterion of that id too, expected one of them")
+            raise ModelFault("repeated-id", "found a criterion of that id too, expected one of them", "overall")
         return self
 
     @model_validator(mode="after")
     def _categories_are_a_tree(self) -> Self:
-        fault = tree_fault(self)
-        if fault:
-            raise ModelFault("category-tree", fault)
+        if fault := tree_fault(self):
+            field, words = fault
+            raise ModelFault("category-tree", words, field)
         return self
 
     @property
     def judged_criteria(self) -> tuple[Criterion, ...]:
-        """Those that a judge is asked, in order."""
+        """Criteria with the method `judge`, in order."""
         return tuple(criterion for criterion in self.criteria if criterion.method.type == "judge")
 
     def weight_of(self, criterion: Criterion) -> float:
-        """The criterion's weight: 0 for a gate, 1 where the rubric names none."""
+        """Weight of the criterion: 0 for a gate, by default 1."""
         if criterion.gate:
             return 0.0
         return 1.0 if criterion.weight is None else criterion.weight
 
     def criterion(self, criterion_id: str) -> Criterion:
-        """The criterion of that id; KeyError where there is none."""
+        """Find a criterion by id. Raises `KeyError`."""
         return {criterion.id: criterion for criterion in self.criteria}[criterion_id]

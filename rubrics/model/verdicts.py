@@ -1,4 +1,4 @@
-"""The shape of verdicts: what a run holds to be true of each output on each criterion."""
+"""Schema of verdicts: a run's decision about each output on each criterion."""
 
 import pyarrow as pa
 
@@ -12,11 +12,11 @@ VERDICT_SCHEMA = pa.schema(
         pa.field("method", pa.string(), nullable=False),
         pa.field("status", pa.string(), nullable=False),  # scored | unscored
         pa.field("level_id", pa.string()),
-        pa.field("score", pa.float64()),  # 0..1, null where unscored
-        pa.field("reason", pa.string()),  # why unscored
+        pa.field("score", pa.float64()),  # 0..1, null if unscored
+        pa.field("reason", pa.string()),  # cause of an unscored verdict
         pa.field("evidence", pa.string()),
         pa.field("rationale", pa.string()),
-        pa.field("request_key", pa.string()),  # the judgment in the ledger, for judged criteria
+        pa.field("request_key", pa.string()),  # judgment in the ledger, for judged criteria
         pa.field("is_replayed", pa.bool_(), nullable=False),
     ]
 )
@@ -30,7 +30,7 @@ def verdict_table(
     scores: pa.Array,
     **others: pa.Array | None,
 ) -> pa.Table:
-    """Build the verdicts of one criterion over one shard, as `verdict_rows`. others: its columns by name."""
+    """Build the verdicts of one criterion over one shard, as `verdict_rows` does. others: further columns by name."""
     criterion_ids, methods = (pa.repeat(name, len(output_ids)) for name in (criterion.id, criterion.method.type))
     return verdict_rows(run_id, criterion_ids, methods, output_ids, level_ids, scores, **others)
 
@@ -51,8 +51,8 @@ def verdict_rows(  # noqa: PLR0913 - a column each
 ) -> pa.Table:
     """Build verdicts from their columns: a table of `VERDICT_SCHEMA`.
 
-    All arrays: (output,). scores in 0..1, null where unscored; `status` follows from it. Raises `pa.ArrowInvalid`
-    where the lengths differ.
+    All arrays: (output,). scores in 0..1, null if unscored; `status` follows from it. Raises `pa.ArrowInvalid` if the
+    lengths differ.
     """
     count = len(output_ids)
     is_scored = scores.is_valid()

@@ -1,4 +1,4 @@
-"""Several criteria in one request: cheaper, and less exact, so a verdict from a pack never mixes with others."""
+"""Batched criteria: several criteria in one request. Cheaper and less exact, so such verdicts never mix with others."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -35,12 +35,12 @@ class _Reply(BaseModel):
 
 
 def packed_prompt_digest() -> str:
-    """Hash of the prompt file for packs, 32 hex digits."""
+    """Digest of the prompt file for batches, 32 hex digits."""
     return file_digest(PACKED_PROMPT)
 
 
 def packed_criterion_digest(criterion: Criterion, pack: Sequence[Criterion]) -> str:
-    """Hash of a criterion and of the pack in which it is asked, itself included, in that order; 32 hex digits."""
+    """Digest of a criterion and of the criteria asked in the same request, itself included, in order; 32 hex digits."""
     digests = "|".join(map(criterion_digest, (criterion, *pack)))
     return hashlib.blake2b(f"pack|{digests}".encode(), digest_size=16).hexdigest()
 
@@ -51,9 +51,10 @@ def can_be_packed(criteria: Sequence[Criterion]) -> bool:
 
 
 def pack_labels(criteria: Sequence[Criterion], request_keys: Sequence[str], case: Case | None = None) -> list[Labels]:
-    """Draw the labels of each criterion of a pack, as `label_of` does; no two criteria have one in common.
+    """Draw labels for each criterion of a batch, as `label_of` does; no two criteria share a label.
 
-    request_keys: (criterion,). A judgment under the wrong number is so no judgment of another criterion.
+    request_keys: (criterion,). Distinct labels keep a judgment under the wrong number from counting for another
+    criterion.
     """
     meanings = [label_meanings(criterion) for criterion in criteria]
     drawn = iter(draw_labels(sum(map(len, meanings)), case_text(case) if case else ""))
@@ -76,7 +77,7 @@ def render_packed(
 
 
 def packed_schema(labels: Sequence[Mapping[str, str | None]], style: PromptStyle = DEFAULT_STYLE) -> dict[str, Any]:
-    """The strict JSON schema of a reply: a judgment under the number of each criterion, with its labels alone."""
+    """Strict JSON schema of a reply: a judgment under the number of each criterion, limited to its own labels."""
     numbers = [str(number) for number in range(1, len(labels) + 1)]
     judgments = {
         "type": "object",
@@ -100,9 +101,10 @@ def read_packed(
     labels: Sequence[Mapping[str, str | None]],
     output: str,
 ) -> list[ReadReply]:
-    """Read the judgments of a pack, each as `read_reply` would. labels: (criterion,), as `pack_labels` gives them.
+    """Read the judgments of a batch, each as `read_reply` does.
 
-    Too few or too many judgments are a parse error of all; a bad one spoils itself alone.
+    labels: (criterion,), from `pack_labels`. Too few or too many judgments are a parse error for all; an invalid
+    judgment affects only its own criterion.
     """
     ending = read_ending(finish_reason, refusal)
     if ending is not None:

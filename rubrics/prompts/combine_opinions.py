@@ -1,6 +1,6 @@
-"""Several opinions made one verdict: replicates of a judge first, then the judges of a panel; and when to ask another.
+"""One verdict from several opinions (votes): replicates of a judge first, then the judges of a panel; escalation too.
 
-An opinion is one judgment that a verdict rests on: of one judge, one replicate, one order of the levels.
+An opinion is one judgment behind a verdict: of one judge, one replicate, one order of the levels.
 """
 
 from collections import Counter
@@ -11,47 +11,49 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
+
 Aggregate = Literal["mean", "median", "majority", "all"]
 AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
 NO_MAJORITY = "no_majority"
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Opinions:
-    """What was said of some outputs on one criterion. The first three: (output, opinion)."""
+    """Opinions on some outputs for one criterion. The first three: (output, opinion)."""
 
-    is_wanted: Flags  # whether there was to be such an opinion at all: of a sample there are more
-    level_places: Places  # of the level among the criterion's, from 0, the worst; -1 where none was given
-    scores: Floats  # 0..1, NaN where no level was given
-    probabilities: Floats | None = None  # (output, opinion, level); None: each is sure of its level
+    is_wanted: Flags  # whether such an opinion was requested; sampled outputs have more
+    level_places: Places  # index of the level among the criterion's, from 0, the worst; -1 for none
+    scores: Floats  # 0..1, NaN without a level
+    probabilities: Floats | None = None  # (output, opinion, level); None: each is certain of its level
 
     @property
     def is_scored(self) -> Flags:
-        """Which of them gave a level."""
+        """Opinions that gave a level."""
         return self.is_wanted & (self.level_places >= 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The verdicts on some outputs. All arrays: (output,), shares: (output, level)."""
+    """Verdicts on some outputs. All arrays: (output,), shares: (output, level)."""
 
-    level_places: Places  # -1 where unscored
-    scores: Floats  # NaN where unscored
-    shares: Floats  # what each level got of all opinions that gave one; NaN where none did
-    speakers: Places  # the first opinion that has the verdict's level, -1 where unscored
+    level_places: Places  # -1 if unscored
+    scores: Floats  # NaN if unscored
+    shares: Floats  # share of each level among all opinions that gave one; NaN if none did
+    speakers: Places  # first opinion with the verdict's level, -1 if unscored
     is_split: Flags  # no level has a majority, though enough opinions have one
 
 
 def combine_opinions(opinions: Opinions, judges: Places, aggregate: Aggregate, level_count: int) -> Combined:
-    """Make one verdict of the opinions on each output.
+    """Combine the opinions on each output into one verdict.
 
-    judges: (opinion,), whose it is. The replicates of a judge are combined by their mean first, then the judges by
+    judges: (opinion,), judge of each. Replicates of a judge are combined by their mean first, then the judges by
     `aggregate`: `mean` and `median` of the scores, with the lower median of the levels; `majority`, the level of more
-    than half of all, the silent ones counted; `all`, the worst. Where fewer than half gave a level there is no verdict.
+    than half of all, including opinions without a level; `all`, the worst. If fewer than half gave a level, there is no
+    verdict.
     """
     by_judge = [_columns(opinions, judges == judge) for judge in dict.fromkeys(judges.tolist())]
     if len(by_judge) == 1:
@@ -70,7 +72,7 @@ def combine_opinions(opinions: Opinions, judges: Places, aggregate: Aggregate, l
 def find_unsure(
     opinions: Opinions, level_count: int, *, share_below: float | None, is_disagreement: bool, is_unscored: bool
 ) -> Flags:
-    """Whether one judge's opinions on each output leave it open: (output,).
+    """Whether one judge's opinions on each output are inconclusive: (output,).
 
     share_below: the most probable level (of its distribution, or of its replicates) has less than this share;
     is_disagreement: two of its replicates gave different levels; is_unscored: it gave no level.
@@ -89,13 +91,15 @@ def find_unsure(
 
 
 def commonest_reason(reasons: Sequence[str | None]) -> str:
-    """The reason that most of the silent opinions give, of equals the first; its first wording, where they differ."""
-    told = [reason for reason in reasons if reason]
-    kinds = Counter(reason.partition(":")[0] for reason in told)
+    """Most frequent reason of the opinions without a level, the first on ties; if the wording differs, the first
+    wording.
+    """
+    given = [reason for reason in reasons if reason]
+    kinds = Counter(reason.partition(":")[0] for reason in given)
     if not kinds:
         return NO_MAJORITY
     commonest = kinds.most_common(1)[0][0]
-    return next(reason for reason in told if reason.partition(":")[0] == commonest)
+    return next(reason for reason in given if reason.partition(":")[0] == commonest)
 
 
 _MERGED = ("level_places", "scores")
@@ -106,7 +110,7 @@ def _columns(opinions: Opinions, chosen: Flags) -> Opinions:
 
 
 def _merge(opinions: Opinions, aggregate: Aggregate, level_count: int) -> tuple[Opinions, Flags]:
-    """One opinion an output, and where it is none for want of a majority."""
+    """Merge to one opinion per output. Returns also where a missing majority left none."""
     is_scored = opinions.is_scored
     scored_count, wanted_count = is_scored.sum(axis=1), opinions.is_wanted.sum(axis=1)
     is_enough = (scored_count > 0) & (2 * scored_count >= wanted_count)
@@ -137,7 +141,7 @@ def _majority(opinions: Opinions, wanted_count: Places, level_count: int) -> tup
 
 
 def _one_hot(opinions: Opinions, level_count: int) -> Floats:
-    """(output, opinion, level): 1 where an opinion gave the level."""
+    """One-hot levels: (output, opinion, level)."""
     is_level: Flags = opinions.level_places[:, :, None] == np.arange(level_count)
     return np.where(is_level & opinions.is_scored[:, :, None], 1.0, 0.0)
 
@@ -166,7 +170,7 @@ def _median(values: Floats, is_counted: Flags) -> Floats:
 
 
 def _lower_median(places: Places, counts: Places) -> Places:
-    """The middle place, of an even number the lower of the two. places: those that do not count are the largest."""
+    """Middle index, for an even number the lower of the two. places: values that do not count are the largest."""
     ordered = np.sort(places, axis=1)
     lower: Places = ordered[np.arange(len(places)), np.maximum(counts - 1, 0) // 2]
     return lower

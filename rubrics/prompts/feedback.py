@@ -1,7 +1,7 @@
-"""Feedback in sentences: what a judge is shown of verdicts, the key of its text, and the reading of its reply.
+"""Written feedback on verdicts: the prompt, the key of the text, and the parsed reply.
 
-The verdicts stand before anything is written, and no text changes one. What strangers wrote enters JSON-encoded, as in
-`rubrics.judging.prompt`. Weights are left out: changing one asks for no new text, unless another output passes.
+The verdicts are final before any text is written, and no text changes one. Untrusted text enters JSON-encoded, as in
+`rubrics.prompts.prompt`. Weights are omitted: changing one requires no new text, unless another output passes.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices, clea
 from gradebook.rubrics.prompts.untrusted_text import shown_json
 
 FEEDBACK_PROMPT_VERSION = "feedback_v1"
-FEEDBACK_CRITERION_ID = "(feedback)"  # stands in the ledger where a judgment has its criterion
+FEEDBACK_CRITERION_ID = "(feedback)"  # used in the ledger instead of a criterion id
 FEEDBACK_REPLY_SCHEMA: dict[str, Any] = {
     "name": "feedback",
     "strict": True,
@@ -32,19 +32,19 @@ FEEDBACK_REPLY_SCHEMA: dict[str, Any] = {
         "additionalProperties": False,
     },
 }
-MOST_CRITERIA_SHOWN = 20  # of a group: rows may bring thousands of criteria of their own
+MOST_CRITERIA_SHOWN = 20  # of a group: rows may have thousands of per-case criteria
 MOST_REASONS_SHOWN = 3
-_USUAL_WORDS = "x" * 160  # as long as a rationale usually is
+_USUAL_WORDS = "x" * 160  # usual length of a rationale
 _PROMPT_PATH = Path(__file__).parent / "texts" / f"{FEEDBACK_PROMPT_VERSION}.txt"
 _OUTPUT_MARK, _SYSTEM_MARK, _GROUP_MARK = "=== output ===\n", "=== system ===\n", "=== group ===\n"
-_SCORE_TOLERANCE = 1e-9  # as far as a float sum can be off
+_SCORE_TOLERANCE = 1e-9  # maximum error of a float sum
 
 Messages = list[dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class ShownVerdict:
-    """One verdict on one output. score: 0..1, None where unscored, and `reason` says why."""
+    """Verdict on one output. score: 0..1, None if unscored; `reason` gives the cause."""
 
     criterion: Criterion
     level_id: str | None
@@ -56,7 +56,7 @@ class ShownVerdict:
 
 @dataclass(frozen=True, slots=True)
 class GroupCriterion:
-    """One criterion over the outputs of a group. mean: 0..1, None where no output is scored."""
+    """Criterion over the outputs of a group. mean: 0..1, None if no output is scored."""
 
     criterion: Criterion
     mean: float | None
@@ -67,7 +67,7 @@ class GroupCriterion:
 
 @dataclass(frozen=True, slots=True)
 class GroupVerdicts:
-    """What became of the outputs of one model and checkpoint. criteria: the weakest first."""
+    """Results of the outputs of one model and checkpoint. criteria: the weakest first."""
 
     output_count: int
     passed_count: int
@@ -83,7 +83,7 @@ class _Reply(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """The prompt file, cut at its marks and slots once, so that filling one can't reach into another."""
+    """Prompt file, split at its marks and slots once, so that the content of a slot cannot affect another."""
 
     output_system: str
     before_case: str
@@ -109,7 +109,7 @@ def _template() -> _Template:
 
 @lru_cache(maxsize=1)
 def feedback_prompt_digest() -> str:
-    """Hash of the prompt file, 32 hex digits."""
+    """Digest of the prompt file, 32 hex digits."""
     return _digest(_PROMPT_PATH.read_bytes())
 
 
@@ -137,9 +137,9 @@ def render_group_feedback(group: GroupVerdicts) -> Messages:
 def show_verdicts(
     rubric: Rubric, rows: Iterable[dict[str, Any]], own: Mapping[tuple[str, str], Criterion]
 ) -> dict[str, list[ShownVerdict]]:
-    """The verdicts by output: those of the rubric in its order, then those on the output's own criteria by id.
+    """Group the verdicts by output: those of the rubric in its order, then those of per-case criteria by id.
 
-    rows: as verdicts have them; own: by output and criterion.
+    rows: as stored in the verdicts table; own: per-case criteria, by output and criterion.
     """
     places = {criterion.id: place for place, criterion in enumerate(rubric.criteria)}
     verdicts: dict[str, list[ShownVerdict]] = {}
@@ -147,15 +147,15 @@ def show_verdicts(
         output_id, criterion_id = row["output_id"], row["criterion_id"]
         is_of_rubric = criterion_id in places
         criterion = rubric.criteria[places[criterion_id]] if is_of_rubric else own[output_id, criterion_id]
-        told = (row[name] for name in ("level_id", "score", "reason", "rationale", "evidence"))
-        verdicts.setdefault(output_id, []).append(ShownVerdict(criterion, *told))
-    for told_of in verdicts.values():
-        told_of.sort(key=lambda verdict: (places.get(verdict.criterion.id, len(places)), verdict.criterion.id))
+        fields = (row[name] for name in ("level_id", "score", "reason", "rationale", "evidence"))
+        verdicts.setdefault(output_id, []).append(ShownVerdict(criterion, *fields))
+    for of_output in verdicts.values():
+        of_output.sort(key=lambda verdict: (places.get(verdict.criterion.id, len(places)), verdict.criterion.id))
     return verdicts
 
 
 def feedback_key(judge_digest: str, messages: Messages) -> str:
-    """The name under which a text is paid for once, 32 hex digits: judge, prompt file and what is shown."""
+    """Key under which a text is paid for once, 32 hex digits: judge, prompt file and shown content."""
     content = json.dumps(messages, ensure_ascii=False).encode("utf-8", "surrogatepass")
     return _digest(f"feedback|{judge_digest}|{feedback_prompt_digest()}|{_digest(content)}".encode())
 
@@ -170,12 +170,14 @@ def read_feedback(
     reply = parse_reply(text or "", _Reply)
     if reply is None or not reply.feedback.strip():
         return ReadReply("parse_error")
-    written = reply.feedback.strip().replace("\x00", "")  # PostgreSQL, where small tables may lie, takes no NUL
+    written = reply.feedback.strip().replace("\x00", "")  # PostgreSQL, which may store small tables, refuses NUL
     return ReadReply("scored", rationale=clean_text(written))
 
 
 def usual_byte_counts(criteria: Sequence[Criterion]) -> tuple[int, int]:
-    """Bytes of a request about an output, without its case, and of one about a group, with usual rationales."""
+    """Bytes of a request about an output, without its case, and of one about a group, with rationales of usual
+    length.
+    """
     verdicts = [ShownVerdict(c, c.ranked_levels[0].id, 0.0, rationale=_USUAL_WORDS) for c in criteria]
     reasons = ((_USUAL_WORDS, 1),) * MOST_REASONS_SHOWN
     parts = tuple(GroupCriterion(c, 0.0, 1, 0, reasons) for c in criteria[:MOST_CRITERIA_SHOWN])
@@ -238,7 +240,7 @@ def _kind(criterion: Criterion) -> str:
 
 
 def best_score(criterion: Criterion) -> float:
-    """The score that nothing is better than: that of the top level, or of the lowest where points are taken away."""
+    """Best possible score: that of the top level, or of the lowest for a criterion that takes points away."""
     return criterion.ranked_levels[0 if _is_penalty(criterion) else -1].score
 
 
@@ -247,13 +249,13 @@ def _is_penalty(criterion: Criterion) -> bool:
 
 
 def _is_met(criterion: Criterion, score: float) -> bool | None:
-    """None where the criterion asks for no score of its own."""
+    """Whether the criterion's own threshold is met; None if it has none."""
     mark = criterion.gate_threshold if criterion.gate else criterion.threshold
     return None if mark is None else score >= mark - _SCORE_TOLERANCE
 
 
 def _next_level_words(criterion: Criterion, score: float) -> str | None:
-    """The nearest better level; None at the best."""
+    """Nearest better level; None at the best."""
     levels = criterion.ranked_levels
     if _is_penalty(criterion):
         better = [level for level in reversed(levels) if level.score < score - _SCORE_TOLERANCE]

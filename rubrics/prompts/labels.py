@@ -1,7 +1,7 @@
-"""The opaque labels under which a judge is shown levels: which ones, and which names which level.
+"""Opaque labels for the levels shown to a judge, and their assignment to levels.
 
-The labels may be known to whoever writes an output; which level one names is drawn anew for each request, so naming
-one is a guess. They are a fixed few, so that all criteria with as many levels have one JSON schema of a reply: the
+The author of an output may know the labels. Their assignment is drawn anew for each request, so naming one is a guess.
+They are a small fixed set, so that all criteria with the same number of levels share one JSON schema of a reply: the
 schema is part of what endpoints cache.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from gradebook.rubrics.prompts.untrusted_text import fold_text
 
-# Four consonants each: no word, no abbreviation that is well known, no two alike but for one letter or its order.
+# Four consonants each: no words, no well-known abbreviations, no two that differ only in one letter or its order.
 _CODES = """
 WMXP TFJH MRHN QCWF CVDF LRJS VPQL MHZF HVKT ZFBN SJDN NKVP LMWN SVGP JPMK GLRB
 MGFK BFGJ NQRM XRSF XCNM ZMQC VRMJ RVFM LQVW QWZD LBJM JHCZ FSDC CTXL TNMX QPFN
@@ -23,17 +23,17 @@ GQNV WRSM TFDV JKBD HDJG ZLMW SZPN RDNH QLRH VWRH ZJFP VTCR WLFM GLBT SWKJ VQDL
 DLQP JFGK GXWL XLRQ TRGX SGJT GLJQ CMVR PQNC TBGJ NKMT MBNQ JZLF LHGR FMTQ KSGN
 """
 CODES = tuple(_CODES.split())
-USUAL_CODE_COUNT = 24  # the first ones, as long as they are twice as many as a request needs
+USUAL_CODE_COUNT = 24  # the first ones, for requests that need at most half of them
 LETTERS = tuple("BCDEFGHJKLMNOPQRSTUVWXYZAI")  # each is one token everywhere; A and I are words, so they come last
 
 _LONE_LETTER = re.compile(r"(?<![^\W_])[A-Z](?![^\W_])")
 
 
 def draw_labels(count: int, text: str, *, is_letters: bool = False) -> tuple[str, ...]:
-    """The first labels that do not occur in a text; where too few are left, those that do fill the gap, in order.
+    """First labels that do not occur in a text; if too few are left, labels that do occur fill the gap, in order.
 
-    A code occurs in whatever case, and with invisible characters between its letters; a letter where it stands alone.
-    Raises `ValueError` where there are not as many labels.
+    A code occurs in any case, and with invisible characters between its letters; a letter occurs if it is separate.
+    Raises `ValueError` if there are not enough labels.
     """
     pool = LETTERS if is_letters else CODES[:USUAL_CODE_COUNT] if 2 * count <= USUAL_CODE_COUNT else CODES
     if count > len(pool):
@@ -54,5 +54,5 @@ def _spare(pool: Sequence[str], free: Sequence[str]) -> Iterator[str]:
 
 
 def shuffle_labels(labels: Sequence[str], key: str) -> list[str]:
-    """The labels in the order that a key gives: each order is as likely as any other."""
+    """Order the labels by a key: every order is equally likely."""
     return sorted(labels, key=lambda label: hashlib.blake2b(f"{key}/{label}".encode(), digest_size=8).digest())

@@ -1,8 +1,8 @@
-"""Pictures and sounds in a prompt or an output: found, held to what they say they are, and shown to a judge as parts.
+"""Images and sounds in a prompt or an output: found, checked, and converted to content parts for a judge.
 
-They stand as content parts of chat messages (`image_url`, `input_audio`), in an output that is a list of such parts,
-or in one that is nothing but `file:NAME` or a `data:` address. In the text a placeholder such as "[image 1]" stands in
-the place of each. An endpoint is never made to fetch an address that a model wrote.
+They are content parts of chat messages (`image_url`, `input_audio`), parts in an output that is a list of such parts,
+or an output that consists of `file:NAME` or a `data:` address. In the text, a placeholder such as "[image 1]" replaces
+each. An endpoint is never made to fetch an address that a model wrote.
 """
 
 import base64
@@ -23,23 +23,23 @@ from gradebook.rubrics.prompts.media_kinds import (
 )
 from gradebook.rubrics.prompts.media_parts import UNREADABLE, Medium, Place, bytes_digest
 
-Fetch = Callable[[str, int], bytes]  # the bytes of a file by its name, of which there may be so many
+Fetch = Callable[[str, int], bytes]  # reads the named file, up to a maximum number of bytes
 
 MOST_MEDIUM_BYTES, MOST_CASE_BYTES = 20_000_000, 40_000_000
-MOST_MEDIA = 100  # in a case: endpoints that take pictures take at least so many
-MOST_PARTS = 10_000  # of an output or messages of a prompt; what has more is taken for text
+MOST_MEDIA = 100  # in a case: endpoints with image support accept at least this many
+MOST_PARTS = 10_000  # parts of an output, or messages of a prompt; longer lists count as text
 MOST_ADDRESS_CHARACTERS = 8_000
-MEDIA_VERSION = "media_v1"  # part of a case's digest: of how they are shown
+MEDIA_VERSION = "media_v1"  # part of a case's digest: identifies how media are shown
 _MOST_NAME_SHOWN = 100
 _ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
-# An output that is nothing else. "File: a.py" is prose.
+# Output that consists of an address. "File: a.py" is prose.
 _LONE_FILE = re.compile(r"file:[^\s\x00][^\r\n\x00]*|data:(?:image|audio)/[^\s,]{1,100},[^\x00]*", re.IGNORECASE)
 
 
 class ShownTexts(NamedTuple):
-    """A prompt and an output as a judge is shown them, and what stands where the placeholders are.
+    """Prompt and output as shown to a judge, with the media behind the placeholders.
 
-    fault: why the first that can't be shown can't; then there are no media.
+    fault: reason why the first unusable one cannot be shown; media is then empty.
     """
 
     prompt: str | None
@@ -50,7 +50,7 @@ class ShownTexts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """A part that is a picture or a sound, and the list in which it stands. kind: None where the bytes decide."""
+    """Image or sound part and the list that contains it. kind: None if the bytes decide."""
 
     place: Place
     kind: Kind | None
@@ -59,7 +59,7 @@ class _Slot:
     index: int
 
     def fill(self, placeholder: str) -> None:
-        """Put a placeholder where the part was; in a prompt no text can pass itself off as one."""
+        """Put a placeholder in place of the part; in a prompt, no text can imitate one."""
         part = placeholder
         self.parts[self.index] = part if self.place == "output" else {**self.parts[self.index], self._key: part}
 
@@ -69,14 +69,14 @@ class _Slot:
 
 
 def has_media(prompt: str | None, output: str) -> bool:
-    """Whether pictures or sounds stand in a prompt or an output, without a look at them."""
+    """Whether a prompt or an output has images or sounds, without reading them."""
     return any(True for _ in _prompt_slots(_parsed(prompt))) or any(True for _ in _output_slots(_output_parts(output)))
 
 
 def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
-    """Find and check the pictures and sounds of a case.
+    """Find and check the images and sounds of a case.
 
-    prompt, output: as they are stored. fetch: raises `UnreadableMedia` or `OSError` where there is no such file.
+    prompt, output: as stored. fetch: raises `UnreadableMedia` or `OSError` if there is no such file.
     """
     messages, parts = _parsed(prompt), _output_parts(output)
     slots = [*_prompt_slots(messages), *_output_slots(parts)]
@@ -95,7 +95,7 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
                 media.append(medium)
         except UnreadableMedia as found:
             fault = str(found)
-        # Also where it can't be shown: the texts, and by them the labels, are the same when its file is gone later on.
+        # Also if it cannot be shown: the texts, and so the labels, stay the same if its file is deleted later.
         slot.fill(f"[{slot.kind or 'file'} {number}]" if fault else media[-1].placeholder)
     places = {slot.place for slot in slots}
     shown_prompt = _json_text(messages) if "prompt" in places else prompt
@@ -104,7 +104,7 @@ def read_media(prompt: str | None, output: str, fetch: Fetch) -> ShownTexts:
 
 
 def media_digest(media: tuple[Medium, ...], fault: str | None) -> str:
-    """What tells cases with equal texts apart by their pictures and sounds; empty without any."""
+    """Distinguish cases with equal texts by their images and sounds; empty without any."""
     if fault is None and not media:
         return ""
     shown = [f"{medium.kind}:{medium.place}:{medium.form}:{medium.digest}" for medium in media]
@@ -112,7 +112,7 @@ def media_digest(media: tuple[Medium, ...], fault: str | None) -> str:
 
 
 def _parsed(text: str | None) -> list[Any]:
-    """The list that a text is in JSON; empty where it is none, or has no picture or sound in it."""
+    """Parse a text that is a JSON list; empty for any other text, or if it has no image or sound."""
     if not text or not text.lstrip().startswith("[") or not ('"image_url"' in text or '"input_audio"' in text):
         return []
     try:
@@ -142,13 +142,13 @@ def _output_slots(parts: list[Any]) -> Iterator[_Slot]:
             yield _Slot("output", None, part, parts, index)
             continue
         kind, source = media_source(part)
-        # Other addresses stay text: whoever wrote them is not to decide what an endpoint fetches.
+        # Other addresses stay text: their author must not decide what an endpoint fetches.
         if kind == "audio" or (kind == "image" and source[:5].lower() in ("data:", "file:")):
             yield _Slot("output", kind, source, parts, index)
 
 
 def media_source(part: object) -> tuple[Kind | None, str]:
-    """What kind a content part is, and where its bytes come from; None for any other part."""
+    """Kind of a content part and the source of its bytes; None for any other part."""
     for kind, name, key in (("image", "image_url", "url"), ("audio", "input_audio", "data")):
         if isinstance(part, dict) and part.get("type") == name and isinstance(part.get(name), dict):
             source = part[name].get(key)
@@ -157,7 +157,7 @@ def media_source(part: object) -> tuple[Kind | None, str]:
 
 
 def _read_slot(slot: _Slot, number: int, most_bytes: int, fetch: Fetch) -> tuple[Medium, int]:
-    """The medium of a slot, and how many bytes it has."""
+    """Medium of a slot, and its number of bytes."""
     name = f"{slot.kind or 'file'} {number} in the {slot.place}"
     scheme = slot.source[:5].lower()
     try:
@@ -171,8 +171,8 @@ def _read_slot(slot: _Slot, number: int, most_bytes: int, fetch: Fetch) -> tuple
         content = load()
         known = know_kind(content, slot.kind)
     except (UnreadableMedia, OSError) as fault:
-        said = str(fault) if isinstance(fault, UnreadableMedia) else fault.strerror or type(fault).__name__
-        raise UnreadableMedia(f"{UNREADABLE}: {name}: {said}") from None
+        reason = str(fault) if isinstance(fault, UnreadableMedia) else fault.strerror or type(fault).__name__
+        raise UnreadableMedia(f"{UNREADABLE}: {name}: {reason}") from None
     return _medium(slot, number, name, known, bytes_digest(content), load), len(content)
 
 
@@ -184,7 +184,7 @@ def _medium(
 
 
 def _addressed(slot: _Slot, number: int, name: str) -> Medium:
-    """A picture that the endpoint is to fetch."""
+    """Medium for an image that the endpoint fetches."""
     address = slot.source
     if len(address) > MOST_ADDRESS_CHARACTERS or not _ADDRESS.fullmatch(address):
         raise UnreadableMedia(f"found {_shown_name(address)}, expected file:NAME, data:image/...;base64, or http(s)://")
@@ -193,7 +193,7 @@ def _addressed(slot: _Slot, number: int, name: str) -> Medium:
 
 
 def _decode(source: str, most_bytes: int) -> bytes:
-    """The bytes of a `data:` address, or of base64 alone."""
+    """Bytes of a `data:` address, or of bare base64."""
     header, comma, payload = source.partition(",") if source[:5].lower() == "data:" else ("", ",", source)
     if not comma or (header and not header.lower().endswith(";base64")):
         raise UnreadableMedia(f"found {_shown_name(header)}, expected data:...;base64,")
@@ -209,14 +209,14 @@ def _decode(source: str, most_bytes: int) -> bytes:
 
 
 def too_large(most_bytes: int) -> str:
-    """Why more bytes than that are not read."""
+    """Message for media above the limit."""
     if most_bytes < MOST_MEDIUM_BYTES:
         return f"too large: found more than {MOST_CASE_BYTES} bytes in the case, expected at most that many"
     return f"too large: found more than {MOST_MEDIUM_BYTES} bytes, expected at most that many"
 
 
 def _line(part: Any) -> str:
-    """A part of an output as text."""
+    """Part of an output as text."""
     if isinstance(part, dict):
         text = part.get("text") if part.get("type") == "text" else None
         return text if isinstance(text, str) else _json_text(part)
@@ -227,12 +227,12 @@ def _json_text(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     try:
         text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which no request can hold
+    except UnicodeEncodeError:  # half of a surrogate pair, which no request can contain
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
     return text
 
 
 def _shown_name(name: str) -> str:
-    """A name for a message: short, and nothing in it that is not seen."""
+    """Name for a message: short and without invisible characters."""
     cut = name if len(name) <= _MOST_NAME_SHOWN else f"{name[:_MOST_NAME_SHOWN]}..."
     return cut if cut.isprintable() else cut.encode("unicode_escape", "backslashreplace").decode("ascii")

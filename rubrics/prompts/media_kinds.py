@@ -1,4 +1,4 @@
-"""What the bytes of a picture or a sound say they are, how large it is, and what a judge that sees it may cost."""
+"""Format, size and maximum cost of an image or a sound, from its bytes."""
 
 import math
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Literal
 
 Kind = Literal["image", "audio"]
 
-FORMS: dict[Kind, dict[str, str]] = {  # what endpoints take, each with the name it has in a request
+FORMS: dict[Kind, dict[str, str]] = {  # formats accepted by endpoints, each with its name in a request
     "image": {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WebP": "image/webp"},
     "audio": {"WAV": "wav", "MP3": "mp3"},
 }
@@ -17,19 +17,20 @@ _EXPECTED = {
     None: "a PNG, JPEG, GIF or WebP image, or a WAV or MP3 sound",
 }
 
-# The dearest way of billing a picture that is documented, gpt-4o-mini's: fit into 2048 x 2048, shrunk until the shorter
-# side has 768 pixels, so much at the start and for each tile of 512 x 512. Whether small ones are enlarged isn't said,
-# so the least is what a square of 768 has. All ways by patches (at most 10,000 at 2.46 each, or 16,384) cost less.
+# The most expensive documented billing of an image, gpt-4o-mini's: fit into 2048 x 2048, shrunk until the shorter side
+# has 768 pixels, then a base amount and an amount per tile of 512 x 512. It is not documented whether small images are
+# enlarged, so the minimum is that of a 768 square. All billing by patches (at most 10,000 at 2.46 each, or 16,384)
+# costs less.
 TILE_TOKENS, FIRST_TOKENS = 5_667, 2_833
 FIT_PIXELS, SHORT_SIDE_PIXELS, TILE_PIXELS = 2_048, 768, 512
 FEWEST_TILES, MOST_TILES = 4, 8
-MOST_IMAGE_TOKENS = 50_000  # where nobody knows its size
-USUAL_IMAGE_TOKENS = 1_445  # of gpt-4o's family for the largest
-# Documented are 10 a second (gpt-audio), 25 (Qwen2-Audio) and 32 (Gemini).
+MOST_IMAGE_TOKENS = 50_000  # for an image of unknown size
+USUAL_IMAGE_TOKENS = 1_445  # of gpt-4o's family for the largest image
+# Documented are 10 per second (gpt-audio), 25 (Qwen2-Audio) and 32 (Gemini).
 MOST_SOUND_TOKENS, USUAL_SOUND_TOKENS = 50, 32
-# A token of sound has a price of its own: at most 56.7 times that of one of text, among the models that are listed.
+# Sound tokens have their own price: at most 56.7 times that of a text token, among the listed models.
 SOUND_PRICE_FACTOR = 60
-FEWEST_BYTES_A_SECOND = 1_000  # of MP3: 8 kbit/s. What its header says of its length need not be so
+FEWEST_BYTES_A_SECOND = 1_000  # of MP3: 8 kbit/s. The length in its header may be wrong
 
 _MARKS = (
     (b"\x89PNG\r\n\x1a\n", "PNG"),
@@ -50,18 +51,18 @@ _MARKS = (
 )
 _RIFF = {b"WAVE": "WAV", b"WEBP": "WebP", b"AVI ": "AVI"}
 _MARKUP = ((b"<svg", "SVG"), (b"<!doctype html", "HTML"), (b"<html", "HTML"), (b"<?xml", "XML"), (b"{", "JSON"))
-_TEXT_BYTES = 512  # from the beginning, by which text is told from other bytes
+_TEXT_BYTES = 512  # first bytes, by which text is distinguished from other content
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_JPEG_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers that nothing belongs to
+_JPEG_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))  # markers without a segment
 
 
 class UnreadableMedia(Exception):
-    """A picture or a sound of a case can't be shown to a judge; the text is the verdict's reason."""
+    """An image or a sound of a case cannot be shown to a judge; the message is the verdict's reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownKind:
-    """What the bytes are. most_tokens: so many tokens of text can't cost less; usual_tokens: what is to be expected."""
+    """Kind of some bytes. most_tokens: upper bound of the cost, in text tokens; usual_tokens: expected cost."""
 
     kind: Kind
     form: str  # one of FORMS
@@ -70,7 +71,7 @@ class KnownKind:
 
 
 def know_kind(content: bytes, expected: Kind | None) -> KnownKind:
-    """Hold bytes to what they say they are. expected: None for either kind. Raises `UnreadableMedia`."""
+    """Check the format of some bytes. expected: None for either kind. Raises `UnreadableMedia`."""
     form = name_bytes(content)
     kind = next((kind for kind, forms in FORMS.items() if form in forms), None)
     if kind is None or expected not in (None, kind):
@@ -97,7 +98,7 @@ def _duration_s(content: bytes, form: str) -> float:
 
 
 def name_bytes(content: bytes) -> str:
-    """Name a file by its first bytes, in words for a message; one of FORMS where endpoints take it."""
+    """Name a file's format by its first bytes, for a message; one of FORMS if endpoints accept it."""
     if not content:
         return "an empty file"
     if content.startswith(b"RIFF"):
@@ -122,13 +123,13 @@ def _name_text(content: bytes) -> str:
 
 
 def image_size(content: bytes, form: str) -> tuple[int, int] | None:
-    """Width and height in pixels, as the header has it; None where it can't be read."""
+    """Width and height in pixels, from the header; None if it cannot be read."""
     width, height = _SIZES[form](content) or (0, 0)
     return (width, height) if width > 0 and height > 0 else None
 
 
 def most_image_tokens(size: tuple[int, int] | None) -> int:
-    """What a picture may cost at most, in tokens. size: its pixels; None where nobody knows."""
+    """Maximum cost of an image, in tokens. size: in pixels; None if unknown."""
     if size is None:
         return MOST_IMAGE_TOKENS
     longer, shorter = max(size), min(size)
@@ -170,7 +171,7 @@ def _jpeg_size(content: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_segments(content: bytes) -> Iterator[tuple[int, int]]:
-    """The markers of a JPEG file up to the picture itself, each with where its segment's length stands."""
+    """Markers of a JPEG file up to the image data, each with the place of its segment's length."""
     place = 2
     while place + 4 <= len(content) and content[place] == 0xFF:
         marker = content[place + 1]

@@ -1,4 +1,4 @@
-"""A picture or a sound as the content parts of a request, and what those may cost."""
+"""Image or sound as content parts of a request, and the cost of those parts."""
 
 import base64
 import hashlib
@@ -30,39 +30,38 @@ _ANNOUNCED = (
 
 
 class _Payload(str):
-    """What a part holds of a medium, with what it may cost. A plain text could not be referred to weakly either."""
+    """Encoded medium with its cost. A plain str does not support weak references."""
 
     most_tokens: int
     usual_tokens: int
 
 
-# All questions about a case are asked at about the same time: they share one text, which goes with the last of them.
+# All questions about a case are asked at about the same time: they share one text, freed with the last of them.
 _payloads: WeakValueDictionary[tuple[str, str], _Payload] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """A picture or a sound of a case. Its bytes are not kept: they are read again when they are sent."""
+    """Image or sound of a case. Its bytes are not stored but read again before sending."""
 
     number: int  # from 1, over both kinds
     kind: Kind
     place: Place
-    form: str  # one of FORMS; empty where the endpoint fetches it
+    form: str  # one of FORMS; empty if the endpoint fetches it
     digest: str  # of the bytes, or of the address
     most_tokens: int
     usual_tokens: int
     name: str  # for messages
-    address: str | None = None  # which the endpoint fetches
-    load: Callable[[], bytes] | None = field(default=None, compare=False, repr=False)  # None: it is not to be sent
+    address: str | None = None  # for the endpoint to fetch
+    load: Callable[[], bytes] | None = field(default=None, compare=False, repr=False)  # None: it will not be sent
 
     @property
     def placeholder(self) -> str:
-        """What stands in its place."""
         return f"[{self.kind} {self.number}]"
 
     @property
     def parts(self) -> list[dict[str, Any]]:
-        """The content parts that show it. Raises `UnreadableMedia` where it is not what it was any more."""
+        """Content parts that show it. Raises `UnreadableMedia` if its content has changed."""
         announced = _ANNOUNCED.format(placeholder=self.placeholder, place=self.place)
         return [{"type": "text", "text": announced}, self._part()]
 
@@ -74,9 +73,9 @@ class Medium:
     def _payload(self) -> str:
         if self.load is None:
             return self._priced("")
-        held = _payloads.get((self.form, self.digest))
-        if held is not None:
-            return held
+        cached = _payloads.get((self.form, self.digest))
+        if cached is not None:
+            return cached
         content = self.load()
         if bytes_digest(content) != self.digest:
             raise UnreadableMedia(f"{UNREADABLE}: {self.name}: found another content than when the run was planned")
@@ -92,7 +91,7 @@ class Medium:
 
 @dataclass(frozen=True, slots=True)
 class PartCost:
-    """What a part holds: bytes of base64 or of an address, and what it may cost in tokens of text."""
+    """Size of a part, in bytes of base64 or of an address, and its cost in text tokens."""
 
     byte_count: int
     most_tokens: int
@@ -100,28 +99,28 @@ class PartCost:
 
 
 def part_cost(part: Mapping[str, Any]) -> PartCost | None:
-    """What a content part that is a picture or a sound costs; None for any other, which costs what its bytes do."""
+    """Cost of a content part that is an image or a sound; None for any other, whose cost follows from its bytes."""
     is_image = part.get("type") == "image_url"
-    held = _held(part, "image_url", "url") if is_image else _held(part, "input_audio", "data")
-    if held is None:
+    content = _content_of(part, "image_url", "url") if is_image else _content_of(part, "input_audio", "data")
+    if content is None:
         return None
     if is_image:
         most_tokens, usual_tokens = MOST_IMAGE_TOKENS, USUAL_IMAGE_TOKENS
     else:
-        longest_s = math.ceil(len(held) * 3 / 4 / FEWEST_BYTES_A_SECOND)
+        longest_s = math.ceil(len(content) * 3 / 4 / FEWEST_BYTES_A_SECOND)
         most_tokens, usual_tokens = longest_s * MOST_SOUND_TOKENS * SOUND_PRICE_FACTOR, longest_s * USUAL_SOUND_TOKENS
-    if isinstance(held, _Payload):
-        most_tokens, usual_tokens = held.most_tokens, held.usual_tokens
-    return PartCost(len(held), most_tokens, usual_tokens)
+    if isinstance(content, _Payload):
+        most_tokens, usual_tokens = content.most_tokens, content.usual_tokens
+    return PartCost(len(content), most_tokens, usual_tokens)
 
 
-def _held(part: Mapping[str, Any], name: str, key: str) -> str | None:
-    """The text that a part of a type holds; None where it is none of that type, or not whole: users write parts too."""
+def _content_of(part: Mapping[str, Any], name: str, key: str) -> str | None:
+    """Text in a part of the given type; None for another type or an incomplete part: users write parts too."""
     inner = part.get(name) if part.get("type") == name else None
-    held = inner.get(key) if isinstance(inner, dict) else None
-    return held if isinstance(held, str) else None
+    content = inner.get(key) if isinstance(inner, dict) else None
+    return content if isinstance(content, str) else None
 
 
 def bytes_digest(content: bytes) -> str:
-    """Hash of bytes, 32 hex digits."""
+    """Digest of bytes, 32 hex digits."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,8 +1,8 @@
-"""The families that models come from, by their names: a judge tends to favour the answers of its own kind."""
+"""Model families, from the names of models: a judge tends to favour answers of its own family."""
 
 import re
 
-# A family's names, each as the beginning of a word of a model's name.
+# Name prefixes of each family, matched at the start of a word of a model's name.
 _FAMILIES = {
     "openai": ("gpt", "chatgpt", "o1", "o3", "o4", "davinci", "babbage", "codex"),
     "anthropic": ("claude",),
@@ -27,16 +27,16 @@ _FAMILIES = {
 }
 _FAMILY_BY_NAME = {name: family for family, names in _FAMILIES.items() for name in names}
 _WORD = re.compile(r"[a-z]+\d*")
-_NAMESAKES = re.compile(r"\bgpt-?(?:j|neox?|4all)\b")  # by others than the family of that name
-# These are words too: as the second word of a name they say nothing of where it comes from.
+_NAMESAKES = re.compile(r"\bgpt-?(?:j|neox?|4all)\b")  # models of other families with such a name
+# Also ordinary words: as the second word of a name they do not identify a family.
 _FIRST_WORD_ONLY = frozenset({"command", "nova", "titan", "yi", "palm", "bison", "aya", "o1", "o3", "o4"})
 
 
 def family_of(model: str) -> str | None:
-    """The family of a model, by its name; None where the name says nothing of it.
+    """Family of a model, by its name; None if the name does not show it.
 
-    A provider's prefix (`anthropic/`, `models/`, `us.amazon.`) is passed by, a fine-tune (`ft:gpt-4o:...`) is of its
-    base's family. A distilled model's name has two, as `deepseek-r1-distill-llama`, and the first counts.
+    A provider's prefix (`anthropic/`, `models/`, `us.amazon.`) is skipped, and a fine-tune (`ft:gpt-4o:...`) belongs to
+    its base's family. A distilled model's name has two, as in `deepseek-r1-distill-llama`; the first counts.
     """
     name = model.strip().lower()
     if name.startswith(("ft:", "ft-")):
@@ -51,7 +51,9 @@ def family_of(model: str) -> str | None:
 
 
 def _parts(name: str) -> list[str]:
-    """The name's own part first, then what stands before it: `openrouter/meta-llama/llama-3` is told by the last."""
+    """Parts of the name from last to first: the last part of `openrouter/meta-llama/llama-3` identifies the model
+    best.
+    """
     return [part for part in reversed(re.split(r"[/:]|\.(?=[a-z])", name)) if part]
 
 

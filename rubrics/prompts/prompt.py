@@ -1,8 +1,8 @@
-"""What a judge is shown, and the keys under which its reply is kept.
+"""Messages for a judge, and the keys under which its replies are stored.
 
-The order is instructions, case and output, criterion: the longest shared part comes first, so that endpoints which
-cache prefixes read it once for all criteria. What is judged enters JSON-encoded, so it can close no delimiter, and
-levels go by labels whose meaning nobody could name beforehand.
+The order is instructions, case and output, criterion: the longest shared part comes first, so that endpoints with
+prefix caching read it once for all criteria. The judged text is JSON-encoded, so it cannot close a delimiter, and
+levels have labels whose meaning cannot be known beforehand.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from gradebook.rubrics.prompts.templates import file_digest, read_sections
 from gradebook.rubrics.prompts.untrusted_text import shown_json
 
 JUDGE_PROMPT_VERSION = "judge_v2"
-MOST_LETTERED_LEVELS = 20  # endpoints tell the log-probabilities of so many tokens at most
+MOST_LETTERED_LEVELS = 20  # maximum number of log-probabilities that endpoints return per token
 _UNABLE = "It can't be judged: what is shown does not let anyone answer the question."
 
 Messages = list[dict[str, Any]]
@@ -32,9 +32,10 @@ Labels = dict[str, str | None]  # label -> level id, None for "can't be judged"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What was asked and what came out, as the judge sees it.
+    """Prompt and output as the judge sees them.
 
-    media: where placeholders stand in the texts. media_fault: why they can't be shown, so that nothing can be asked.
+    media: contents of the placeholders in the texts. media_fault: reason why they cannot be shown, so that nothing can
+    be asked.
     """
 
     prompt: str | None
@@ -46,13 +47,15 @@ class Case:
 
     @property
     def unread(self) -> "Case":
-        """The same where a reply came already: its pictures and sounds are not read again, and may be gone."""
+        """Copy for a case whose reply has already arrived: its images and sounds are not read again, and may be
+        gone.
+        """
         return replace(self, media=tuple(replace(medium, load=None) for medium in self.media), media_fault=None)
 
 
 @dataclass(frozen=True, slots=True)
 class PromptStyle:
-    """How a question is written: whether a reply has reasons or a level alone, and the order of what is shown."""
+    """Form of a question: a reply with reasons or only a level, and the order of its parts."""
 
     reply: Literal["reply", "logprobs"] = "reply"
     reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
@@ -60,17 +63,17 @@ class PromptStyle:
 
     @property
     def swapped(self) -> "PromptStyle":
-        """The same with the levels in the other order."""
+        """Same style with the levels in the opposite order."""
         return replace(self, level_order="best_first" if self.level_order == "worst_first" else "worst_first")
 
     @property
     def prompt_name(self) -> str:
-        """The prompt file that it is written with."""
+        """Prompt file of this style."""
         return f"{JUDGE_PROMPT_VERSION}_logprobs" if self.reply == "logprobs" else JUDGE_PROMPT_VERSION
 
     @property
     def reply_keys(self) -> tuple[str, ...]:
-        """The keys of a reply, in the order asked for."""
+        """Keys of a reply, in the requested order."""
         if self.reply == "logprobs":
             return ("level",)
         is_level_first = self.reply_order == "level_first"
@@ -81,7 +84,7 @@ DEFAULT_STYLE = PromptStyle()
 
 
 def prompt_digest(style: PromptStyle = DEFAULT_STYLE) -> str:
-    """Hash of the prompt file that a style is written with, 32 hex digits."""
+    """Digest of the prompt file of a style, 32 hex digits."""
     return file_digest(style.prompt_name)
 
 
@@ -90,8 +93,8 @@ def label_of(
 ) -> Labels:
     """Draw an opaque label for each level, the worst level first: label -> level id; last, "can't be judged" -> None.
 
-    The same key gives the same labels. Those that occur in the case or the output are avoided as long as enough
-    others are left. Raises `JudgeSettingsError` where there are more levels than labels.
+    The same key gives the same labels. Labels that occur in the case or the output are avoided as long as enough others
+    are left. Raises `JudgeSettingsError` if there are more levels than labels.
     """
     meanings = label_meanings(criterion)
     is_letters = style.reply == "logprobs"
@@ -103,13 +106,13 @@ def label_of(
 
 
 def label_meanings(criterion: Criterion) -> list[str | None]:
-    """What labels are needed for: the levels, worst first, then None where the judge may abstain."""
+    """Values that need a label: the levels, worst first, then None if the judge may abstain."""
     levels: list[str | None] = [level.id for level in criterion.ranked_levels]
     return [*levels, None] if _method_of(criterion).can_abstain else levels
 
 
 def case_text(case: Case) -> str:
-    """All that strangers wrote of a case and its output."""
+    """All untrusted text of a case and its output."""
     return "\n".join(text for text in (case.prompt, case.output, case.reference, *case.context) if text)
 
 
@@ -122,17 +125,17 @@ def render_messages(
 ) -> Messages:
     """Write the messages of one question to a judge: instructions, case and output, then the criterion.
 
-    labels: those of `label_of`, where they are drawn already. Raises `UnreadableMedia` where a picture or a sound of
-    the case can't be shown; they are read now.
+    labels: those of `label_of`, if already drawn. Images and sounds of the case are read now. Raises `UnreadableMedia`
+    if one cannot be shown.
     """
     drawn = label_of(criterion, request_key, case, style) if labels is None else labels
     return fill_prompt(style.prompt_name, case, show_criterion(criterion, drawn, style), style)
 
 
 def fill_prompt(prompt_name: str, case: Case, shown: dict[str, Any], style: PromptStyle) -> Messages:
-    """Put a case and what is asked of it into a prompt file. Nothing before the criterion depends on it.
+    """Fill a prompt file with a case and its question. Nothing before the criterion depends on the criterion.
 
-    Raises as `render_messages`.
+    Raises `UnreadableMedia` as `render_messages` does.
     """
     sections = read_sections(prompt_name)
     steps = "\n".join(f"{number}. {sections.get(key)}" for number, key in enumerate(style.reply_keys, start=1))
@@ -146,7 +149,7 @@ def fill_prompt(prompt_name: str, case: Case, shown: dict[str, Any], style: Prom
 
 
 def _user_content(shown: str, asked: str, case: Case) -> str | list[dict[str, Any]]:
-    """The case, its pictures and sounds, then what is asked: one text where there are none."""
+    """Case, its images and sounds, then the question; a single text if there are no media."""
     if case.media_fault is not None:
         raise UnreadableMedia(case.media_fault)
     if not case.media:
@@ -166,7 +169,7 @@ def _case_json(case: Case) -> str:
 
 
 def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style: PromptStyle) -> dict[str, Any]:
-    """A criterion as the judge sees it: no weight, threshold, name or score. labels: as `label_of` gives them."""
+    """Criterion as the judge sees it: no weight, threshold, name or score. labels: from `label_of`."""
     method = _method_of(criterion)
     label_by_level = {level_id: label for label, level_id in labels.items()}
     levels = [{"label": label_by_level[level.id]} | _meaning(level) for level in criterion.ranked_levels]
@@ -186,12 +189,12 @@ def show_criterion(criterion: Criterion, labels: Mapping[str, str | None], style
 
 
 def _method_of(criterion: Criterion) -> JudgeMethod:
-    """How the criterion is judged; plainly where its verdicts come from elsewhere."""
+    """Judge method of the criterion; default settings if its verdicts come from elsewhere."""
     return criterion.method if isinstance(criterion.method, JudgeMethod) else JudgeMethod(type="judge")
 
 
 def _meaning(level: Level) -> dict[str, Any]:
-    """What a level is like. Its id is shown only where nothing else says it: "give 5" must name nothing."""
+    """Description of a level. Its id is shown only if there is nothing else: "give 5" must not name a level."""
     name = level.label if level.label and not level.label.strip().isdigit() else None
     words = ": ".join(text for text in (name, level.description) if text) or level.label or level.id
     return {"meaning": words} | ({"indicators": list(level.indicators)} if level.indicators else {})
@@ -202,12 +205,12 @@ def _given(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def reply_schema(labels: Collection[str], style: PromptStyle = DEFAULT_STYLE) -> dict[str, Any]:
-    """The strict JSON schema of a reply, the same for all requests with the same labels, whatever they name."""
+    """Strict JSON schema of a reply, equal for all requests with the same labels, whatever their meaning."""
     return {"name": "judgment", "strict": True, "schema": judgment_shape(labels, style)}
 
 
 def judgment_shape(labels: Collection[str], style: PromptStyle) -> dict[str, Any]:
-    """One judgment as a JSON schema, its keys in the order asked for."""
+    """JSON schema of one judgment, its keys in the requested order."""
     shapes: dict[str, Any] = {
         "evidence": {"type": "array", "items": {"type": "string"}},
         "rationale": {"type": "string"},
@@ -222,28 +225,28 @@ def judgment_shape(labels: Collection[str], style: PromptStyle) -> dict[str, Any
 
 
 def criterion_digest(criterion: Criterion) -> str:
-    """Hash what bears on the reply: description, levels in the order shown, and the method's own keys.
+    """Digest of everything that affects the reply: description, levels in the order shown, and the method's own keys.
 
-    Weight, threshold, category, gate, name, `prefer` and the levels' scores (but for the order they give) are not in
-    it: changing them asks nothing again. 32 hex digits.
+    Weight, threshold, category, gate, name, `prefer` and the levels' scores (except for their order) are excluded:
+    changing them requires no new replies. 32 hex digits.
     """
     levels = [[level.id, level.label, level.description, list(level.indicators)] for level in criterion.ranked_levels]
-    said = _method_of(criterion).model_dump(exclude_defaults=True, exclude={"type", "max_tokens", "prefer"})
-    # Keys left at their defaults are not in it: a criterion without them keeps the digest it had before there were any.
-    shown = [criterion.description, levels, _method_of(criterion).max_tokens, *([said] if said else [])]
+    method_keys = _method_of(criterion).model_dump(exclude_defaults=True, exclude={"type", "max_tokens", "prefer"})
+    # Keys at their defaults are excluded, so that a criterion without them has the digest from before they existed.
+    shown = [criterion.description, levels, _method_of(criterion).max_tokens, *([method_keys] if method_keys else [])]
     return hashlib.blake2b(json.dumps(shown, ensure_ascii=False).encode(), digest_size=16).hexdigest()
 
 
 def case_digest(case: Case) -> str:
-    """Hash of the case and its output as they are shown, pictures and sounds included; 32 hex digits."""
+    """Digest of the case and its output as shown, images and sounds included; 32 hex digits."""
     texts = (case.prompt, case.output, case.reference, *case.context)
-    shown = "|".join("-" if text is None else f"{len(text)}:{text}" for text in texts)  # lengths keep fields apart
+    shown = "|".join("-" if text is None else f"{len(text)}:{text}" for text in texts)  # lengths separate the fields
     shown += media_digest(case.media, case.media_fault)
     return hashlib.blake2b(shown.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def request_key(judge_digest: str, criterion_digest: str, case_digest: str, replicate: int = 0) -> str:
-    """The name under which one reply is paid for once, 32 hex digits."""
+    """Key under which one reply is paid for once, 32 hex digits."""
     return hashlib.blake2b(
         f"{judge_digest}|{criterion_digest}|{case_digest}|{replicate}".encode(), digest_size=16
     ).hexdigest()

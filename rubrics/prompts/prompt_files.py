@@ -1,4 +1,4 @@
-"""Pictures and sounds that a prompt names as files, put into its messages: an endpoint has no such files."""
+"""Images and sounds named as files in a prompt, inserted into its messages: an endpoint cannot read local files."""
 
 import base64
 from typing import Any
@@ -10,9 +10,9 @@ FILE = "file:"
 
 
 def with_files(messages: list[dict[str, Any]], fetch: Fetch) -> list[dict[str, Any]]:
-    """The messages, with the content of each `file:NAME` in place of its name; all else passes as it is.
+    """Replace each `file:NAME` in the messages by the file's content; everything else stays unchanged.
 
-    Raises `UnreadableMedia` that names the file.
+    Raises `UnreadableMedia`, which names the file.
     """
     filling = _Filling(fetch)
     return [
@@ -24,7 +24,7 @@ def with_files(messages: list[dict[str, Any]], fetch: Fetch) -> list[dict[str, A
 
 
 class _Filling:
-    """Fills parts, with an eye on how many bytes a case has in all."""
+    """Fills parts, within the byte limit of a case."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch

@@ -1,4 +1,4 @@
-"""Asking again after a useless reply: the same messages, the reply, and what was wrong with it."""
+"""Repair requests after an unusable reply: the same messages, the reply, and its fault."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from gradebook.rubrics.prompts.untrusted_text import inert_text, shown_json
 
 MOST_REPLY_SHOWN = 4_000  # characters
 MOST_QUOTES_NAMED, MOST_QUOTE_SHOWN = 3, 300
-_NO_TEXT = "(no text)"  # some endpoints refuse a turn without any
+_NO_TEXT = "(no text)"  # some endpoints refuse a turn without text
 
 
 def repair_messages(
@@ -20,16 +20,16 @@ def repair_messages(
     style: PromptStyle,
     prompt_name: str | None = None,
 ) -> Messages:
-    """The messages that ask again: those before stay as they are, so that endpoints still have them cached.
+    """Messages of a repair request. The previous messages stay unchanged, so that endpoints still have them cached.
 
-    The reply goes back as the judge's own turn, because chat templates that want the roles to alternate refuse two
-    turns of a user; marks of such templates are made inert in it. prompt_name: the prompt file, where it is not the
-    style's own; of a pack, read is the first useless judgment.
+    The reply is sent back as the judge's own turn, because chat templates with alternating roles refuse two user turns
+    in a row; template marks in it are escaped. prompt_name: the prompt file, if not the style's own. read: the unusable
+    judgment; for batched criteria, the first one.
     """
     sections = read_sections(prompt_name or style.prompt_name)
     fault = sections[read.fault or "not_json"]
     quotes = ", ".join(shown_json(quote[:MOST_QUOTE_SHOWN]) for quote in read.unverified[:MOST_QUOTES_NAMED])
-    # What holds the judge's words is filled in last: nothing in them is a slot.
+    # Text with the judge's words is filled in last: nothing in it is a slot.
     request = sections["repair"].replace("{fault}", fault).replace("{quotes}", quotes)
     reply = inert_text((reply_text or "")[:MOST_REPLY_SHOWN]).strip() or _NO_TEXT
     return [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": request}]

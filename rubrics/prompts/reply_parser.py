@@ -1,4 +1,4 @@
-"""Reading a judge's reply: one ladder, and at its foot a status, never a guessed level."""
+"""Parser of a judge's reply: a fixed series of checks that ends with a status, never with a guessed level."""
 
 import json
 import re
@@ -22,11 +22,11 @@ UselessStatus = Literal[
 ]
 ReplyStatus = Literal["scored", UselessStatus]
 ReplyFault = Literal["not_json", "unknown_label", "unverified"]
-# For each token of a reply: what could have stood there, the token that does first, each with its log-probability.
+# For each token of a reply: the alternatives at its place, the sampled token first, each with its log-probability.
 TokenChoices = tuple[tuple[tuple[str, float], ...], ...]
 
 MOST_REPLY_LENGTH = 1_000_000  # characters; a longer reply is not parsed
-MOST_QUOTES_READ = 200  # a reply with more is no selection, and each has to be searched for
+MOST_QUOTES_READ = 200  # a reply with more is not a selection, and each has to be searched
 MOST_QUOTES_KEPT, MOST_QUOTE_LENGTH, MOST_RATIONALE_LENGTH = 20, 1_000, 4_000
 
 _THINKING = re.compile(r"\A\s*<(think|thinking)>.*?</\1>", re.DOTALL)
@@ -35,15 +35,15 @@ _FENCED = re.compile(r"\A```(?:json|JSON)?[ \t]*\r?\n(.*)\n[ \t]*```\Z", re.DOTA
 
 @dataclass(frozen=True, slots=True)
 class ReadReply:
-    """What a reply says. level_id is None unless the status is scored or evidence_unverified."""
+    """Parsed reply. level_id is None unless the status is scored or evidence_unverified."""
 
     status: ReplyStatus
     level_id: str | None = None
     evidence: tuple[str, ...] = ()
     rationale: str | None = None
-    distribution: Mapping[str, float] | None = None  # level id -> probability, adding up to 1
-    fault: ReplyFault | None = None  # what a judge that is asked again has to be told
-    unverified: tuple[str, ...] = ()  # the quotes that do not occur in the output
+    distribution: Mapping[str, float] | None = None  # level id -> probability, with sum 1
+    fault: ReplyFault | None = None  # reported to the judge in a repair request
+    unverified: tuple[str, ...] = ()  # quotes that do not occur in the output
 
 
 class _Reply(BaseModel):
@@ -59,8 +59,8 @@ def read_reply(
 ) -> ReadReply:
     """Read one reply of a judge.
 
-    labels: label -> level id, None for "can't be judged". A level comes only from the reply's `level` field and only
-    by an exact label: a level is never searched for in the text, which may repeat what the output ordered.
+    labels: label -> level id, None for "can't be judged". A level is read only from the reply's `level` field and only
+    by an exact label, never searched in the text, which may repeat an order in the output.
     """
     ending = read_ending(finish_reason, refusal)
     if ending is not None:
@@ -69,7 +69,7 @@ def read_reply(
 
 
 def read_judgment(given: object, labels: Mapping[str, str | None], output: str) -> ReadReply:
-    """Read one judgment out of a reply that holds several. given: what `json.loads` made of it."""
+    """Read one judgment of a reply with several. given: as returned by `json.loads`."""
     try:
         return _read_judgment(_Reply.model_validate(given), labels, output)
     except ValidationError:
@@ -84,22 +84,22 @@ def _read_judgment(reply: _Reply | None, labels: Mapping[str, str | None], outpu
     quotes = [quote for quote in reply.evidence if fold_text(quote)]
     unverified = tuple(find_unquoted(quotes, output)) if len(quotes) <= MOST_QUOTES_READ else tuple(quotes)
     level_id = labels[reply.level]
-    rationale, evidence = clean_text(reply.rationale, MOST_RATIONALE_LENGTH), _kept(quotes)
-    if level_id is None:  # what it quotes decides nothing, so a false quote spoils nothing; it is not kept
+    rationale, evidence = clean_text(reply.rationale, MOST_RATIONALE_LENGTH), _cut_quotes(quotes)
+    if level_id is None:  # its quotes decide nothing, so a false quote does not invalidate it but is dropped
         return ReadReply("abstained", None, () if unverified else evidence, rationale)
     if unverified:
         return ReadReply(
-            "evidence_unverified", level_id, evidence, rationale, fault="unverified", unverified=_kept(unverified)
+            "evidence_unverified", level_id, evidence, rationale, fault="unverified", unverified=_cut_quotes(unverified)
         )
     return ReadReply("scored", level_id, evidence, rationale)
 
 
-def _kept(quotes: Sequence[str]) -> tuple[str, ...]:
+def _cut_quotes(quotes: Sequence[str]) -> tuple[str, ...]:
     return tuple(clean_text(quote, MOST_QUOTE_LENGTH) for quote in quotes[:MOST_QUOTES_KEPT])
 
 
 def read_ending(finish_reason: str | None, refusal: str | None) -> ReadReply | None:
-    """Why a reply is not worth reading: refused, cut off, or filtered. None where it ended as it should."""
+    """Reason to ignore a reply: refused, truncated or filtered. None if it ended normally."""
     if refusal:
         return ReadReply("refused", rationale=clean_text(refusal, MOST_RATIONALE_LENGTH))
     if finish_reason == "length":
@@ -110,16 +110,16 @@ def read_ending(finish_reason: str | None, refusal: str | None) -> ReadReply | N
 
 
 def is_quoted(quotes: Sequence[str], output: str) -> bool:
-    """Whether every quote occurs in the output, as `find_unquoted` has it."""
+    """Whether every quote occurs in the output, as defined by `find_unquoted`."""
     return next(find_unquoted(quotes, output), None) is None
 
 
 def find_unquoted(quotes: Sequence[str], output: str) -> Iterator[str]:
-    """The quotes that do not occur in the output: NFKC, whitespace folded, letters as they are.
+    """Yield the quotes that do not occur in the output: NFKC, folded whitespace, unchanged letters.
 
-    Characters that show nothing (zero-width, marks of direction) count on neither side: an honest quote may leave them
-    out, and one of nothing else is blank. The order of letters is that of the text, not of the page. The judge is
-    shown the output JSON-encoded, so a quote in that writing counts as well.
+    Invisible characters (zero-width, direction marks) are ignored on both sides: an honest quote may omit them, and a
+    quote of nothing else is blank. The order of letters is that of the text, not of the page. The judge sees the output
+    JSON-encoded, so a quote in that encoding counts as well.
     """
     written: str | None = None
     for quote in quotes:
@@ -131,7 +131,9 @@ def find_unquoted(quotes: Sequence[str], output: str) -> Iterator[str]:
 
 
 def _is_encoded(quote: str, written: str) -> bool:
-    """Whether a quote is JSON of what stands in the output; a quotation mark at either end may be that of the text."""
+    """Whether a quote is a JSON-encoded part of the output; a quotation mark at either end may be that of the
+    encoding.
+    """
     starts, ends = quote.startswith('"'), quote.endswith('"')
     for text, is_there in (
         (quote, written.__contains__),
@@ -146,7 +148,7 @@ def _is_encoded(quote: str, written: str) -> bool:
 
 
 def _decode(text: str) -> str | None:
-    """The text that stands in JSON as this one; None where none does."""
+    """Decode a text as the content of a JSON string; None if it is not one."""
     try:
         decoded = json.loads(f'"{text}"', strict=False)
     except ValueError:
@@ -155,7 +157,7 @@ def _decode(text: str) -> str | None:
 
 
 def parse_reply(text: str, shape: type[Shape]) -> Shape | None:
-    """Read a reply's JSON object, bare or fenced, after its thinking; None where it is not of that shape."""
+    """Parse a reply's JSON object, bare or fenced, after its thinking; None if it does not have that shape."""
     if len(text) > MOST_REPLY_LENGTH:
         return None
     body = _THINKING.sub("", text.removeprefix("\ufeff"), count=1).strip()
@@ -168,7 +170,7 @@ def parse_reply(text: str, shape: type[Shape]) -> Shape | None:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
-    """An object; None where a key is given twice: which one counts would be a guess."""
+    """Build an object; None if a key is repeated: choosing one would be a guess."""
     keyed = dict(pairs)
     return keyed if len(keyed) == len(pairs) else None
 
@@ -178,5 +180,7 @@ def _refuse(name: str) -> NoReturn:
 
 
 def clean_text(text: str, most: int | None = None) -> str:
-    """Make a text writable, and at most so long: half of a surrogate pair is no UTF-8, and PostgreSQL takes no NUL."""
+    """Make a text storable, with a maximum length: half of a surrogate pair is not UTF-8, and PostgreSQL refuses
+    NUL.
+    """
     return text[:most].replace("\x00", "").encode("utf-8", "replace").decode()

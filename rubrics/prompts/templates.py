@@ -1,4 +1,4 @@
-"""The prompt files of the judge: versioned texts, cut at their marks once."""
+"""Prompt files of the judge: versioned texts, split at their marks once."""
 
 import hashlib
 import re
@@ -13,7 +13,7 @@ _MARK = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
 
 @cache
 def read_sections(name: str) -> Mapping[str, str]:
-    """The texts of a prompt file by the marks above them; what stands before the first one is `system`."""
+    """Sections of a prompt file by their marks; the text before the first mark is `system`."""
     system, *marked = _MARK.split(_path_of(name).read_text("utf-8"))
     texts = {"system": system} | dict(zip(marked[::2], marked[1::2], strict=True))
     return MappingProxyType({mark: text.strip() for mark, text in texts.items()})
@@ -21,7 +21,7 @@ def read_sections(name: str) -> Mapping[str, str]:
 
 @cache
 def file_digest(name: str) -> str:
-    """Hash of a prompt file, 32 hex digits."""
+    """Digest of a prompt file, 32 hex digits."""
     return hashlib.blake2b(_path_of(name).read_bytes(), digest_size=16).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Reading the probability of each level out of the tokens of a reply."""
+"""Probability of each level from the tokens of a reply."""
 
 import math
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices, parse_reply, read_ending
 
-LEAST_MASS = 0.5  # of all labels together, at the place of the reply's own
+LEAST_MASS = 0.5  # of all labels together, at the place of the reply's own label
 LEAST_SHARE = 0.01  # of the labels' mass: a level below it is noise
-# What may stand around a label within its token: blanks, also as tokenizers write them, and JSON's marks.
+# Characters around a label within its token: blanks, also in tokenizers' notation, and JSON marks.
 _BEFORE, _AFTER = ' \t\r\n":{\u2581\u0120\u010a', ' \t\r\n"}'
 
 
@@ -27,11 +27,11 @@ def read_levels(
     choices: TokenChoices | None,
     labels: Mapping[str, str | None],
 ) -> ReadReply:
-    """Read one reply of a label alone as the distribution over the levels.
+    """Read a reply that consists of a label as the distribution over the levels.
 
     labels: label -> level id, the worst level first, None for "can't be judged". The place is the last token that is
-    the reply's own label; what counts there are the alternatives that are labels, whatever was sampled. Levels under
-    1% of the labels' mass are dropped, the others add up to 1. level_id: the most probable, of equals the worst.
+    the reply's own label; the alternatives there that are labels count, whichever was sampled. Levels under 1% of the
+    labels' mass are dropped, and the others sum to 1. level_id: the most probable, the worst on ties.
     """
     ending = read_ending(finish_reason, refusal)
     if ending is not None:
@@ -45,7 +45,7 @@ def read_levels(
     mass = sum(masses.values())
     if mass < LEAST_MASS:
         return ReadReply("parse_error", fault="unknown_label")
-    likeliest = max(masses, key=lambda label: masses[label])  # the first of equals
+    likeliest = max(masses, key=lambda label: masses[label])  # the first on ties
     if labels[likeliest] is None:
         return ReadReply("abstained")
     kept = {
@@ -59,7 +59,7 @@ def read_levels(
 
 
 def _sampled_label(text: str) -> str | None:
-    """What the reply names: JSON, or a bare word."""
+    """Label named in the reply: from JSON, or a bare word."""
     reply = parse_reply(text, _Reply)
     if reply is not None:
         return reply.level
@@ -68,10 +68,10 @@ def _sampled_label(text: str) -> str | None:
 
 
 def _label_masses(sampled: str, choices: TokenChoices, labels: Mapping[str, str | None]) -> dict[str, float]:
-    """The probability of each label at the reply's own place; 0 where it is not among the alternatives."""
+    """Probability of each label at the place of the reply's own; 0 if it is not among the alternatives."""
     masses = dict.fromkeys(labels, 0.0)
     here = next((token for token in reversed(choices) if token and _bare(token[0][0]) == sampled), ())
-    for token, logprob in dict(here).items():  # the sampled token stands among the alternatives once more
+    for token, logprob in dict(here).items():  # the sampled token is repeated among the alternatives
         label = _bare(token)
         if label in masses and not math.isnan(logprob):
             masses[label] += math.exp(min(logprob, 0.0))  # "C" and " C" are one label
@@ -83,9 +83,9 @@ def _bare(token: str) -> str:
 
 
 def expected_score(distribution: Mapping[str, float], criterion: Criterion) -> float:
-    """The mean of the levels' scores under a distribution (G-Eval, arXiv 2303.16634, equation 1), in 0..1.
+    """Mean of the levels' scores under a distribution (G-Eval, arXiv 2303.16634, equation 1), in 0..1.
 
-    distribution: level id -> probability, adding up to 1.
+    distribution: level id -> probability, with sum 1.
     """
     scores = {level.id: level.score for level in criterion.ranked_levels}
     return math.fsum(probability * scores[level_id] for level_id, probability in distribution.items())

@@ -1,43 +1,43 @@
-"""Text of strangers: as a judge is shown it, and as a quote is held against it."""
+"""Untrusted text: escaped for a judge, and folded for the comparison of quotes."""
 
 import json
 import re
 import unicodedata
 from typing import Any
 
-# What the chat templates of models read as the end of a turn, or as another's turn, even inside a text: <|im_end|>,
-# </s>, <start_of_turn>, [INST]. A judge that is told its turn ended there would take what follows for an order.
+# Marks that models' chat templates read as the end of a turn or as another turn, even inside a text: <|im_end|>, </s>,
+# <start_of_turn>, [INST]. A judge that sees its turn end would take the following text for instructions.
 _NAMES = (
     "s|bos|eos|pad|unk|mask|cls|sep|sop|eop|im|img|image|audio|video|think|thinking|system|sys|user|assistant|human|model|"
     "inst|gmask|gMASK|smask|sMASK|unused[0-9]{1,4}"
 )
-# Names in small letters or capitals, spelt out: a pattern that folds case takes ten times as long.
+# Names in small letters and in capitals, spelt out: a case-insensitive pattern takes ten times as long.
 _NAME = rf"(?:{_NAMES}|{_NAMES.upper()}|[A-Za-z]{{1,20}}_[A-Za-z0-9_]{{1,40}})"
 _MARK = re.compile(rf"<(?=[|\uff5c]|<?/?[A-Za-z])(?=[|\uff5c]|<?/?{_NAME}>)|\[(?=/?[A-Za-z])(?=/?{_NAME}\])")
-# Breaks that are no \n, and what reorders or hides text: embeddings, overrides and isolates of direction, tags. Joiners
-# and variation selectors stay: Persian, Hindi and emoji are written with them.
+# Line breaks other than \n, and characters that reorder or hide text: directional embeddings, overrides and isolates,
+# tags. Joiners and variation selectors stay: Persian, Hindi and emoji use them.
 _TRICK = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e0fff]")
-# Unicode's Default_Ignorable_Code_Point: what takes no place on a page.
+# Unicode's Default_Ignorable_Code_Point: characters without width.
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
 )
 
-# What else is a blank after NFKC, which leaves the space of all that look like one.
+# Other blanks after NFKC, which leaves the space for all similar characters.
 _BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u1680\u2028\u2029"
 
 
 def shown_json(shown: Any) -> str:
-    """Values as JSON in which no text can close anything: `json.loads` gives back every text exactly.
+    """Values as JSON in which no text can close anything: `json.loads` restores every text exactly.
 
-    Quotes and line feeds are escaped as JSON has it, and so are the marks of chat templates, other breaks of lines,
-    and what hides or reorders text, which a judge so gets to see.
+    Quotes and line feeds are escaped as in JSON, and so are the marks of chat templates, other line breaks, and
+    characters that hide or reorder text, which makes them visible to a judge.
     """
     return inert_text(json.dumps(shown, ensure_ascii=False))
 
 
 def inert_text(text: str) -> str:
-    r"""A text with the marks of chat templates and the characters that trick the eye written as JSON's `\u` escapes."""
+    r"""Write the marks of chat templates and deceptive characters of a text as JSON's `\u` escapes."""
     if "<" in text or "[" in text:
         text = _MARK.sub(lambda found: _escaped(found[0]), text)
     if not text.isascii() or "\x7f" in text:
@@ -46,7 +46,7 @@ def inert_text(text: str) -> str:
 
 
 def fold_text(text: str) -> str:
-    """A text as quotes are compared: without invisible characters, in NFKC, whitespace folded, letters as they are."""
+    """Fold a text for the comparison of quotes: no invisible characters, NFKC, folded whitespace, unchanged letters."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
     for blank in _BLANKS:

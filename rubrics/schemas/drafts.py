@@ -1,4 +1,4 @@
-"""Which draft a schema is written in, and the validator class of that draft with its keywords made safe."""
+"""Draft of a schema, and that draft's validator class with safe keywords."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -16,13 +16,13 @@ Draft = type[Validator]
 
 
 class SchemaFault(Exception):
-    """What is wrong with a schema, in one sentence."""
+    """A schema has a fault, described in one sentence."""
 
 
 def draft_of(schema: Schema, others: Mapping[str, Schema]) -> Draft:
-    """The draft that `$schema` names; without one, the draft of the other schemas, or 2020-12.
+    """Draft named by `$schema`; without one, the draft of the other schemas, or 2020-12.
 
-    others: those that it may refer to; they name the draft only where they all name the same. Raises `SchemaFault`.
+    others: schemas that it may refer to; their draft counts only if they all name the same. Raises `SchemaFault`.
     """
     if "$schema" in schema:
         return _draft_named(schema["$schema"])
@@ -31,7 +31,7 @@ def draft_of(schema: Schema, others: Mapping[str, Schema]) -> Draft:
 
 
 def refuse_other_draft(name: str, schema: Schema, draft: Draft) -> None:
-    """One validation has one draft. Raises `SchemaFault`."""
+    """Refuse a schema of another draft, as a validation uses a single draft. Raises `SchemaFault`."""
     if "$schema" in schema and _draft_named(schema["$schema"]) is not draft:
         found, expected = schema["$schema"], draft.META_SCHEMA["$schema"]
         raise SchemaFault(f"$ref: found {name!r} of the draft {found!r}, expected one of {expected!r}")
@@ -47,41 +47,43 @@ def _draft_named(name: Any) -> Draft:
 
 @cache
 def safe_class(draft: Draft) -> Draft:
-    """The draft's validator with every keyword counted, and those that could stall replaced."""
+    """The draft's validator with metered keywords, and replacements for those that could stall."""
     extend: Callable[..., Draft] = validators.extend
     return extend(draft, validators=metered_keywords(dict(draft.VALIDATORS)))
 
 
 def without_dialect(schema: Schema) -> Schema:
-    """The schema without `$schema`, at whose sight jsonschema would go back to its own keywords."""
+    """Remove `$schema`, which would make jsonschema switch back to its own keywords."""
     return {key: value for key, value in schema.items() if key != "$schema"}
 
 
 def dialect_fault(schema: Any, draft: Draft) -> str | None:
-    """What the draft's own schema finds wrong. Formats are left out: "regex" would be Python's syntax, not RE2's."""
+    """First fault found by the draft's own schema. Formats are ignored: "regex" would mean Python's syntax, not
+    RE2's.
+    """
     meta_validator = draft(draft.META_SCHEMA, format_checker=FormatChecker(formats=()))
     error = best_match(meta_validator.iter_errors(schema))
     return None if error is None else describe_error(error)
 
 
 def describe_error(error: ValidationError | Any) -> str:
-    """The path and the message; a long instance in the message would push its end, the reason, out of sight."""
+    """Path and message of an error. A long instance in the message is cut, as it would push the reason out of sight."""
     shown = repr(error.instance)
     message = error.message.replace(shown, cut_text(shown, EXCERPT_CHARACTERS)) if shown else error.message
     return cut_text(f"{error.json_path}: {message}")
 
 
 def entries_in(schema: Any, most: int) -> int:
-    """How many values the schema holds, counted no further than just beyond the most."""
+    """Count the values in the schema, stopping just above the limit."""
     count, waiting = 0, [schema]
     while waiting and count <= most:
         value = waiting.pop()
         count += 1
-        waiting += list(_held_by(value))
+        waiting += list(_children_of(value))
     return count
 
 
-def _held_by(value: Any) -> Iterator[Any]:
+def _children_of(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, list | tuple):

@@ -1,6 +1,6 @@
-"""What the other keywords of a schema have looked at, for `unevaluatedProperties` and `unevaluatedItems`.
+"""Values evaluated by other keywords of a schema, for `unevaluatedProperties` and `unevaluatedItems`.
 
-jsonschema's own reading keeps lists, which takes quadratic time, and matches patterns on a backtracking engine.
+jsonschema's own implementation uses lists, which takes quadratic time, and matches patterns with a backtracking engine.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,12 +14,11 @@ from gradebook.rubrics.schemas.matching import match_any
 from gradebook.rubrics.schemas.metering import spend
 
 Errors = Iterator[ValidationError]
-Evaluated = set[Any]  # keys of an object, or places in an array
+Evaluated = set[Any]  # keys of an object, or indices of an array
 FindOwn = Callable[[Any, Any, dict[str, Any]], Evaluated]
 
 
 def unevaluated_properties(validator: Any, subschema: Any, instance: Any, schema: dict[str, Any]) -> Errors:
-    """The errors of `unevaluatedProperties`."""
     if not validator.is_type(instance, "object"):
         return
     own = {keyword: value for keyword, value in schema.items() if keyword != "unevaluatedProperties"}
@@ -30,7 +29,6 @@ def unevaluated_properties(validator: Any, subschema: Any, instance: Any, schema
 
 
 def unevaluated_items(validator: Any, subschema: Any, instance: Any, schema: dict[str, Any]) -> Errors:
-    """The errors of `unevaluatedItems`."""
     if not validator.is_type(instance, "array"):
         return
     own = {keyword: value for keyword, value in schema.items() if keyword != "unevaluatedItems"}
@@ -45,7 +43,7 @@ def unevaluated_items(validator: Any, subschema: Any, instance: Any, schema: dic
 
 
 def _evaluated(validator: Any, instance: Any, schema: Any, find_own: FindOwn) -> Evaluated:
-    """What the schema's keywords evaluate, those of the schemas that hold beside it included."""
+    """Everything that the schema's keywords evaluate, including those of applicable subschemas and references."""
     if not isinstance(schema, dict):
         return set()
     seen = find_own(validator, instance, schema)
@@ -53,7 +51,7 @@ def _evaluated(validator: Any, instance: Any, schema: Any, find_own: FindOwn) ->
     for target in _referred(validator, schema):
         inner = validator.evolve(schema=target.contents, _resolver=target.resolver)
         seen |= _evaluated(inner, instance, target.contents, find_own)
-    for subschema in _schemas_that_hold(validator, instance, schema):
+    for subschema in _satisfied_schemas(validator, instance, schema):
         seen |= _evaluated(validator, instance, subschema, find_own)
     return seen
 
@@ -66,8 +64,8 @@ def _referred(validator: Any, schema: dict[str, Any]) -> Iterator[Any]:
         yield lookup_recursive_ref(validator._resolver)
 
 
-def _schemas_that_hold(validator: Any, instance: Any, schema: dict[str, Any]) -> Iterator[Any]:
-    """The subschemas for the same instance that it satisfies; in a failed one nothing is evaluated."""
+def _satisfied_schemas(validator: Any, instance: Any, schema: dict[str, Any]) -> Iterator[Any]:
+    """Subschemas for the same instance that it satisfies; a failed one evaluates nothing."""
     for keyword in ("allOf", "anyOf", "oneOf"):
         for subschema in schema.get(keyword, ()):
             if _is_valid(validator, instance, subschema):
@@ -85,7 +83,7 @@ def _schemas_that_hold(validator: Any, instance: Any, schema: dict[str, Any]) ->
 
 def _own_keys(validator: Any, instance: dict[str, Any], schema: dict[str, Any]) -> Evaluated:
     if "additionalProperties" in schema or "unevaluatedProperties" in schema:
-        return set(instance)  # with the keywords beside it, it speaks of every key
+        return set(instance)  # together with the keywords next to it, it covers every key
     seen: Evaluated = instance.keys() & schema.get("properties", {}).keys()
     for pattern in schema.get("patternProperties", {}):
         matches = match_any(instance, pattern)
@@ -98,7 +96,7 @@ def _own_places(validator: Any, instance: list[Any], schema: dict[str, Any]) -> 
     items = schema.get("items")
     if "unevaluatedItems" in schema or isinstance(items, dict | bool):
         return everything
-    if isinstance(items, list):  # until 2019-09 a list of schemas, one a place
+    if isinstance(items, list):  # until 2019-09: a list of schemas, one per index
         return everything if "additionalItems" in schema else set(range(len(items)))
     seen = set(range(len(schema.get("prefixItems", ()))))
     if "contains" in schema and "prefixItems" in validator.VALIDATORS:  # since 2020-12

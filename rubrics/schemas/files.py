@@ -1,4 +1,4 @@
-"""The schemas of a rubric: those that are named as files beside it are read and written out."""
+"""Schemas of a rubric: names of files beside the rubric are replaced by their content."""
 
 import json
 import os
@@ -8,6 +8,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from gradebook.rubrics.check_kit.json_text import NotJson, count_levels, parse_json
 from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.text.plain_words import Place, place_text, shown
 from gradebook.rubrics.text.yaml_lines import DEEPEST, read_yaml
@@ -15,17 +16,17 @@ from gradebook.rubrics.text.yaml_lines import DEEPEST, read_yaml
 RULE = "unsafe-schema"
 SUFFIXES = (".json", ".yaml", ".yml")
 MOST_BYTES = 1_000_000
-MOST_LEVELS = DEEPEST - 5  # the rubric stands around it
+MOST_LEVELS = DEEPEST - 5  # the rest is for the rubric around it
 
 Values = dict[str, Any]
 FoundFault = tuple[Place, str, str]
 
 
 def write_out_schemas(values: Values, folder: Traversable) -> tuple[Values, list[FoundFault]]:
-    """A rubric's values with the content of its schema files in the place of their names, and what can't be read.
+    """Replace the names of schema files in a rubric's values by their content. Returns the faults too.
 
-    folder: where the files stand. One that can't be read becomes an empty schema, so that the references to it are no
-    second fault.
+    folder: location of the files. An unreadable file becomes an empty schema, so that references to it are not reported
+    as well.
     """
     entries = values.get("schemas")
     if not isinstance(entries, dict):
@@ -43,8 +44,6 @@ def write_out_schemas(values: Values, folder: Traversable) -> tuple[Values, list
 
 
 def _read_schema(name: str, folder: Traversable) -> Values:
-    from gradebook.rubrics.check_kit.json_text import count_levels
-
     content = _content(name, folder)
     schema = _from_json(content) if name.endswith(".json") else _from_yaml(name, content)
     if not isinstance(schema, dict):
@@ -54,12 +53,14 @@ def _read_schema(name: str, folder: Traversable) -> Values:
     try:
         json.dumps(schema, allow_nan=False, ensure_ascii=False).encode()
     except ValueError as error:
-        raise _fault(f"found what JSON can't hold in {name} ({error}), expected plain numbers and text") from None
+        raise _fault(
+            f"found a value that JSON can't hold in {name} ({error}), expected plain numbers and text"
+        ) from None
     return schema
 
 
 def _content(name: str, folder: Traversable) -> bytes:
-    """The file's bytes. Raises `ModelFault` where it is not a file below the folder."""
+    """Read the file. Raises `ModelFault` if it is not a file below the folder."""
     parts = PurePosixPath(name).parts
     if not name.endswith(SUFFIXES):
         raise _fault(f"found {shown(name)}, expected a JSON Schema, or a file that ends in {', '.join(SUFFIXES)}")
@@ -86,19 +87,17 @@ def _is_below(file: Path, folder: Traversable) -> bool:
 
 
 def _from_json(content: bytes) -> Any:
-    from gradebook.rubrics.check_kit.json_text import NotJson, parse_json
-
     try:
         text = content.decode("utf-8-sig")
         schema = parse_json(text)
     except (NotJson, UnicodeDecodeError) as error:
-        raise _fault(f"found what is not JSON ({error}), expected a JSON Schema") from None
+        raise _fault(f"found text that is not JSON ({error}), expected a JSON Schema") from None
     json.loads(text, object_pairs_hook=_refuse_repeats, parse_int=str)
     return schema
 
 
 def _refuse_repeats(pairs: list[tuple[str, Any]]) -> None:
-    """JSON lets a key stand twice in an object, and the last one count. Raises `ModelFault`."""
+    """Refuse a repeated key, which JSON allows: the last one would count. Raises `ModelFault`."""
     counts = Counter(key for key, _ in pairs)
     twice = [key for key, count in counts.items() if count > 1]
     if twice:
@@ -118,7 +117,7 @@ def _fault(message: str) -> ModelFault:
 
 
 def schemas_in(values: Values) -> dict[str, Values]:
-    """The schemas of a rubric's values, as far as they are mappings."""
+    """Schemas in a rubric's values that are mappings."""
     entries = values.get("schemas")
     pairs: Iterator[tuple[str, Any]] = iter(entries.items()) if isinstance(entries, dict) else iter(())
     return {name: entry for name, entry in pairs if isinstance(entry, dict)}

@@ -1,7 +1,7 @@
-"""JSON Schema's keywords with a bound on their work.
+"""JSON Schema keywords with a bound on their work.
 
-Each call of a keyword counts its steps, whether jsonschema's own code does it or, where that would use a backtracking
-engine, take quadratic time, round or read on after the answer is known, the code here.
+Each call of a keyword counts its steps. Most keywords are jsonschema's own; those that would use a backtracking engine,
+take quadratic time, round or continue after the answer is known are replaced here.
 """
 
 import math
@@ -17,12 +17,12 @@ from gradebook.rubrics.schemas.matching import match_any
 from gradebook.rubrics.schemas.metering import spend
 
 Errors = Iterator[ValidationError]
-Keyword = Callable[..., Errors | None]  # None: no errors, as jsonschema takes it
+Keyword = Callable[..., Errors | None]  # None: no errors, as in jsonschema
 
 MESSAGE_CHARACTERS_A_STEP = 50
 STEPS_A_REFERENCE = 12
-SMALL_LOOP = 16  # entries that are gone through in a step
-# These validate each entry of the instance, or each part of themselves.
+SMALL_LOOP = 16  # entries processed in one step
+# Keywords that validate each entry of the instance, or each of their own parts.
 ENTRIES = frozenset(
     {"items", "prefixItems", "additionalItems", "contains", "propertyNames"}
     | {"patternProperties", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"}
@@ -32,7 +32,7 @@ PARTS = frozenset({"allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"
 
 
 def metered_keywords(keywords: dict[str, Keyword]) -> dict[str, Keyword]:
-    """A draft's keywords, made safe and counted."""
+    """Make a draft's keywords safe and count their steps."""
     return {name: _counted(name, SAFE_KEYWORDS.get(name, keyword)) for name, keyword in keywords.items()}
 
 
@@ -40,7 +40,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Errors:
         spend(_step_count(name, value, instance))
         for error in keyword(validator, value, instance, schema) or ():
-            if not error.schema_path:  # made here; those from further down are counted there
+            if not error.schema_path:  # only errors made here; nested ones are counted where they are made
                 spend(len(error.message) // MESSAGE_CHARACTERS_A_STEP)
             yield error
 
@@ -48,7 +48,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
 
 
 def _step_count(name: str, value: Any, instance: Any) -> int:
-    """What a call costs, without the calls of other keywords that it leads to."""
+    """Cost of a call, without the calls of other keywords that it causes."""
     entry_count = len(instance) if isinstance(instance, list | dict) else 0
     part_count = len(value) if isinstance(value, list | dict) else 0
     if name in REFERENCES:
@@ -87,7 +87,7 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
 
 
 def _extra_keys(instance: dict[str, Any], schema: dict[str, Any]) -> list[str]:
-    """The keys that neither `properties` nor `patternProperties` speaks of, in the order of the object."""
+    """Keys not covered by `properties` and `patternProperties`, in the order of the object."""
     extras = [key for key in instance if key not in schema.get("properties", {})]
     for pattern in schema.get("patternProperties", {}):
         matches = match_any(extras, pattern)
@@ -108,7 +108,7 @@ def _unique_items(validator: Any, is_wanted: bool, instance: Any, schema: dict[s
 
 
 def _freeze(value: Any) -> Any:
-    """A hashable stand-in, equal where JSON Schema says equal: 1 and 1.0 are, 1 and true are not."""
+    """Hashable key, equal for values that JSON Schema defines as equal: 1 and 1.0 are, 1 and true are not."""
     spend(1)
     if isinstance(value, dict):
         return ("object", frozenset((key, _freeze(entry)) for key, entry in value.items()))
@@ -116,16 +116,16 @@ def _freeze(value: Any) -> Any:
         return ("array", tuple(_freeze(entry) for entry in value))
     if isinstance(value, bool) or not isinstance(value, int | float):
         return (type(value), value)
-    # As text: Python's hash of a number is known, so many could be made to share one.
+    # As text: Python's hash of a number is predictable, so hostile numbers could collide.
     return ("number", str(int(value)) if math.isfinite(value) and value == int(value) else str(value))
 
 
 def _multiple_of(validator: Any, divisor: float, instance: Any, schema: dict[str, Any]) -> Errors:
-    """Exact: 0.07 is a multiple of 0.01, though its float divided by the other's is no whole number."""
+    """Check exactly: 0.07 is a multiple of 0.01, though the quotient of their floats is not a whole number."""
     if not validator.is_type(instance, "number"):
         return
     if math.isinf(instance):
-        raise OverflowError  # 1e999 is JSON, and too large to be told
+        raise OverflowError  # 1e999 is valid JSON, and too large to decide
     if Fraction(repr(instance)) % Fraction(repr(divisor)):
         yield ValidationError(f"{instance!r} is not a multiple of {divisor!r}")
 
@@ -141,7 +141,7 @@ def _const(validator: Any, expected: Any, instance: Any, schema: dict[str, Any])
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Whether JSON Schema says equal, as in `_freeze`."""
+    """Whether JSON Schema defines two values as equal, as in `_freeze`."""
     if isinstance(one, dict) and isinstance(other, dict):
         spend(1)
         return one.keys() == other.keys() and all(_is_equal(value, other[key]) for key, value in one.items())
@@ -176,7 +176,7 @@ SAFE_KEYWORDS: dict[str, Keyword] = {
     "additionalProperties": _additional_properties,
     "uniqueItems": _unique_items,
     "multipleOf": _multiple_of,
-    "divisibleBy": _multiple_of,  # draft 3's name
+    "divisibleBy": _multiple_of,  # name in draft 3
     "enum": _enum,
     "const": _const,
     "anyOf": _any_of,

@@ -1,4 +1,4 @@
-"""Patterns on many texts at once, by RE2."""
+"""Matching of RE2 patterns on many texts at once."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ CHARACTERS_A_STEP = 500
 
 
 def match_any(texts: Iterable[str], pattern: str) -> list[bool]:
-    """For each text, whether the pattern matches somewhere in it. A lone surrogate is read as `?`. Counts its steps."""
+    """Whether the pattern matches anywhere in each text. A lone surrogate is read as `?`. Counts its steps."""
     encodable = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
     spend(STEPS_A_CALL + len(encodable) // TEXTS_A_STEP + sum(map(len, encodable)) // CHARACTERS_A_STEP)
     matches: list[bool] = pc.match_substring_regex(pa.array(encodable, pa.string()), pattern).to_pylist()

@@ -1,14 +1,14 @@
-"""A bound on the work of one validation, counted in steps and not in time, so that a verdict never depends on speed."""
+"""Bound on the work of a validation, in steps rather than time, so that a verdict never depends on speed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-MOST_STEPS = 200_000  # a step is some 3 microseconds of a quiet core
+MOST_STEPS = 200_000  # a step takes about 3 microseconds on an idle core
 
 
 class TooManySteps(Exception):
-    """The validation took more steps than it may; its text says so."""
+    """The validation exceeded its number of steps."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most)
@@ -28,7 +28,7 @@ _METER: ContextVar[_Meter] = ContextVar("steps")
 
 @contextmanager
 def metered(most: int = MOST_STEPS) -> Iterator[None]:
-    """Count the steps taken within the block, from none; `spend` raises `TooManySteps` beyond the most."""
+    """Count the steps within the block, from zero; `spend` raises `TooManySteps` above the limit."""
     token = _METER.set(_Meter(most))
     try:
         yield
@@ -37,7 +37,7 @@ def metered(most: int = MOST_STEPS) -> Iterator[None]:
 
 
 def spend(step_count: int) -> None:
-    """Count that many steps. Raises `TooManySteps`."""
+    """Count steps. Raises `TooManySteps`."""
     meter = _METER.get()
     meter.left -= step_count
     if meter.left < 0:

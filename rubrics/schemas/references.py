@@ -1,4 +1,4 @@
-"""Where the references of a schema lead: within it, or among the schemas that stand beside it, and nowhere else."""
+"""Targets of a schema's references: within it or in the schemas beside it, and nowhere else."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -21,13 +21,13 @@ from gradebook.rubrics.schemas.drafts import (
 )
 
 REFERENCE_KEYWORDS = {"$ref", "$dynamicRef", "$recursiveRef"}
-MOST_ENTRIES = 20_000  # of a schema and of what it refers to
+MOST_ENTRIES = 20_000  # of a schema and its references
 
 Registry = referencing.Registry[Any]
 
 
 def registry_of(schema: Schema, others: Mapping[str, Schema], draft: Draft) -> Registry:
-    """The other schemas under their names, as references name them from wherever a top `$id` puts their schema."""
+    """Register the other schemas by name, resolved against every base that a top-level `$id` sets."""
     dialect = referencing.jsonschema.specification_with(draft.META_SCHEMA["$schema"])
     resources = [(name, dialect.create_resource(without_dialect(other))) for name, other in others.items()]
     bases = {dialect.create_resource(schema).id() or "", *(resource.id() or "" for _, resource in resources)}
@@ -38,16 +38,18 @@ def registry_of(schema: Schema, others: Mapping[str, Schema], draft: Draft) -> R
 
 @dataclass(slots=True)
 class _Walk:
-    """A walk over what a schema reaches. seen: the ids of its mappings. entry_count: what was read of it so far."""
+    """Traversal of everything that a schema reaches. seen: ids of its mappings. entry_count: number of values read so
+    far.
+    """
 
     draft: Draft
     others: Mapping[str, Schema]
     seen: set[int] = field(default_factory=set)
     entry_count: int = 0
-    led_to: dict[int, int] = field(default_factory=dict)  # by `$ref`, from one mapping to another, by their ids
+    led_to: dict[int, int] = field(default_factory=dict)  # target of each `$ref`, by the ids of both mappings
 
     def check(self, contents: Any) -> str | None:
-        """What is wrong with what a reference leads to. Raises `SchemaFault` where there is too much of it all."""
+        """First fault of a reference's target. Raises `SchemaFault` if the traversal becomes too large."""
         self.entry_count += entries_in(contents, MOST_ENTRIES)
         if self.entry_count > MOST_ENTRIES:
             raise SchemaFault(f"found more than {MOST_ENTRIES:,} values in a schema, expected fewer")
@@ -55,9 +57,9 @@ class _Walk:
 
 
 def reached_schemas(schema: Schema, others: Mapping[str, Schema], draft: Draft) -> list[Schema]:
-    """Every subschema and what the references lead to, once each, without the `$schema` at their tops.
+    """Every subschema and reference target, once each, without a top-level `$schema`.
 
-    Raises `SchemaFault` for what the draft refuses, and for a reference that leads elsewhere.
+    Raises `SchemaFault` for content that the draft refuses, and for a reference to anything else.
     """
     walk = _Walk(draft, others)
     fault = walk.check(schema)
@@ -67,7 +69,7 @@ def reached_schemas(schema: Schema, others: Mapping[str, Schema], draft: Draft) 
     root = dialect.create_resource(without_dialect(schema))
     resolver = registry_of(schema, others, draft).resolver_with_root(root)
     reached = list(_subschemas(root, resolver, walk))
-    for contents, inner in reached:  # it grows while it is gone through
+    for contents, inner in reached:  # grows during the loop
         for keyword in sorted(REFERENCE_KEYWORDS & contents.keys()):
             target = _follow(str(contents[keyword]), inner, walk)
             if keyword == "$ref":
@@ -77,7 +79,7 @@ def reached_schemas(schema: Schema, others: Mapping[str, Schema], draft: Draft) 
 
 
 def _refuse_circle(contents: Schema, target: Any, walk: _Walk) -> None:
-    """Raises `SchemaFault` where references follow each other back to this one: nothing is ever valid there."""
+    """Raise `SchemaFault` for a chain of references that leads back to this one: no value is ever valid there."""
     walk.led_to[id(contents)] = place = id(target)
     while place in walk.led_to:
         if place == id(contents):
@@ -97,10 +99,10 @@ def _subschemas(resource: Any, resolver: Any, walk: _Walk) -> Iterator[tuple[Sch
 
 
 def _follow(reference: str, resolver: Any, walk: _Walk) -> Any:
-    """What a reference leads to. Raises `SchemaFault` where that is nothing known, or no schema."""
+    """Resolve a reference. Raises `SchemaFault` if the target is unknown or not a schema."""
     try:
         target = resolver.lookup(reference)
-    except (referencing.exceptions.Unresolvable, ValueError):  # ValueError: "http://[" is no address
+    except (referencing.exceptions.Unresolvable, ValueError):  # ValueError: "http://[" is not an address
         raise SchemaFault(f"$ref: found {reference!r}, {_expected_of(reference, walk.others)}") from None
     name = reference.partition("#")[0]
     if name in walk.others:

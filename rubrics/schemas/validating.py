@@ -1,7 +1,7 @@
-"""Holding a schema to what can be used, and outputs to the schema.
+"""Checks of schemas, and validation of outputs against them.
 
-Validation is jsonschema's, draft 2020-12 unless `$schema` names another, with the keywords of `keywords.py` here.
-`format` is an annotation, as the drafts have it by default.
+Validation is jsonschema's, draft 2020-12 unless `$schema` names another, with the keywords of `keywords.py`. `format`
+is an annotation, as is the default of the drafts.
 """
 
 import json
@@ -33,17 +33,16 @@ from gradebook.rubrics.schemas.references import reached_schemas, registry_of
 MOST_ERRORS_SHOWN = 3
 MOST_PROBE_STEPS = 20_000
 PROBES: tuple[Any, ...] = (None, True, 0, "", [], {})
-ENDLESS = "found a nesting without end, or a $ref that leads to itself; expected a finite schema"
+ENDLESS = "found endless nesting, or a $ref that leads to itself; expected a finite schema"
 NO_SCHEMAS: Mapping[str, Schema] = {}
 
 
 def check_schema(schema: Schema, others: Mapping[str, Schema] = NO_SCHEMAS) -> str | None:
-    """What is wrong with a schema, in one sentence; None where outputs can be validated with it.
+    """First fault of a schema, in one sentence; None if outputs can be validated with it.
 
-    others: the schemas that it may refer to, by name. Refused are: what its draft's own schema refuses, an unknown
-    `$schema`, a second one inside or that of another draft, a reference that leads to none of the schemas, a pattern
-    that RE2 can't take, references that lead to themselves and nowhere else, and what is too large to be read or takes
-    too many steps over a bare value.
+    others: schemas that it may refer to, by name. Refused are: schemas that violate their draft's own schema, an
+    unknown `$schema`, a nested one or one of another draft, a reference to an unknown schema, a pattern that RE2
+    rejects, endless references, and schemas that are too large or take too many steps for a bare value.
     """
     fault = _prepared(schema, others)
     return fault if isinstance(fault, str) else None
@@ -52,12 +51,12 @@ def check_schema(schema: Schema, others: Mapping[str, Schema] = NO_SCHEMAS) -> s
 def validate_outputs(
     outputs: pa.Array, schema: Schema, others: Mapping[str, Schema] = NO_SCHEMAS, extract: Extract = "whole"
 ) -> CheckVerdicts:
-    """Validate each output's JSON against the schema. outputs: (output,).
+    """Validate each output's JSON against the schema.
 
-    others: the schemas that it may refer to, by name. The evidence of a fail holds the first three errors, each with
-    its JSON path, or says why the output is not JSON. Unscored is what takes too many steps, is nested too deeply or
-    holds a number too large. Raises `ValueError` for
-    a schema that `check_schema` refuses.
+    outputs: (output,). others: schemas that it may refer to, by name. The evidence of a failure lists the first three
+    errors, each with its JSON path, or the reason why the output is not JSON. An output is unscored if it takes too
+    many steps, is nested too deeply or has a number that is too large. Raises `ValueError` for a schema that
+    `check_schema` refuses.
     """
     validator = _prepared(schema, others)
     if isinstance(validator, str):
@@ -86,19 +85,19 @@ def _instance_fault(instance: Any, validator: Validator) -> str | None:
 
 
 def _prepared(schema: Schema, others: Mapping[str, Schema]) -> Validator | str:
-    """A validator of the schema that fetches nothing, or what is wrong with the schema."""
+    """Validator that fetches nothing, or the fault of the schema."""
     try:
         text = on_a_full_stack(lambda: json.dumps([schema, dict(others)], allow_nan=False))
         return on_a_full_stack(partial(_prepare, text))
     except RecursionError:
         return ENDLESS
     except (ValueError, TypeError) as error:
-        return f"found what JSON can't hold ({error}), expected plain numbers and text"
+        return f"found a value that JSON can't hold ({error}), expected plain numbers and text"
 
 
-@lru_cache(maxsize=256)  # rows that bring their criteria along bring the same ones
+@lru_cache(maxsize=256)  # rows with per-case criteria tend to repeat the same schemas
 def _prepare(text: str) -> Validator | str:
-    """As `_prepared`, of the schema and the others as JSON text."""
+    """Build a validator as `_prepared` does, from the schema and the others as JSON text."""
     schema, others = json.loads(text)
     try:
         draft = draft_of(schema, others)
@@ -107,13 +106,13 @@ def _prepare(text: str) -> Validator | str:
         validator = _build(schema, others, draft)
         with metered(MOST_PROBE_STEPS):
             for probe in PROBES:
-                validator.is_valid(probe)  # a reference that leads to itself raises `RecursionError`
+                validator.is_valid(probe)  # an endless reference raises `RecursionError`
     except SchemaFault as fault:
         return str(fault)
     except TooManySteps as error:
         return f"found a schema over which {error} for an empty value, expected one that needs fewer"
     except ValueError as error:
-        return f"found an $id that is no address ({error}), expected a URI"
+        return f"found an $id that is not an address ({error}), expected a URI"
     return validator
 
 
@@ -123,11 +122,11 @@ def _build(schema: Schema, others: Mapping[str, Schema], draft: Draft) -> Valida
 
 def _refuse_keywords(subschema: Schema) -> None:
     if "$schema" in subschema:
-        raise SchemaFault(f"$schema: found {subschema['$schema']!r} inside the schema, expected it at the top alone")
+        raise SchemaFault(f"$schema: found {subschema['$schema']!r} inside the schema, expected it only at the top")
     for pattern in _patterns_of(subschema):
         fault = regex_fault(pattern)
         if fault is not None:
-            raise SchemaFault(f"pattern: found {pattern!r}, expected a regular expression that RE2 takes: {fault}")
+            raise SchemaFault(f"pattern: found {pattern!r}, expected a regular expression that RE2 accepts: {fault}")
 
 
 def _patterns_of(subschema: Schema) -> Iterator[str]:

@@ -1,1 +1,20 @@
-"""Statistics of scores: pure functions over numpy arrays. scipy is imported where it is used, for it loads slowly."""
+"""Statistics of scores: pure functions over numpy arrays. scipy is imported where it is used, as it loads slowly.
+
+intervals           Interval, Mean, measure_mean, mean_interval, wilson, rate_interval
+vectorised_means    the same for many samples at once
+bootstrap           bootstrap_means, resample_counts, percentile_interval
+paired              mean_p, wilcoxon, mcnemar, count_shares, adjust_for_many
+comparison          PairFigures, measure_pairs, measure_passes
+decomposition       decompose: contributions of criteria to a mean difference
+distributions       pair_distributions, Dominance: two empirical CDFs
+power               power_of, detectable_effect, needed_n
+rules, rule_parser  rules over a comparison's figures: parse_rule, holds
+rule_false_alarms   nominal_rate, holds_in_each: a rule over many comparisons
+noise               draw_sides, hold_in_draws: the A/A test
+agreement           measure_raters, measure_sides; kappa, alpha, icc and correlation have the statistics
+calibration         Rated, corrected_mean, ratings_to_halve: means from few ratings and many scores
+rogan_gladen        rogan_gladen_mean: the same for two levels
+rating_next         rate_next: outputs to rate next
+clusters            cluster_sums: values that share a case
+Everything else is internal to this package.
+"""

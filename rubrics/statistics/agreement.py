@@ -1,7 +1,7 @@
-"""How far raters agree: every statistic at once, each with its bootstrap interval, or null and why.
+"""Agreement of raters: all statistics at once, each with its bootstrap interval, or null with the reason.
 
-Levels are what kappa and the other statistics of categories count; scores are what correlations and errors are of. Both
-are given as scores in 0..1: of a judge that was asked for probabilities the score is their mean, the level its mode.
+Kappa and the other categorical statistics use levels; correlations and errors use scores. Both are given as scores in
+0..1: for a judge asked for probabilities, the score is their mean and the level their mode.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics import agreement_sums as sums_of
 from gradebook.rubrics.statistics import correlation
 from gradebook.rubrics.statistics.agreement_sums import Kinds, LevelSums
@@ -20,11 +21,10 @@ from gradebook.rubrics.statistics.icc import OneWaySums, TwoWaySums, one_way_cor
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, SCORES, Interval
 from gradebook.rubrics.statistics.kappa import cohen_kappa, distance_weights, fleiss_kappa, gwet_ac1
 
-Floats = NDArray[np.float64]
 RESAMPLE_COUNT = 1_000
 SEED = 0
-MOST_LEVELS = 20  # more different values are no levels
-MOST_KINDS = 500  # of units that are resampled; of more a sample stands for all
+MOST_LEVELS = 20  # more distinct values are not levels
+MOST_KINDS = 500  # of resampled units; above this, a sample stands for all
 
 _LEVELS = ("percent_agreement", "fleiss_kappa", "gwet_ac1", "alpha_nominal", "alpha_ordinal", "alpha_ratio")
 _KAPPAS = ("cohen_kappa", "cohen_kappa_linear", "cohen_kappa_quadratic")
@@ -55,7 +55,7 @@ STATISTICS = (
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One statistic. value, ci_low, ci_high: None where undefined; reason: why one of them is."""
+    """One statistic. value, ci_low, ci_high: None if undefined; reason: why one of them is."""
 
     statistic: str
     value: float | None
@@ -66,7 +66,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """All statistics over n units with at least one pair of ratings, pair_count pairs in all."""
+    """All statistics over n units with at least one pair of ratings; pair_count: number of pairs."""
 
     n: int
     pair_count: int
@@ -77,10 +77,10 @@ Measured = Mapping[str, Floats]
 
 
 def measure_raters(levels: Floats, scores: Floats, scale: Floats, *, resample_count: int = RESAMPLE_COUNT) -> Agreement:
-    """The agreement of raters among themselves; of two of them as that of two sides, so that all is defined.
+    """Measure the agreement of raters among themselves. Two raters are treated as two sides, so that all is defined.
 
-    levels, scores: (rater, unit), in [0, 1], NaN where missing, at the same places. scale: the scores of the levels
-    that there are, whether given or not. The interval is of a bootstrap over units.
+    levels, scores: (rater, unit), in [0, 1], NaN where missing, at the same places. scale: scores of the existing
+    levels, used or not. The interval comes from a bootstrap over units.
     """
     if len(levels) == 2:
         found = measure_sides(levels, scores, scale, resample_count=resample_count)
@@ -106,10 +106,10 @@ def measure_raters(levels: Floats, scores: Floats, scale: Floats, *, resample_co
 
 
 def measure_sides(levels: Floats, scores: Floats, scale: Floats, *, resample_count: int = RESAMPLE_COUNT) -> Agreement:
-    """The agreement of the first rater with the others, who are not held against one another.
+    """Measure the agreement of the first rater with the others, who are not compared with one another.
 
-    Each rating of another one makes a pair with the first one's of the same unit; units are resampled with all their
-    pairs. Arguments as those of `measure_raters`. `bias` and `spread` are the first one's.
+    Each rating of another rater makes a pair with the first one's rating of the same unit; units are resampled with all
+    their pairs. Arguments as in `measure_raters`. `bias` and `spread` are the first rater's.
     """
     pair_counts = (~np.isnan(scores[0]) & ~np.isnan(scores[1:])).sum(axis=0)
     chosen = pair_counts > 0
@@ -131,9 +131,9 @@ def measure_sides(levels: Floats, scores: Floats, scale: Floats, *, resample_cou
 
 
 def confusion_matrix(levels: Floats, scale: Floats) -> NDArray[np.int64]:
-    """How often the first rater gave each level where another one gave each: (level, level), rows the first one's.
+    """Confusion matrix of the first rater with each other one: (level, level), rows are the first one's.
 
-    levels: (rater, unit), NaN where missing. scale: (level,), ascending, every value of levels among them.
+    levels: (rater, unit), NaN where missing. scale: (level,), ascending, contains every value of levels.
     """
     is_pair = ~np.isnan(levels[0]) & ~np.isnan(levels[1:])
     others, places = np.nonzero(is_pair)
@@ -143,7 +143,7 @@ def confusion_matrix(levels: Floats, scale: Floats) -> NDArray[np.int64]:
 
 
 def scale_of(levels: Floats, scale: Floats) -> Floats | None:
-    """The levels that there are and those given beside them, ascending; None where they are too many to be levels."""
+    """All levels of the scale and of the ratings, ascending; None if there are too many to be levels."""
     every = np.unique(np.concatenate([scale, levels[~np.isnan(levels)]]))
     return every if every.size <= MOST_LEVELS else None
 
@@ -178,7 +178,7 @@ def _pair_statistics(pairs: correlation.Pairs) -> dict[str, Floats]:
 
 
 def _score_statistics(observed: Floats, one_way: OneWaySums, two_way: TwoWaySums) -> dict[str, Floats]:
-    """What is of scores by any number of raters. observed: (table,), see `interval_alpha`."""
+    """Score statistics for any number of raters. observed: (table,), see `interval_alpha`."""
     names = ("icc_1_1", "icc_1_k", *_COMPLETE)
     correlations = (*one_way_correlations(one_way), *two_way_correlations(two_way))
     alpha = interval_alpha(observed, one_way.ratings, one_way.total, one_way.squares)
@@ -188,15 +188,15 @@ def _score_statistics(observed: Floats, one_way: OneWaySums, two_way: TwoWaySums
 def _measure(
     kinds: Kinds, measure: Callable[[Kinds, Floats], Measured], reasons: Mapping[str, str], resample_count: int
 ) -> tuple[Measure, ...]:
-    """Each statistic of the sample, and its interval from resamples.
+    """Each statistic of the sample, with its interval from resamples.
 
-    Of more than `MOST_KINDS` kinds a seeded sample of units is resampled in place of all, and the deviations are shrunk
-    by the root of the sizes: the m out of n bootstrap (Bickel, Goetze and van Zwet 1997).
+    With more than `MOST_KINDS` kinds, a seeded sample of units is resampled instead, and the deviations are shrunk by
+    the root of the sizes' ratio: the m out of n bootstrap (Bickel, Goetze and van Zwet 1997).
     """
     unit_count = int(kinds.counts.sum())
     points = measure(kinds, kinds.counts[None].astype(np.float64))
     if unit_count < 2:
-        return tuple(_told(name, points, {}, 1.0, reasons) for name in STATISTICS)
+        return tuple(_interval_of(name, points, {}, 1.0, reasons) for name in STATISTICS)
     resampled, shrinkage = kinds, 1.0
     centres: Measured = points
     if kinds.counts.size > MOST_KINDS:
@@ -206,7 +206,7 @@ def _measure(
     weights = resample_counts(resampled.counts, resample_count=resample_count, seed=SEED).astype(np.float64)
     draws = measure(resampled, weights)
     shifted = {name: points[name] + (draws[name] - centres[name]) * shrinkage for name in draws}
-    return tuple(_told(name, points, shifted, shrinkage, reasons) for name in STATISTICS)
+    return tuple(_interval_of(name, points, shifted, shrinkage, reasons) for name in STATISTICS)
 
 
 def _sampled(kinds: Kinds) -> Kinds:
@@ -216,7 +216,7 @@ def _sampled(kinds: Kinds) -> Kinds:
     return Kinds(kinds.levels[:, places], kinds.scores[:, places], counts)
 
 
-def _told(name: str, points: Measured, draws: Measured, shrinkage: float, reasons: Mapping[str, str]) -> Measure:
+def _interval_of(name: str, points: Measured, draws: Measured, shrinkage: float, reasons: Mapping[str, str]) -> Measure:
     value = float(points[name][0]) if name in points else float("nan")
     if np.isnan(value):
         unknown = _UNDEFINED.get(name, "the ratings are all equal, or too few")
@@ -226,7 +226,7 @@ def _told(name: str, points: Measured, draws: Measured, shrinkage: float, reason
     interval = percentile_interval(draws[name], LEVEL)
     if not interval.is_known:
         return Measure(name, value, None, None, _no_interval(draws[name]))
-    interval = interval.clipped(_RANGES.get(name, _AT_MOST_ONE))  # a shrunk one can be beyond
+    interval = interval.clipped(_RANGES.get(name, _AT_MOST_ONE))  # a shrunk one can exceed the range
     return Measure(name, value, interval.low, interval.high, None)
 
 

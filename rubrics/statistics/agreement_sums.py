@@ -1,7 +1,7 @@
-"""What agreement is made of: sums over units, of a sample and of all its resamples at once.
+"""Sums over units for agreement statistics, of a sample and of all its resamples at once.
 
-Units with the same ratings are one kind; a resample says how often each kind was drawn, and each sum is a product of
-those counts with what one unit of the kind adds.
+Units with the same ratings are one kind. A resample states how often each kind was drawn, and each sum is the product
+of those counts with one unit's contribution.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.correlation import Pairs
 from gradebook.rubrics.statistics.icc import OneWaySums, TwoWaySums
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """Units by what was said of them. levels, scores: (rater, kind), NaN where missing. counts: (kind,), units."""
+    """Units grouped by their ratings. levels, scores: (rater, kind), NaN where missing. counts: (kind,), units."""
 
     levels: Floats
     scores: Floats
@@ -27,7 +27,7 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True)
 class LevelSums:
-    """What the statistics of levels need, of each table.
+    """Sums for the statistics of levels, of each table.
 
     agreement: (table,), mean share of agreeing pairs. shares: (table, level). coincidences: (table, level, level).
     """
@@ -38,7 +38,7 @@ class LevelSums:
 
 
 def count_kinds(levels: Floats, scores: Floats) -> Kinds:
-    """Put equal units together. levels, scores: (rater, unit), NaN where missing, at the same places."""
+    """Group equal units. levels, scores: (rater, unit), NaN where missing, at the same places."""
     keys = np.zeros(levels.shape[1], dtype=np.int64)
     for row in (*levels, *(score for level, score in zip(levels, scores, strict=True) if not _is_same(level, score))):
         values, codes = np.unique(np.where(np.isnan(row), -np.inf, row), return_inverse=True)
@@ -48,13 +48,13 @@ def count_kinds(levels: Floats, scores: Floats) -> Kinds:
 
 
 def _is_same(levels: Floats, scores: Floats) -> bool:
-    """Whether a rater's scores are those of the levels, as they are without probabilities."""
+    """Whether a rater's scores equal the levels' scores, as is the case without probabilities."""
     return levels is scores or np.array_equal(levels, scores, equal_nan=True)
 
 
 # -------- all raters among themselves
 def level_sums(kinds: Kinds, scale: Floats, weights: Floats) -> LevelSums:
-    """Sums over units of any number of ratings. scale: (level,). weights: (table, kind), how often each is drawn."""
+    """Sums over units with any number of ratings. scale: (level,). weights: (table, kind), how often each is drawn."""
     counts = (kinds.levels[:, :, None] == scale).sum(axis=0).astype(np.float64)  # (kind, level)
     sizes = counts.sum(axis=1)
     is_rated, is_paired = sizes > 0, sizes > 1
@@ -64,7 +64,7 @@ def level_sums(kinds: Kinds, scale: Floats, weights: Floats) -> LevelSums:
     rated = np.maximum(weights @ is_rated, 1e-300)
     paired = np.maximum(weights @ is_paired, 1e-300)
     shared = counts * (is_paired / partners)[:, None]
-    if len(weights) == 1:  # of many units, the product below would hold a table a unit
+    if len(weights) == 1:  # with many units, the product below would need a table per unit
         coincidences = ((shared * weights[0][:, None]).T @ counts)[None]
     else:
         coincidences = np.tensordot(weights, shared[:, :, None] * counts[:, None, :], axes=1)
@@ -73,7 +73,7 @@ def level_sums(kinds: Kinds, scale: Floats, weights: Floats) -> LevelSums:
 
 
 def one_way_sums(kinds: Kinds, weights: Floats) -> OneWaySums:
-    """Sums over the units of two and more ratings."""
+    """Sums over the units with two or more ratings."""
     chosen = (~np.isnan(kinds.scores)).sum(axis=0) > 1
     scores, drawn = _centred(kinds.scores)[:, chosen], weights[:, chosen]
     sizes = (~np.isnan(scores)).sum(axis=0).astype(np.float64)
@@ -92,7 +92,7 @@ def two_way_sums(kinds: Kinds, weights: Floats) -> TwoWaySums:
 
 
 def squared_differences(kinds: Kinds, weights: Floats) -> Floats:
-    """What `interval_alpha` takes for observed, (table,), over the units of two and more ratings."""
+    """Observed disagreement for `interval_alpha`, (table,), over the units with two or more ratings."""
     chosen = (~np.isnan(kinds.scores)).sum(axis=0) > 1
     scores = _centred(kinds.scores)[:, chosen]
     sizes = (~np.isnan(scores)).sum(axis=0)
@@ -102,7 +102,7 @@ def squared_differences(kinds: Kinds, weights: Floats) -> Floats:
 
 
 def _centred(scores: Floats) -> Floats:
-    """The scores less their mean: sums of squares of equal scores are then equal, and not off by rounding."""
+    """Scores minus their mean: sums of squares of equal scores are then equal, without rounding errors."""
     known_count = int(np.count_nonzero(~np.isnan(scores)))
     centred: Floats = scores - float(np.nansum(scores)) / max(1, known_count)
     return centred
@@ -111,9 +111,9 @@ def _centred(scores: Floats) -> Floats:
 # -------- one side against the other
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The pairs of the first rater with each of the others, unit by unit. All arrays: (pair,), but counts (kind,)."""
+    """Pairs of the first rater with each of the others, unit by unit. All arrays: (pair,), except counts (kind,)."""
 
-    kinds: Places  # of the pair's unit
+    kinds: Places  # kind of the pair's unit
     own_levels: Floats
     other_levels: Floats
     own_scores: Floats
@@ -122,7 +122,7 @@ class Sides:
 
 
 def paired_sides(kinds: Kinds) -> Sides:
-    """Pair the first rater of some kinds of units with each other one."""
+    """Pair the first rater of each kind of unit with each other rater."""
     others, places = np.nonzero(~np.isnan(kinds.scores[0]) & ~np.isnan(kinds.scores[1:]))
     return Sides(
         places,
@@ -142,7 +142,7 @@ def side_tables(sides: Sides, scale: Floats, weights: Floats) -> Floats:
 
 
 def side_level_sums(tables: Floats) -> LevelSums:
-    """The sums of `level_sums`, each pair a unit. tables: (table, level, level)."""
+    """Sums as in `level_sums`, with each pair as a unit. tables: (table, level, level)."""
     totals = np.maximum(tables.sum(axis=(1, 2)), 1e-300)
     shares = (tables.sum(axis=1) + tables.sum(axis=2)) / (2.0 * totals[:, None])
     coincidences = tables + tables.transpose(0, 2, 1)
@@ -150,14 +150,14 @@ def side_level_sums(tables: Floats) -> LevelSums:
 
 
 def side_pairs(sides: Sides, weights: Floats) -> Pairs:
-    """The distinct pairs of scores, with how often each weighting has them."""
+    """Distinct pairs of scores, with their frequency in each weighting."""
     scores = np.stack([sides.own_scores, sides.other_scores])
     distinct, places = np.unique(scores, axis=1, return_inverse=True)
     return Pairs(distinct[0], distinct[1], _weighed(weights, sides.kinds, places.ravel(), distinct.shape[1]))
 
 
 def pair_two_way_sums(pairs: Pairs) -> TwoWaySums:
-    """The sums of `two_way_sums`, each pair a unit of two raters."""
+    """Sums as in `two_way_sums`, with each pair as a unit of two raters."""
     units = pairs.weights.sum(axis=1)
     own, others = _centred(np.stack([pairs.own, pairs.others]))
     of_raters = np.stack([pairs.sums(own), pairs.sums(others)], axis=1)
@@ -166,14 +166,14 @@ def pair_two_way_sums(pairs: Pairs) -> TwoWaySums:
 
 
 def pair_one_way_sums(sums: TwoWaySums) -> OneWaySums:
-    """The same sums with nothing said of who rated."""
+    """Convert to one-way sums, which ignore who rated."""
     return OneWaySums(
         sums.units, 2.0 * sums.units, 4.0 * sums.units, sums.of_raters.sum(axis=1), sums.squares, sums.between
     )
 
 
 def _weighed(weights: Floats, kinds: Places, cells: Places, cell_count: int) -> Floats:
-    """How often each cell is drawn, (table, cell). kinds, cells: (pair,), where each pair belongs."""
+    """How often each cell is drawn: (table, cell). kinds, cells: (pair,), kind and cell of each pair."""
     if len(weights) == 1:
         return np.bincount(cells, weights=weights[0][kinds], minlength=cell_count).astype(np.float64)[None]
     found = np.bincount(kinds * cell_count + cells, minlength=weights.shape[1] * cell_count)

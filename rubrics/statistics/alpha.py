@@ -1,24 +1,23 @@
-"""Krippendorff's alpha, for any number of raters and missing ratings, by four metrics.
+"""Krippendorff's alpha, for any number of raters and missing ratings, with four metrics.
 
-Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability". The package `krippendorff` does the same for one
-table at a time, under the GPL; here a bootstrap's thousand tables are one product of matrices.
+Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability". The package `krippendorff` computes one table at a
+time and is under the GPL; here a bootstrap's thousand tables are one matrix product.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.kappa import ratio
 
-Floats = NDArray[np.float64]
-RELATIVE_TOLERANCE = 1e-12  # of a difference of two sums of squares: by what a float sum can be off
-METRICS = ("nominal", "ordinal", "ratio")  # of levels; the interval metric is of scores
+RELATIVE_TOLERANCE = 1e-12  # of a difference of two sums of squares: the rounding error of a float sum
+METRICS = ("nominal", "ordinal", "ratio")  # of levels; the interval metric applies to scores
 
 
 def krippendorff_alpha(coincidences: Floats, scale: Floats, metric: str) -> Floats:
-    """Alpha from matrices of coincidences.
+    """Alpha from coincidence matrices.
 
-    coincidences: (table, level, level): each unit of m ratings adds to each cell the pairs of that kind over m - 1.
-    scale: (level,), the levels' scores, ascending. metric: one of `METRICS`. Returns (table,), at most 1, NaN where all
+    coincidences: (table, level, level): each unit of m ratings adds to each cell its number of such pairs over m - 1.
+    scale: (level,), the levels' scores, ascending. metric: one of `METRICS`. Returns (table,), at most 1, NaN if all
     ratings are equal or there are no pairs.
     """
     totals = coincidences.sum(axis=2)
@@ -29,11 +28,11 @@ def krippendorff_alpha(coincidences: Floats, scale: Floats, metric: str) -> Floa
 
 
 def interval_alpha(observed: Floats, counts: Floats, sums: Floats, squares: Floats) -> Floats:
-    """Alpha by the interval metric from sums, for scores of any number of values.
+    """Alpha with the interval metric from sums, for scores with any number of values.
 
-    All arrays: (table,). observed: the sum over units of the squared differences of their ordered pairs over m - 1.
-    counts, sums, squares: of the ratings in units of two and more, best of ratings less their mean: the difference of
-    large squares is lost in rounding. Returns (table,), at most 1, NaN where all ratings are equal.
+    All arrays: (table,). observed: sum over units of the squared differences of their ordered pairs over m - 1. counts,
+    sums, squares: of the ratings in units with two or more, preferably of ratings minus their mean, as rounding affects
+    the difference of large squares. Returns (table,), at most 1, NaN if all ratings are equal.
     """
     total = counts * squares
     difference = total - np.square(sums)
@@ -42,7 +41,9 @@ def interval_alpha(observed: Floats, counts: Floats, sums: Floats, squares: Floa
 
 
 def _squared_distances(totals: Floats, scale: Floats, metric: str) -> Floats:
-    """(table or 1, level, level). totals: (table, level), how often each level was given."""
+    """Squared distances of levels: (table or 1, level, level). totals: (table, level), how often each level was
+    given.
+    """
     if metric == "ordinal":
         ranks = np.cumsum(totals, axis=1) - totals / 2
         return np.square(ranks[:, :, None] - ranks[:, None, :])

@@ -1,6 +1,6 @@
-"""The bootstrap, seeded: resampled means at any size, and resampled counts of a table.
+"""Seeded bootstrap: resampled means at any size, and resampled counts of a table.
 
-Efron (1979), with the percentile interval of Efron and Tibshirani (1993), chapter 13. With clusters whole clusters are
+Efron (1979), with the percentile interval of Efron and Tibshirani (1993), chapter 13. With clusters, whole clusters are
 drawn, each with all its values (Field and Welsh 2007, the cluster bootstrap).
 """
 
@@ -9,15 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.intervals import SPREAD_TOLERANCE, UNKNOWN, Interval
 
-MOST_GROUPS = 512  # equal values are drawn together; more distinct ones than these stand in steps of this number
-MOST_VARIANCE_LOST = 1e-3  # by those steps; 10,000 resamples know a variance to 1.4e-2
-CHUNK_CELLS = 4_000_000  # of 8 bytes: what is held at once
-LEAST_DEFINED = 0.95  # share of resamples in which a statistic has to exist
-
-Floats = NDArray[np.float64]
+MOST_GROUPS = 512  # equal values are drawn together; more distinct values than this are binned into this many steps
+MOST_VARIANCE_LOST = 1e-3  # by that binning; 10,000 resamples estimate a variance to within 1.4e-2
+CHUNK_CELLS = 4_000_000  # of 8 bytes: maximum in memory at once
+LEAST_DEFINED = 0.95  # share of resamples in which a statistic has to be defined
 
 
 def bootstrap_means(
@@ -25,10 +24,10 @@ def bootstrap_means(
 ) -> Floats:
     """Means of resamples of the values.
 
-    values: (n,), no NaN. clusters: (n,), what each value belongs to, of any kind that sorts. Returns (resample,), NaN
-    where there are under two values or clusters. Equal values are drawn together as a multinomial count, so that the
-    time hangs on how many distinct ones there are; more than `MOST_GROUPS` are first put in as many equal steps, each
-    with its own mean, unless that would lose more than `MOST_VARIANCE_LOST` of the variance.
+    values: (n,), no NaN. clusters: (n,), cluster of each value, of any sortable type. Returns (resample,), NaN with
+    fewer than two values or clusters. Equal values are drawn together as a multinomial count, so that the time depends
+    on the number of distinct ones. More than `MOST_GROUPS` distinct values are first binned into as many equal steps,
+    each with its own mean, unless that would lose more than `MOST_VARIANCE_LOST` of the variance.
     """
     sums, sizes = cluster_sums(values, clusters)
     if sums.size < 2 or not resample_count:
@@ -43,7 +42,7 @@ def bootstrap_means(
 
 
 def resample_counts(counts: ArrayLike, *, resample_count: int = 10_000, seed: int = 0) -> NDArray[np.int64]:
-    """Resamples of a table of counts, such as a confusion matrix laid flat: what a kappa is made of.
+    """Resamples of a table of counts, such as a flattened confusion matrix for a kappa.
 
     counts: (cell,), >= 0. Returns (resample, cell), each row with the same sum.
     """
@@ -53,10 +52,10 @@ def resample_counts(counts: ArrayLike, *, resample_count: int = 10_000, seed: in
 
 
 def percentile_interval(statistics: ArrayLike, level: float = 0.95) -> Interval:
-    """The interval between the outer percentiles of resampled statistics.
+    """Interval between the outer percentiles of resampled statistics.
 
-    NaN where there are none, or all are equal, as those of equal values are: no width would claim to know. NaN too
-    where the statistic is undefined (NaN) in more than 1 of 20 resamples; fewer undefined ones are left out.
+    NaN without statistics, or if all are equal, as for equal values: a width of 0 would claim certainty. NaN also if
+    the statistic is undefined (NaN) in more than 1 of 20 resamples; fewer undefined ones are dropped.
     """
     found = np.asarray(statistics, dtype=np.float64)
     known = found[~np.isnan(found)]
@@ -67,7 +66,7 @@ def percentile_interval(statistics: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def _group(sums: Floats, sizes: Floats) -> tuple[Floats, Floats, NDArray[np.int64]] | None:
-    """Units that are alike: the mean sum, the size and the number of each kind; None where grouping would blur them."""
+    """Group similar units: mean sum, size and number of each kind; None if grouping would lose too much variance."""
     deviations = sums - sizes * (sums.sum() / sizes.sum())
     kinds, codes = np.unique(sizes + 1j * sums, return_inverse=True)
     if kinds.size > MOST_GROUPS:
@@ -86,7 +85,7 @@ def _group(sums: Floats, sizes: Floats) -> tuple[Floats, Floats, NDArray[np.int6
 def _draw_counts(
     counts: NDArray[np.int64], resample_count: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.int64]]:
-    """How often each group is drawn, (resample, group), a chunk after the other."""
+    """Yield how often each group is drawn, (resample, group), one chunk at a time."""
     chunk = max(1, CHUNK_CELLS // counts.size)
     for start in range(0, resample_count, chunk):
         yield rng.multinomial(counts.sum(), counts / counts.sum(), size=min(chunk, resample_count - start))

@@ -1,7 +1,7 @@
-"""The mean that people would give, from few of their ratings and many of a judge's scores.
+"""Estimates of people's mean rating, from few of their ratings and many of a judge's scores.
 
-PPI++ (Angelopoulos, Duchi and Zrnic 2023) takes the judge's mean and corrects it by what its scores were off where
-people rated, as far as the judge is worth it. It needs the rated outputs to be a random part of all.
+PPI++ (Angelopoulos, Duchi and Zrnic 2023) corrects the judge's mean by its errors on the rated outputs, as far as the
+judge is informative. It requires the rated outputs to be a random sample of all.
 """
 
 from collections.abc import Callable
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.case_influence import Influences, measure_influences
 from gradebook.rubrics.statistics.intervals import (
     LEVEL,
@@ -24,14 +25,13 @@ from gradebook.rubrics.statistics.intervals import (
     student_t,
 )
 
-Floats = NDArray[np.float64]
 Levels = tuple[float, float]
 LEAST_RATED = 3  # two values and the weight of the judge
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimated mean in 0..1. None where it is undefined, or its interval; reason: why."""
+    """Estimated mean in 0..1. None if the mean or its interval is undefined; reason: the cause."""
 
     value: float | None
     ci_low: float | None
@@ -40,7 +40,7 @@ class Estimate:
 
     @classmethod
     def of(cls, value: float | None, interval: Interval) -> "Estimate":
-        """A mean, None where there are no scores, with its interval, NaN where it is unknown."""
+        """Mean with its interval; None without scores, and no interval if it is unknown (NaN)."""
         if value is None:
             return cls(None, None, None, "found no scores, expected some")
         if not interval.is_known:
@@ -49,16 +49,16 @@ class Estimate:
 
     @property
     def width(self) -> float | None:
-        """Of the interval."""
+        """Width of the interval."""
         return None if self.ci_low is None or self.ci_high is None else self.ci_high - self.ci_low
 
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """The outputs that people rated and the judge scored, and those that the judge alone scored; all scores in 0..1.
+    """Outputs rated by people and scored by the judge, and those scored only by the judge; all scores in 0..1.
 
-    ratings, judged: (rated,), the same outputs. unrated: (unrated,), the judge's scores. cases, unrated_cases: what
-    each output answers, where a case may have several; None where each is a case of its own.
+    ratings, judged: (rated,), the same outputs. unrated: (unrated,), the judge's scores. cases, unrated_cases: case of
+    each output, if a case may have several; None if each output is a case of its own.
     """
 
     ratings: Floats
@@ -69,12 +69,12 @@ class Rated:
 
     @property
     def n(self) -> int:
-        """Outputs that people rated."""
+        """Number of rated outputs."""
         return int(self.ratings.size)
 
     @property
     def has_clusters(self) -> bool:
-        """Whether some case has several outputs."""
+        """Whether any case has several outputs."""
         if self.cases is None or self.unrated_cases is None:
             return False
         every = np.concatenate([np.asarray(self.cases), np.asarray(self.unrated_cases)])
@@ -82,12 +82,12 @@ class Rated:
 
     @property
     def total(self) -> int:
-        """All outputs."""
+        """Number of all outputs."""
         return int(self.ratings.size + self.unrated.size)
 
 
 def naive_mean(rated: Rated) -> Estimate:
-    """The judge's mean over all outputs, as if it never erred."""
+    """The judge's mean over all outputs, taken as correct."""
     every = np.concatenate([rated.judged, rated.unrated])
     cases = None
     if rated.cases is not None and rated.unrated_cases is not None:
@@ -96,9 +96,9 @@ def naive_mean(rated: Rated) -> Estimate:
 
 
 def rated_mean(rated: Rated, levels: Levels | None = None) -> Estimate:
-    """People's mean over the outputs that they rated, without the judge.
+    """Mean rating over the rated outputs, without the judge.
 
-    levels: the scores of a criterion's two levels; ratings that are all one of them get Wilson's interval, others t.
+    levels: scores of a criterion's two levels; ratings that are all one of these get Wilson's interval, others t.
     """
     if not rated.n:
         return Estimate(None, None, None, "found no rated outputs")
@@ -111,11 +111,12 @@ def rated_mean(rated: Rated, levels: Levels | None = None) -> Estimate:
 
 
 def judge_weight(rated: Rated) -> float:
-    """How far PPI++ follows the judge, 0..1: its power-tuned lambda, for a mean.
+    """Weight of the judge in PPI++, 0..1: its power-tuned lambda, for a mean.
 
-    The covariance of ratings and scores over (1 + n / N) times the variance of all scores, and where a case has several
-    outputs that of its sums, as the outputs of one case say less than as many cases; 0 where too few are rated, where
-    all but one or all are (of cases, where there are some), and where the judge's scores say nothing or the contrary.
+    The weight is the covariance of ratings and scores over (1 + n / N) times the variance of all scores. If a case has
+    several outputs, their sums per case are used, as outputs of one case are less informative than as many cases. It is
+    0 with too few ratings, if all or all but one output (or case) are rated, and if the judge's scores are
+    uninformative or negatively correlated.
     """
     unrated_units = np.arange(rated.unrated.size) if rated.unrated_cases is None else np.unique(rated.unrated_cases)
     if rated.n < LEAST_RATED or unrated_units.size < 2:
@@ -126,14 +127,14 @@ def judge_weight(rated: Rated) -> float:
 
 
 def corrected_mean(rated: Rated, levels: Levels | None = None, weight: float | None = None) -> Estimate:
-    """The PPI++ mean: weight x the judge's mean of what is unrated + the mean of rating - weight x score.
+    """The PPI++ mean: weight x the judge's mean of the unrated outputs + the mean of rating - weight x score.
 
-    The interval is Student's, with the degrees of Welch and Satterthwaite: normal quantiles are too narrow under some
-    200 ratings. The residuals' variance has n - 2 cases below it, as the weight is fitted too. Where a case has rated
-    and unrated outputs, what its residuals and its scores share counts as well. levels: the scores of a criterion's two
-    levels; the interval then has one more case, spread over the four cells of rating and score (Perks 1947): errors too
-    rare to have been seen would make it too narrow. weight: that of `judge_weight`, where it is known already. Where
-    the judge gets no weight it is `rated_mean`.
+    The interval is Student's, with the degrees of Welch and Satterthwaite: normal quantiles are too narrow below about
+    200 ratings. The residuals' variance is divided by n - 2 cases, as the weight is fitted too. If a case has rated and
+    unrated outputs, the covariance of its residuals and scores is included. levels: scores of a criterion's two levels;
+    the interval then has one more case, spread over the four cells of rating and score (Perks 1947), as errors too rare
+    to be observed would make it too narrow. weight: result of `judge_weight`, if already known. If the judge gets no
+    weight, the result is `rated_mean`.
     """
     if rated.n < LEAST_RATED:
         return Estimate(None, None, None, f"found {rated.n} rated outputs, expected {LEAST_RATED} or more")
@@ -179,12 +180,12 @@ def _corrected_interval(rated: Rated, levels: Levels | None, weight: float) -> I
 
 
 def _influences(rated: Rated, own: Floats) -> Influences:
-    """Of one value a rated output beside the scores of the unrated ones."""
+    """Influences of one value per rated output, and of the scores of the unrated ones."""
     return measure_influences(own, rated.unrated, rated.cases, rated.unrated_cases)
 
 
 def _weight(ratings: Floats, judged: Floats, counts: Floats, unrated: Floats) -> float:
-    """Lambda, with ratings and scores that count more or less than once each."""
+    """Lambda for ratings and scores with counts other than one."""
     n = counts.sum()
     every = np.append(judged, unrated)
     variance = float(np.cov(every, aweights=np.append(counts, np.ones(unrated.size)), ddof=0))
@@ -196,9 +197,10 @@ def _weight(ratings: Floats, judged: Floats, counts: Floats, unrated: Floats) ->
 
 
 def _clustered_weight(rated: Rated) -> float:
-    """Lambda of the least cluster-robust variance: that of a + lambda (c - b), by case.
+    """Lambda with the least cluster-robust variance: that of a + lambda (c - b), by case.
 
-    a, b, c: what a case adds to the mean rating, to the mean score of the rated outputs and to that of the others.
+    a, b, c: contributions of a case to the mean rating, to the mean score of the rated outputs and to that of the
+    others.
     """
     scores = _influences(rated, rated.judged)
     difference = scores.own - scores.others
@@ -209,7 +211,7 @@ def _clustered_weight(rated: Rated) -> float:
 
 
 def _design_effect(mean: Mean) -> float:
-    """How many times larger the clusters make the variance of a mean; at least 1."""
+    """Factor by which clusters increase the variance of a mean; at least 1."""
     plain = mean.sd**2 / mean.n
     return (
         1.0 if mean.unit_count == mean.n or plain <= SPREAD_TOLERANCE**2 else max(1.0, mean.standard_error**2 / plain)
@@ -217,11 +219,11 @@ def _design_effect(mean: Mean) -> float:
 
 
 def ratings_to_halve(rated: Rated, corrected: Estimate, weight: float) -> tuple[int | None, str | None]:
-    """How many more ratings would halve the interval of `corrected_mean`, or None and why.
+    """Number of further ratings that would halve the interval of `corrected_mean`, or None with the reason.
 
-    corrected, weight: those of `corrected_mean` and `judge_weight`.
-    With n of M outputs rated its variance is s^2 ((1 - r^2) / n + r^2 / M), s the ratings' standard deviation, r their
-    correlation with the scores: what the unrated outputs can not tell, and what no rating can.
+    corrected, weight: results of `corrected_mean` and `judge_weight`. With n of M outputs rated, the variance is s^2
+    ((1 - r^2) / n + r^2 / M), with s the ratings' standard deviation and r their correlation with the scores: one part
+    that only ratings can reduce, and one that they cannot.
     """
     if corrected.width is None:
         return None, corrected.reason
@@ -234,7 +236,7 @@ def ratings_to_halve(rated: Rated, corrected: Estimate, weight: float) -> tuple[
     if width_of(rated.total) > target:
         share = width_of(rated.total) / width_of(rated.n)
         return None, f"with all {rated.total:,} outputs rated it would still be {share:.0%} as wide"
-    low, high = rated.n, rated.total  # the width of low is over the target, that of high is not
+    low, high = rated.n, rated.total  # the width of low is above the target, that of high is not
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if width_of(middle) <= target else (middle, high)
@@ -242,9 +244,9 @@ def ratings_to_halve(rated: Rated, corrected: Estimate, weight: float) -> tuple[
 
 
 def selection_shift(rated: Rated) -> float | None:
-    """How many standard errors the judge's mean of the rated outputs is off that of the others; None where unknown.
+    """Distance of the judge's means over rated and unrated outputs, in standard errors; None if unknown.
 
-    Far from 0 the rated outputs are no random part of all, and neither `rated_mean` nor `corrected_mean` holds.
+    Far from 0, the rated outputs are not a random sample, and neither `rated_mean` nor `corrected_mean` is valid.
     """
     sides = [measure_mean(rated.judged, rated.cases), measure_mean(rated.unrated, rated.unrated_cases)]
     if any(side.unit_count < 2 for side in sides):

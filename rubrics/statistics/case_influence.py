@@ -1,18 +1,18 @@
-"""What each case adds to the means of two parts of its outputs, such as the rated and the unrated ones."""
+"""Contribution of each case to the means of two sets of outputs, such as the rated and the unrated ones."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
+from gradebook.rubrics.model.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)
 class Influences:
-    """By case of either part, what it adds to each part's mean. All arrays: (case,).
+    """Contribution of each case in either set to each set's mean. All arrays: (case,).
 
-    own, others: 0 where the part has none of the case. has_own: whether the own part has some.
+    own, others: 0 if the set has no output of the case. has_own: whether the own set has one.
     """
 
     own: Floats
@@ -21,19 +21,19 @@ class Influences:
 
     @property
     def covariance(self) -> float:
-        """Of the two means; 0 where no case is in both parts."""
+        """Covariance of the two means; 0 if no case is in both sets."""
         return float(self.own @ self.others)
 
 
 def measure_influences(
     own: Floats, others: Floats, own_cases: ArrayLike | None = None, other_cases: ArrayLike | None = None
 ) -> Influences:
-    """Take two means apart by case.
+    """Decompose two means by case.
 
-    own, others: (n,) and (m,), the values. own_cases, other_cases: the case of each; None: each is one of its own. Each
-    part needs two cases or more. A case adds the sum of its residuals over n, enlarged as by CR2 (Bell and McCaffrey
-    2002) in a model of one mean a part: divided by the root of 1 - its share of the part. So the sum of the squares of
-    a x own + b x others is the variance of a times the one mean and b times the other.
+    own, others: (n,) and (m,), the values. own_cases, other_cases: case of each; None: each value is a case of its own.
+    Each set needs two or more cases. A case contributes the sum of its residuals over n, enlarged as in CR2 (Bell and
+    McCaffrey 2002) for a model with one mean per set: divided by the root of 1 - its share of the set. So the sum of
+    the squares of a x own + b x others is the variance of a times one mean plus b times the other.
     """
     codes = np.arange(own.size + others.size)
     if own_cases is not None and other_cases is not None:

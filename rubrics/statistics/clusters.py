@@ -1,4 +1,4 @@
-"""Values that belong together, such as several outputs of one case: what each cluster adds up to."""
+"""Sums of values by cluster, such as several outputs of one case."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 def cluster_sums(
     values: ArrayLike, clusters: ArrayLike | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The sum and the number of the values of each cluster, both (cluster,), in the order of the clusters' names.
+    """Sum and number of the values of each cluster, both (cluster,), in the order of the clusters' names.
 
-    values: (n,). clusters: (n,), of any kind that sorts; None: each value is one of its own.
+    values: (n,). clusters: (n,), of any sortable type; None: each value is a cluster of its own.
     """
     found = np.asarray(values, dtype=np.float64)
     if clusters is None:

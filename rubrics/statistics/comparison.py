@@ -1,4 +1,4 @@
-"""All figures of one comparison: two scores of each pair, and what they say together."""
+"""All figures of a comparison: pairs of scores, and their joint statistics."""
 
 from dataclasses import dataclass, fields
 from math import isnan, nan
@@ -6,6 +6,7 @@ from math import isnan, nan
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.bootstrap import bootstrap_means, percentile_interval
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.distributions import pair_distributions
@@ -15,21 +16,19 @@ from gradebook.rubrics.statistics.power import minimal_effect
 
 SIGNIFICANT = 0.05
 SEED = 20_261_101
-FEW_MOVED = 10  # below, bench/coverage.py finds 84 to 92% coverage in place of 95%
-FEW_CLUSTERS = 30  # below, 87 to 92%
-
-Floats = NDArray[np.float64]
+FEW_MOVED = 10  # below this, bench/coverage.py finds 84 to 92% coverage instead of 95%
+FEW_CLUSTERS = 30  # below this, 87 to 92%
 
 
 @dataclass(frozen=True, slots=True)
 class PairFigures:
-    """What n pairs of scores say; differences are B - A, None is what so few pairs can't tell.
+    """Statistics of n pairs of scores; differences are B - A, None if there are too few pairs.
 
-    case_count: the clusters; moved_case_count: those whose pairs together rose or fell. diff_low, diff_high: the 95% t
-    interval on mean_diff, robust to what the pairs of a case share; boot_low, boot_high: the percentile bootstrap's.
-    p: of the t test, p_wilcoxon: of signed ranks. p_adjusted: p by Benjamini and Hochberg, over what stands beside it.
-    effect_size: mean_diff over sd_diff, after Hedges. detectable_diff: what this n finds with a power of 0.8.
-    dominance: which side's scores lie nowhere behind.
+    case_count: number of clusters; moved_case_count: clusters whose pairs rose or fell in sum. diff_low, diff_high: 95%
+    t interval of mean_diff, robust to correlation within a case; boot_low, boot_high: the percentile bootstrap's. p: of
+    the t test, p_wilcoxon: of signed ranks. p_adjusted: p after Benjamini and Hochberg, over the rows next to it.
+    effect_size: mean_diff over sd_diff, after Hedges. detectable_diff: detectable with this n at a power of 0.8.
+    dominance: the side whose distribution is nowhere worse.
     """
 
     n: int
@@ -65,7 +64,9 @@ class PairFigures:
 
 @dataclass(frozen=True, slots=True)
 class PassFigures:
-    """How many pairs passed on each side, of the pass_n whose passing is known on both; p_mcnemar: of the changes."""
+    """Numbers of passes on each side, over the pass_n pairs whose result is known on both; p_mcnemar: of the
+    changes.
+    """
 
     pass_n: int
     pass_rate_a: float | None
@@ -93,8 +94,8 @@ def measure_pairs(
 ) -> PairFigures:
     """Measure pairs of scores.
 
-    scores_a, scores_b: (pair,), no NaN. clusters: (pair,), from 0, the case that each belongs to. bounds: what a
-    difference can be. resample_count: of the bootstrap; 0: none.
+    scores_a, scores_b: (pair,), no NaN. clusters: (pair,), from 0, case of each. bounds: range of a difference.
+    resample_count: of the bootstrap; 0: none.
     """
     of_a, of_b = (np.asarray(scores, dtype=np.float64) for scores in (scores_a, scores_b))
     differences = of_b - of_a
@@ -132,7 +133,7 @@ def measure_pairs(
 
 
 def measure_passes(is_passed_a: ArrayLike, is_passed_b: ArrayLike, clusters: NDArray[np.int64]) -> PassFigures:
-    """Measure which pairs pass; all (pair,), of pairs whose passing is known on both sides."""
+    """Measure passes; all (pair,), of pairs whose result is known on both sides."""
     of_a, of_b = (np.asarray(passed, dtype=np.float64) for passed in (is_passed_a, is_passed_b))
     codes = _shared(clusters)
     mean = measure_mean(of_b - of_a, codes)
@@ -151,7 +152,7 @@ def measure_passes(is_passed_a: ArrayLike, is_passed_b: ArrayLike, clusters: NDA
 
 
 def describe_conflict(figures: PairFigures) -> str | None:
-    """Where the mean and the count of wins point in different directions, what that means; None where they agree."""
+    """Explain a conflict between the mean and the count of wins; None if they agree."""
     if figures.mean_diff is None or figures.p is None or figures.better_count == figures.worse_count:
         return None
     has_more_wins = figures.better_count > figures.worse_count
@@ -175,7 +176,7 @@ def describe_conflict(figures: PairFigures) -> str | None:
 
 
 def describe_caution(figures: PairFigures) -> str | None:
-    """Where the t interval and its p are rough, as simulated coverage shows, in words; None where they are not."""
+    """Reason why the t interval and its p are unreliable, from simulated coverage; None if they are reliable."""
     if figures.case_count >= 2 and 0 < figures.moved_case_count < FEW_MOVED:
         units = f"{figures.case_count:,} {'pairs' if figures.case_count == figures.n else 'cases'}"
         return f"only {figures.moved_case_count:,} of {units} differ, too few for t: trust the exact Wilcoxon p"
@@ -185,7 +186,7 @@ def describe_caution(figures: PairFigures) -> str | None:
 
 
 def _shared(clusters: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """The clusters; None where each holds one pair, for what follows is then simpler and faster."""
+    """Clusters; None if each has one pair, which is simpler and faster."""
     return clusters if np.bincount(clusters).max(initial=0) > 1 else None
 
 

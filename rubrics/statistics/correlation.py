@@ -1,6 +1,6 @@
 """Correlations, errors and severity of two sides' scores, for many weightings of the same pairs at once.
 
-A weighting says how often each pair counts: once, as in the sample, or as often as a bootstrap drew it.
+A weighting states how often each pair counts: once, as in the sample, or as often as a bootstrap drew it.
 """
 
 from dataclasses import dataclass
@@ -8,39 +8,39 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.kappa import ratio
 
-Floats = NDArray[np.float64]
-MOST_PAIRS = 2_000  # distinct pairs that are compared each with each; more go to scipy, one weighting at a time
+MOST_PAIRS = 2_000  # distinct pairs compared with one another; larger inputs go to scipy, one weighting at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs of scores, each distinct one once. own, others: (pair,). weights: (weighting, pair), >= 0."""
+    """Distinct pairs of scores. own, others: (pair,). weights: (weighting, pair), >= 0."""
 
     own: Floats
     others: Floats
     weights: Floats
 
     def sums(self, values: Floats) -> Floats:
-        """Weighted sums of one value a pair: (weighting,)."""
+        """Weighted sums of one value per pair: (weighting,)."""
         return self.weights @ values
 
 
 def pearson(pairs: Pairs) -> Floats:
-    """Pearson's r: (weighting,), NaN where a side is constant."""
+    """Pearson's r: (weighting,), NaN if a side is constant."""
     return _pearson(pairs.own, pairs.others, pairs.weights)
 
 
 def spearman(pairs: Pairs) -> Floats:
-    """Spearman's rho, Pearson's r of the mid-ranks: (weighting,), NaN where a side is constant."""
+    """Spearman's rho, Pearson's r of the mid-ranks: (weighting,), NaN if a side is constant."""
     return _pearson(_ranks(pairs.own, pairs.weights), _ranks(pairs.others, pairs.weights), pairs.weights)
 
 
 def kendall_tau_b(pairs: Pairs) -> Floats:
-    """Kendall's tau-b (1945): (weighting,), NaN where a side is constant.
+    """Kendall's tau-b (1945): (weighting,), NaN if a side is constant.
 
-    Of more than `MOST_PAIRS` distinct pairs only a single weighting is worked out, any other is NaN.
+    With more than `MOST_PAIRS` distinct pairs, only a single weighting is computed; others give NaN.
     """
     if pairs.own.size > MOST_PAIRS:
         return _kendall_of_many(pairs)
@@ -58,12 +58,12 @@ def root_mean_square_error(pairs: Pairs) -> Floats:
 
 
 def bias(pairs: Pairs) -> Floats:
-    """Mean difference, own less others': (weighting,); above 0 where the own side is the milder one."""
+    """Mean difference, own minus others: (weighting,); positive if the own side is more lenient."""
     return ratio(pairs.sums(pairs.own - pairs.others), pairs.weights.sum(axis=1))
 
 
 def spread(pairs: Pairs) -> Floats:
-    """Standard deviation of the own side over the others': (weighting,); under 1 where it keeps to the middle."""
+    """Standard deviation of the own side over the others': (weighting,); below 1 if it avoids extremes."""
     own, others = (_moment(side, side, pairs.weights) for side in (pairs.own, pairs.others))
     return np.sqrt(np.maximum(ratio(own, others), 0.0))
 
@@ -74,7 +74,7 @@ def _pearson(own: Floats, others: Floats, weights: Floats) -> Floats:
 
 
 def _moment(own: Floats, others: Floats, weights: Floats) -> Floats:
-    """Weighted covariance, (weighting,). own, others: (pair,), or (weighting, pair) where weightings differ."""
+    """Weighted covariance, (weighting,). own, others: (pair,), or (weighting, pair) if weightings differ."""
     totals = weights.sum(axis=1)
     means = [ratio((weights * side).sum(axis=1), totals)[:, None] for side in (own, others)]
     return ratio((weights * (own - means[0]) * (others - means[1])).sum(axis=1), totals)
@@ -89,7 +89,7 @@ def _ranks(values: Floats, weights: Floats) -> Floats:
 
 
 def _tied(values: Floats, weights: Floats) -> Floats:
-    """How many ordered pairs of pairs have equal values, those with themselves among them: (weighting,)."""
+    """Number of ordered pairs of pairs with equal values, including each pair with itself: (weighting,)."""
     _, places = np.unique(values, return_inverse=True)
     tied: Floats = np.square(_grouped(places, weights)).sum(axis=1)
     return tied

@@ -1,9 +1,9 @@
-"""What each criterion adds to a mean difference of overall scores: parts that add up to it.
+"""Contributions of the criteria to a mean difference of overall scores, which add up to it.
 
-An output's score is a sum of weight x score over a sum of weights, so a pair's difference is, where both outputs are
-scored on the same criteria, the sum of weight x (score_b - score_a) / base: no model, no order, nothing left over.
-What comes of gaps (a criterion that one side has and the other has not) is a part of its own, the remainder.
-Where a rubric has a tree of categories and skips gaps, what a verdict counts hangs on what else of its group is scored.
+An output's score is a sum of weight x score over a sum of weights. If both outputs of a pair are scored on the same
+criteria, their difference is the sum of weight x (score_b - score_a) / base: no model, no order, no residual. The
+effect of missing scores (a criterion that only one side has) is a separate part, the remainder. If a rubric has a tree
+of categories and skips missing scores, the weight of a verdict depends on the other scores of its group.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-EXACT = 1e-12  # scores are rounded to 12 digits, so parts of pairs without gaps can be off by that
+from gradebook.rubrics.model.arrays import Floats
 
-Floats = NDArray[np.float64]
+EXACT = 1e-12  # scores are rounded to 12 digits, the maximum error of parts without missing scores
+
 Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """A tree of groups, the first of them the whole; each stands behind its parent.
+    """Tree of groups, the root first; each group comes after its parent.
 
-    parents: (group,), the place of the group around each, 0 for the whole. weights: (group,), within the parent.
+    parents: (group,), index of each group's parent, 0 for the root. weights: (group,), within the parent.
     """
 
     parents: Places
@@ -31,10 +32,10 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class PairedVerdicts:
-    """The weighted verdicts of one criterion, a row a pair.
+    """Weighted verdicts of one criterion, one row per pair.
 
-    pairs: (row,), places in 0..pair_count-1, each at most once. weights: (row,), below 0 for a penalty. scores_a,
-    scores_b: (row,), in 0..1, NaN where unscored. group: the place of its group, where there is a tree.
+    pairs: (row,), indices in 0..pair_count-1, each at most once. weights: (row,), negative for a penalty. scores_a,
+    scores_b: (row,), in 0..1, NaN if unscored. group: index of its group, if there is a tree.
     """
 
     pairs: Places
@@ -46,9 +47,10 @@ class PairedVerdicts:
 
 @dataclass(frozen=True, slots=True)
 class PairedScores:
-    """What pairs of outputs score on each criterion. groups: a tree whose skipped gaps count within their group.
+    """Scores of pairs of outputs on each criterion.
 
-    Where there is one, the weights of verdicts are those within their group.
+    groups: tree for rubrics that skip missing scores within groups; the weights of verdicts are then those within their
+    group.
     """
 
     criteria: tuple[PairedVerdicts, ...]
@@ -58,9 +60,10 @@ class PairedScores:
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """A mean difference in parts. parts: (criterion,); their sum and the remainder is the difference, to 1e-12.
+    """Decomposed mean difference.
 
-    remainder: what comes of verdicts that one side lacks; 0 where there are none.
+    parts: (criterion,); their sum plus the remainder is the difference, to 1e-12. remainder: effect of verdicts that
+    one side lacks; 0 if there are none.
     """
 
     difference: float
@@ -71,10 +74,9 @@ class Decomposition:
 def decompose(scores: PairedScores, differences: Floats, *, is_skipped: bool = False) -> Decomposition:
     """Split the mean difference of pairs into a part for each criterion.
 
-    differences: (pair,), score_b - score_a of the overall scores, no NaN. is_skipped: a gap is left out of an output's
-    base (`missing: skip`), else it stays in. A criterion's part counts only pairs that both sides have scored on it,
-    over the mean of both sides' 1 / base, so that swapping the sides flips every part's sign.
-    NaN all over where there is no pair.
+    differences: (pair,), score_b - score_a of the overall scores, no NaN. is_skipped: whether a missing score is
+    excluded from an output's base (`missing: skip`). A criterion's part includes only pairs scored on both sides, over
+    the mean of both sides' 1 / base, so that swapping the sides flips every sign. All NaN without pairs.
     """
     if not scores.pair_count:
         return Decomposition(np.nan, np.full(len(scores.criteria), np.nan), np.nan)
@@ -86,7 +88,7 @@ def decompose(scores: PairedScores, differences: Floats, *, is_skipped: bool = F
 
 
 def weighted_changes(scores: PairedScores, *, is_skipped: bool = False) -> Iterator[Floats]:
-    """By criterion what each verdict adds to its pair's difference, (row,); 0 where a side is unscored."""
+    """Contribution of each verdict to its pair's difference, by criterion: (row,); 0 if a side is unscored."""
     inverse = _inverse_bases(scores, is_skipped=is_skipped)
     for each in scores.criteria:
         shares = each.weights * inverse[each.pairs, each.group]
@@ -96,15 +98,15 @@ def weighted_changes(scores: PairedScores, *, is_skipped: bool = False) -> Itera
 
 
 def uniform(scores: PairedScores) -> PairedScores:
-    """The same verdicts under weights of 1, of -1 for a penalty: what the overall scores are with nothing chosen."""
+    """Same verdicts with weights of 1, or -1 for a penalty: overall scores without chosen weights."""
     alike = (replace(each, weights=np.sign(each.weights), group=0) for each in scores.criteria)
     return PairedScores(tuple(alike), scores.pair_count)
 
 
 def _inverse_bases(scores: PairedScores, *, is_skipped: bool) -> Floats:
-    """What a weight of 1 counts in each pair's overall scores, the mean of both sides: (pair, group); NaN for nothing.
+    """Value of a weight of 1 in each pair's overall scores, the mean of both sides: (pair, group); NaN without a base.
 
-    Without a tree all is in one group: 1 / the sum of the positive weights that the pair's output counts.
+    Without a tree there is one group: 1 / the sum of the positive weights that count for the pair's output.
     """
     if scores.groups is None and not is_skipped:
         return _inverse(_bases(scores, [None] * len(scores.criteria)))
@@ -115,20 +117,20 @@ def _inverse_bases(scores: PairedScores, *, is_skipped: bool) -> Floats:
     return of_a
 
 
-def _bases(scores: PairedScores, asked: Sequence[Floats | None]) -> Floats:
-    """The positive weights of each pair by group, (pair, group). asked: by criterion the scores that must be there."""
+def _bases(scores: PairedScores, required: Sequence[Floats | None]) -> Floats:
+    """Positive weights of each pair by group: (pair, group). required: by criterion, scores that must exist."""
     sums = np.zeros((scores.pair_count, 1 if scores.groups is None else scores.groups.parents.size))
-    for each, side in zip(scores.criteria, asked, strict=True):
+    for each, side in zip(scores.criteria, required, strict=True):
         counted = np.maximum(each.weights, 0.0)
         sums[each.pairs, each.group] += counted if side is None else np.where(np.isnan(side), 0.0, counted)
     return sums
 
 
 def _inverse(sums: Floats, groups: Groups | None = None) -> Floats:
-    """Over what is counted alone: a group without a criterion of positive weight is absent from its parent."""
+    """Inverse of each base. A group without a criterion of positive weight is absent from its parent."""
     inner = range(1, sums.shape[1])
     if groups is not None:
-        for group in reversed(inner):  # what is within a group is behind it, so its sum is whole by now
+        for group in reversed(inner):  # children come after their group, so its sum is complete here
             sums[:, groups.parents[group]] += np.where(sums[:, group] > 0, groups.weights[group], 0.0)
     inverse: Floats = np.divide(1.0, sums, out=np.full(sums.shape, np.nan), where=sums > 0)
     if groups is not None:

@@ -1,21 +1,21 @@
-"""Two empirical distributions beside each other: their CDFs, and whether one lies nowhere behind the other."""
+"""Two empirical distributions: their CDFs, and dominance of one over the other."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-SCORE_DIGITS = 9  # scores that differ by less are one: a float sum can be off by that
+from gradebook.rubrics.model.arrays import Floats
+
+SCORE_DIGITS = 9  # scores that differ by less are equal: the rounding error of a float sum
 MOST_SCORES = 1_000  # a CDF with more distinct scores than this is shown at 3 digits
 SHOWN_DIGITS = 3
 SHARE_TOLERANCE = 1e-12
 
-Floats = NDArray[np.float64]
-
 
 class Dominance(StrEnum):
-    """Whether one of two samples has, at every score, no larger share at or below it (first-order dominance)."""
+    """First-order dominance: the sample that has, at every score, no larger share at or below it."""
 
     a = "a"
     b = "b"
@@ -28,7 +28,7 @@ class Dominance(StrEnum):
 class DistributionPair:
     """Two empirical CDFs over the scores that occur in either.
 
-    scores: (score,), rising. share_a, share_b: (score,), P(score <= t) in 0..1; empty where a side has none.
+    scores: (score,), ascending. share_a, share_b: (score,), P(score <= t) in 0..1; empty if a side has none.
     """
 
     scores: Floats
@@ -37,7 +37,7 @@ class DistributionPair:
 
     @property
     def dominance(self) -> Dominance:
-        """Which side dominates: the one whose CDF is nowhere above the other's, and somewhere below."""
+        """Dominant side: the one whose CDF is nowhere above the other's, and somewhere below."""
         if not self.scores.size:
             return Dominance.unknown
         gaps = self.share_b - self.share_a
@@ -49,7 +49,7 @@ class DistributionPair:
         return Dominance.a if is_behind else Dominance.equal
 
     def describe(self) -> str:
-        """The dominance as a sentence, with the scores where a curve is furthest from the other."""
+        """Dominance as a sentence, with the scores of the largest distances between the curves."""
         match self.dominance:
             case Dominance.unknown:
                 return "A side has no score, so the distributions can't be compared."
@@ -72,7 +72,7 @@ class DistributionPair:
 
 
 def pair_distributions(scores_a: ArrayLike, scores_b: ArrayLike) -> DistributionPair:
-    """The CDFs of two samples, exact; scores (n_a,) and (n_b,), no NaN."""
+    """Exact CDFs of two samples; scores (n_a,) and (n_b,), no NaN."""
     samples = [np.sort(np.round(np.asarray(scores, dtype=np.float64), SCORE_DIGITS)) for scores in (scores_a, scores_b)]
     if not all(sample.size for sample in samples):
         return DistributionPair(*(np.empty(0) for _ in range(3)))
@@ -82,7 +82,7 @@ def pair_distributions(scores_a: ArrayLike, scores_b: ArrayLike) -> Distribution
 
 
 def thin_distributions(pair: DistributionPair) -> DistributionPair:
-    """The CDFs as they are shown: at scores of 3 digits where more than `MOST_SCORES` occur; dominance may blur."""
+    """CDFs for display: rounded to 3 digits if more than `MOST_SCORES` scores occur, which may blur dominance."""
     if pair.scores.size <= MOST_SCORES:
         return pair
     rounded: Floats = np.asarray(np.round(pair.scores, SHOWN_DIGITS), dtype=np.float64)
@@ -91,7 +91,7 @@ def thin_distributions(pair: DistributionPair) -> DistributionPair:
 
 
 def share_at_or_below(scores: ArrayLike, thresholds: ArrayLike) -> Floats:
-    """P(score <= t) of a sample at any thresholds; (threshold,), NaN where there is no score."""
+    """P(score <= t) of a sample at any thresholds: (threshold,), NaN without scores."""
     sample = np.sort(np.round(np.asarray(scores, dtype=np.float64), SCORE_DIGITS))
     wanted = np.round(np.atleast_1d(np.asarray(thresholds, dtype=np.float64)), SCORE_DIGITS)
     if not sample.size:

@@ -1,26 +1,24 @@
-"""Intraclass correlations: how much of the scores' variance is the units' and not the raters'.
+"""Intraclass correlations: the share of the scores' variance due to units instead of raters.
 
 Shrout and Fleiss (1979): (1,1) each unit has its own raters; (2,1) the raters are a sample of raters; (3,1) they are
-all that there are, and their severity is forgiven. The k forms are of the mean of the raters.
+the only raters, and their severity is ignored. The k forms refer to the mean of the raters.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.kappa import ratio
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class OneWaySums:
-    """Sums over units with ratings of their own. All arrays: (table,), units counted as often as they are drawn."""
+    """Sums over units with raters of their own. All arrays: (table,), units counted as often as they are drawn."""
 
     units: Floats
     ratings: Floats
-    squared_sizes: Floats  # sum of m^2, m ratings of a unit
+    squared_sizes: Floats  # sum of m^2, with m ratings of a unit
     total: Floats
     squares: Floats
     between: Floats  # sum of (sum of a unit)^2 / m
@@ -28,16 +26,16 @@ class OneWaySums:
 
 @dataclass(frozen=True, slots=True)
 class TwoWaySums:
-    """Sums over units that each rater rated. All arrays: (table,), but of_raters (table, rater)."""
+    """Sums over units that every rater rated. All arrays: (table,), except of_raters (table, rater)."""
 
     units: Floats
     of_raters: Floats
     squares: Floats
-    between: Floats  # sum of (sum of a unit)^2 / k, k raters
+    between: Floats  # sum of (sum of a unit)^2 / k, with k raters
 
 
 def one_way_correlations(sums: OneWaySums) -> tuple[Floats, Floats]:
-    """ICC(1,1) and ICC(1,k): each (table,), at most 1, NaN where nothing varies; (1,k) where no unit's mean does.
+    """ICC(1,1) and ICC(1,k): each (table,), at most 1, NaN without variance; (1,k) if no unit's mean varies.
 
     Units may have different numbers of ratings: k is then k0 of the unbalanced one-way analysis of variance.
     """
@@ -51,10 +49,10 @@ def one_way_correlations(sums: OneWaySums) -> tuple[Floats, Floats]:
 
 
 def two_way_correlations(sums: TwoWaySums) -> tuple[Floats, Floats, Floats, Floats]:
-    """ICC(2,1), ICC(2,k), ICC(3,1), ICC(3,k): each (table,), at most 1, NaN where nothing varies.
+    """ICC(2,1), ICC(2,k), ICC(3,1), ICC(3,k): each (table,), at most 1, NaN without variance.
 
-    (3,k) is NaN where the units' means are equal, (2,k) where they differ so little beside the errors that the variance
-    below it is estimated as 0 or less.
+    (3,k) is NaN if the units' means are equal, (2,k) if they differ so little compared with the errors that the
+    variance in the denominator is estimated as 0 or less.
     """
     units, raters = sums.units, sums.of_raters.shape[1]
     overall = ratio(np.square(sums.of_raters.sum(axis=1)), units * raters)
@@ -74,5 +72,5 @@ def two_way_correlations(sums: TwoWaySums) -> tuple[Floats, Floats, Floats, Floa
 
 
 def _share(parts: Floats, variances: Floats) -> Floats:
-    """Divide by an estimated variance; NaN where it is 0 or, as that of (2,k) can be, below."""
+    """Divide by an estimated variance; NaN if it is 0 or, as possible for (2,k), negative."""
     return ratio(parts, np.maximum(variances, 0.0))

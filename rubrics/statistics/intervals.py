@@ -1,4 +1,4 @@
-"""Intervals on means and rates: what is unknown is NaN, never a width of 0."""
+"""Intervals of means and rates: unknown ones are NaN, never of width 0."""
 
 from dataclasses import dataclass
 from math import isnan, nan, sqrt
@@ -9,39 +9,38 @@ from numpy.typing import ArrayLike, NDArray
 from gradebook.rubrics.statistics.clusters import cluster_sums
 
 LEVEL = 0.95
-SPREAD_TOLERANCE = 1e-12  # of a standard deviation: equal scores differ by what a float sum can be off
+SPREAD_TOLERANCE = 1e-12  # of a standard deviation: equal scores differ by the rounding error of a float sum
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A confidence interval; both ends NaN where there are too few values to know."""
+    """Confidence interval; both ends NaN if there are too few values."""
 
     low: float
     high: float
 
     @property
     def is_known(self) -> bool:
-        """Whether there were enough values."""
         return not isnan(self.low)
 
     def clipped(self, bounds: "Interval | None") -> "Interval":
-        """Held to what the values can be."""
+        """Clip the interval to the range of the values."""
         if bounds is None or not self.is_known:
             return self
         return Interval(min(max(self.low, bounds.low), bounds.high), max(min(self.high, bounds.high), bounds.low))
 
 
 UNKNOWN = Interval(nan, nan)
-SCORES = Interval(0.0, 1.0)  # what a score can be
-DIFFERENCES = Interval(-1.0, 1.0)  # what a difference of two scores can be
+SCORES = Interval(0.0, 1.0)  # range of a score
+DIFFERENCES = Interval(-1.0, 1.0)  # range of a difference of two scores
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean with what its interval and its test rest on.
+    """Mean with the statistics for its interval and its test.
 
-    n: values. unit_count: the clusters, or the values where there are none. sd: of the sample of values.
-    standard_error, df: of the mean, over the units. All NaN where there are under two units, as the mean where n is 0.
+    n: values. unit_count: number of clusters, or of values without clusters. sd: of the sample of values.
+    standard_error, df: of the mean, over the units. All NaN with fewer than two units; the mean is NaN if n is 0.
     """
 
     n: int
@@ -53,16 +52,16 @@ class Mean:
 
     @property
     def is_constant(self) -> bool:
-        """Whether nothing varies from unit to unit, so that no standard error can be told."""
+        """Whether units do not vary, so that the standard error is unknown."""
         return self.unit_count >= 2 and self.standard_error <= SPREAD_TOLERANCE
 
 
 def measure_mean(values: ArrayLike, clusters: ArrayLike | None = None) -> Mean:
-    """The mean of the values with its standard error, robust to what the values of a cluster share.
+    """Mean of the values with its standard error, robust to correlation within clusters.
 
-    values: (n,), no NaN. clusters: (n,), such as the case that an output answers. With them the standard error is CR2
-    over the clusters, with the degrees of freedom of Bell and McCaffrey (2002): G - 1 of G equal clusters, fewer where
-    some are larger than others. Of clusters of one value each it is sd / sqrt(n), Student's.
+    values: (n,), no NaN. clusters: (n,), such as the case of an output. With clusters the standard error is CR2, with
+    the degrees of freedom of Bell and McCaffrey (2002): G - 1 for G equal clusters, fewer for unequal ones. For
+    clusters of one value each it is sd / sqrt(n), Student's.
     """
     found = np.asarray(values, dtype=np.float64)
     n = found.size
@@ -79,9 +78,9 @@ def measure_mean(values: ArrayLike, clusters: ArrayLike | None = None) -> Mean:
 
 
 def _degrees(sizes: NDArray[np.float64]) -> float:
-    """Of a mean over clusters of these sizes: 2 E(V)^2 / Var(V) of the CR2 variance V of values that are alike.
+    """Degrees of freedom of a mean over clusters: 2 E(V)^2 / Var(V), V the CR2 variance of equally distributed values.
 
-    The covariance of two clusters' residual sums is -size x size / n, so that no matrix is needed.
+    The covariance of two clusters' residual sums is -size x size / n, so no matrix is needed.
     """
     most = sizes.size - 1.0
     if np.ptp(sizes) == 0:
@@ -95,19 +94,19 @@ def _degrees(sizes: NDArray[np.float64]) -> float:
 def student_t(
     values: ArrayLike, *, clusters: ArrayLike | None = None, bounds: Interval | None = None, level: float = LEVEL
 ) -> Interval:
-    """The t interval on a mean: Student's, and with clusters the cluster-robust one of `measure_mean`.
+    """The t interval of a mean: Student's, or with clusters the cluster-robust one of `measure_mean`.
 
-    See `mean_interval` for bounds and for what a constant sample gives.
+    See `mean_interval` for bounds and for constant samples.
     """
     return mean_interval(measure_mean(values, clusters), bounds=bounds, level=level)
 
 
 def mean_interval(mean: Mean, *, bounds: Interval | None = None, level: float = LEVEL) -> Interval:
-    """The interval on a mean that was measured.
+    """The t interval of a measured mean.
 
-    bounds: what a value can be, `SCORES` or `DIFFERENCES`; the interval is held to them. NaN under two units. Where all
-    units are equal t has no width, which would claim to know; with bounds the interval is then that of
-    `constant_interval`, without them NaN.
+    bounds: range of a value, `SCORES` or `DIFFERENCES`; the interval is clipped to it. NaN with fewer than two units.
+    If all units are equal, t has no width, which would claim certainty; the interval is then that of
+    `constant_interval` with bounds, and NaN without.
     """
     if mean.unit_count < 2:
         return UNKNOWN
@@ -120,10 +119,10 @@ def mean_interval(mean: Mean, *, bounds: Interval | None = None, level: float = 
 
 
 def constant_interval(value: float, n: int, bounds: Interval = SCORES, level: float = LEVEL) -> Interval:
-    """What n equal values say of the mean: the rule of three (Hanley and Lippman-Hand 1983), exact form.
+    """Interval of the mean of n equal values: the rule of three (Hanley and Lippman-Hand 1983), exact form.
 
-    With confidence `level` at most a share p = 1 - (1 - level)^(1/n) of values, about 3/n at 95%, would have been other
-    ones; the mean is then furthest off where they all stand at a bound. n = 20 scores of 1: 0.861..1.
+    With confidence `level`, at most a share p = 1 - (1 - level)^(1/n) of values, about 3/n at 95%, could have been
+    different; the mean changes most if they are all at a bound. n = 20 scores of 1: 0.861..1.
     """
     if n < 2:
         return UNKNOWN
@@ -132,9 +131,9 @@ def constant_interval(value: float, n: int, bounds: Interval = SCORES, level: fl
 
 
 def wilson(successes: float, n: float, level: float = LEVEL) -> Interval:
-    """The score interval on a rate (Wilson 1927), in 0..1; never of width 0, also at 0 of n and n of n.
+    """Score interval of a rate (Wilson 1927), in 0..1; never of width 0, also at 0 of n and n of n.
 
-    successes: 0..n. n: >= 0, may be the effective number of a clustered sample. NaN where n is 0.
+    successes: 0..n. n: >= 0, may be the effective number of a clustered sample. NaN if n is 0.
     """
     if n <= 0:
         return UNKNOWN
@@ -148,9 +147,9 @@ def wilson(successes: float, n: float, level: float = LEVEL) -> Interval:
 
 
 def rate_interval(is_met: ArrayLike, *, clusters: ArrayLike | None = None, level: float = LEVEL) -> Interval:
-    """Wilson's interval on the share of what is met; with clusters on the number that they are worth.
+    """Wilson's interval of the share of true values; with clusters, over their effective number.
 
-    is_met: (n,), truth values. NaN where there are no values, or clusters but under two. See `worth_of_rate`.
+    is_met: (n,), truth values. NaN without values, or with fewer than two clusters. See `worth_of_rate`.
     """
     met = np.asarray(is_met, dtype=np.float64)
     worth = worth_of_rate(met, clusters=clusters, level=level)
@@ -158,10 +157,10 @@ def rate_interval(is_met: ArrayLike, *, clusters: ArrayLike | None = None, level
 
 
 def worth_of_rate(is_met: ArrayLike, *, clusters: ArrayLike | None = None, level: float = LEVEL) -> float:
-    """How many independent values a rate rests on: n, or fewer where the values of a cluster are alike.
+    """Effective number of independent values behind a rate: n, or less if values within a cluster are alike.
 
-    is_met: (n,), truth values. It is n over the design effect, the cluster-robust variance over p (1 - p) / n (Korn and
-    Graubard 1998), with their correction by t for few clusters, and never more than n. NaN under two clusters.
+    is_met: (n,), truth values. The number is n over the design effect, the cluster-robust variance over p (1 - p) / n
+    (Korn and Graubard 1998), with their t correction for few clusters, and at most n. NaN with fewer than two clusters.
     """
     met = np.asarray(is_met, dtype=np.float64)
     mean = measure_mean(met, clusters)
@@ -169,7 +168,7 @@ def worth_of_rate(is_met: ArrayLike, *, clusters: ArrayLike | None = None, level
         return float(met.size)
     if mean.unit_count < 2:
         return nan
-    if mean.is_constant:  # equal clusters tell no design effect: each counts as one value
+    if mean.is_constant:  # the design effect of equal clusters is unknown: each counts as one value
         return float(mean.unit_count)
     from scipy.special import stdtrit
 

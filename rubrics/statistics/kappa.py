@@ -1,26 +1,25 @@
 """Agreement beyond chance on levels: Cohen's kappa plain and weighted, Fleiss' kappa, Gwet's AC1.
 
-Each takes many tables at once, such as those of a bootstrap: the leading axis is theirs. NaN where chance alone
-explains everything, as where all ratings are equal.
+Each function takes many tables at once, such as those of a bootstrap, along the leading axis. NaN if chance alone
+explains everything, as with equal ratings.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from gradebook.rubrics.model.arrays import Floats
 
 
 def ratio(numerators: Floats, denominators: Floats) -> Floats:
-    """Divide; NaN where the denominator is 0, or off it by no more than a float sum is."""
+    """Divide; NaN if the denominator is 0 within the rounding error of a float sum."""
     is_zero = np.abs(denominators) <= 1e-12
     return np.where(is_zero, np.nan, numerators / np.where(is_zero, 1.0, denominators))
 
 
 def distance_weights(scale: Floats, power: int) -> Floats:
-    """How bad each disagreement is: (level, level). scale: (level,), their scores.
+    """Weights of disagreements: (level, level). scale: (level,), scores of the levels.
 
-    power 0: all alike; 1: by distance, linear; 2: by its square. With evenly spaced levels the last two are the linear
-    and quadratic weights of Cohen (1968); with others the rubric's own distances count.
+    power 0: all equal; 1: by distance, linear; 2: by its square. With evenly spaced levels, the last two are the linear
+    and quadratic weights of Cohen (1968); otherwise the rubric's own distances count.
     """
     distances = np.abs(scale[:, None] - scale[None, :])
     return (distances > 0).astype(np.float64) if power == 0 else distances**power
@@ -29,8 +28,8 @@ def distance_weights(scale: Floats, power: int) -> Floats:
 def cohen_kappa(tables: Floats, weights: Floats) -> Floats:
     """Cohen's weighted kappa (1968) of two raters, 1 - observed over expected disagreement.
 
-    tables: (table, level, level), counts of the one rater's level by the other's. weights: see `distance_weights`.
-    Returns (table,), in [-1, 1].
+    tables: (table, level, level), counts of one rater's level by the other's. weights: see `distance_weights`. Returns
+    (table,), in [-1, 1].
     """
     totals = tables.sum(axis=(1, 2))
     expected = np.einsum("tk,tl,kl->t", tables.sum(axis=2), tables.sum(axis=1), weights)
@@ -39,19 +38,20 @@ def cohen_kappa(tables: Floats, weights: Floats) -> Floats:
 
 
 def fleiss_kappa(agreement: Floats, shares: Floats) -> Floats:
-    """Fleiss' kappa (1971), for any number of raters; of two raters it is Scott's pi.
+    """Fleiss' kappa (1971), for any number of raters; for two raters it is Scott's pi.
 
-    agreement: (table,), mean share of agreeing pairs of ratings a unit. shares: (table, level), of each level, a unit
-    weighing 1 whatever its number of ratings, so that ratings may be missing (Gwet 2014, chapter 2). Returns (table,).
+    agreement: (table,), mean share of agreeing pairs of ratings per unit. shares: (table, level), of each level, each
+    unit with weight 1 whatever its number of ratings, so that ratings may be missing (Gwet 2014, chapter 2). Returns
+    (table,).
     """
     expected = np.square(shares).sum(axis=1)
     return ratio(agreement - expected, 1.0 - expected)
 
 
 def gwet_ac1(agreement: Floats, shares: Floats) -> Floats:
-    """Gwet's AC1 (2008), which high agreement on one level does not break. Arguments as those of `fleiss_kappa`.
+    """Gwet's AC1 (2008), which stays valid with high agreement on one level. Arguments as in `fleiss_kappa`.
 
-    shares has a column for each level that there is, the unused ones too: chance has that many to choose from.
+    shares has a column for each level, including unused ones, as chance may choose any of them.
     """
     level_count = shares.shape[1]
     if level_count < 2:

@@ -1,8 +1,8 @@
-"""The A/A check: two sides drawn from replies on the same outputs, so that whatever tells them apart is judge noise.
+"""A/A test: two sides drawn from replies about the same outputs, so that any difference is judge noise.
 
 A side of a draw is one replicate of each output, the same for all its criteria. Replicates of an output are
-exchangeable, whatever the criteria of one reply share, so each draw is as likely as the pairs that were observed: with
-two replicates these are the sign flips of a permutation test (Fisher 1935, chapter 3) under no change.
+exchangeable, whatever the criteria of one reply share, so each draw is as likely as the observed pairs. With two
+replicates, the draws are the sign flips of a permutation test (Fisher 1935, chapter 3) under no change.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,14 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.comparison import PASS_FIGURES, measure_pairs
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, Interval
 from gradebook.rubrics.statistics.paired import TIED, adjust_for_many, mcnemar, wilcoxon
 from gradebook.rubrics.statistics.rule_false_alarms import holds_in_each
 from gradebook.rubrics.statistics.rules import OVERALL, Rule
-from gradebook.rubrics.statistics.vectorised_means import Codes, Floats, Means, mean_intervals, mean_ps, measure_means
+from gradebook.rubrics.statistics.vectorised_means import Codes, Means, mean_intervals, mean_ps, measure_means
 
-CHUNK_CELLS = 400_000  # draws x outputs that are held at once
+CHUNK_CELLS = 400_000  # draws x outputs in memory at once
 UNDRAWN_FIGURES = ("boot_low", "boot_high")  # a bootstrap for each draw would take hours
 
 Picks = NDArray[np.int8]
@@ -26,10 +27,10 @@ Picks = NDArray[np.int8]
 
 @dataclass(frozen=True, slots=True)
 class ReplicateScores:
-    """One line of a comparison in each replicate. scope, scope_id: as a rule names it.
+    """One line of a comparison in each replicate. scope, scope_id: as named in a rule.
 
-    scores: (pair, replicate), NaN where unscored. outputs: (pair,), the place of each among those that are drawn.
-    cases: (pair,), from 0. bounds: what a difference can be. is_own: of a criterion that rows brought along.
+    scores: (pair, replicate), NaN if unscored. outputs: (pair,), index among the drawn outputs. cases: (pair,), from 0.
+    bounds: range of a difference. is_own: whether the criterion is a per-case one.
     """
 
     scope: str
@@ -42,11 +43,11 @@ class ReplicateScores:
 
     @property
     def clusters(self) -> Codes | None:
-        """The cases; None where each has one pair."""
+        """Cases; None if each has one pair."""
         return self.cases if np.bincount(self.cases).max(initial=0) > 1 else None
 
     def side(self, picks: Picks) -> Floats:
-        """The scores of one side of some draws. picks: (draw, output). Returns (draw, pair)."""
+        """Scores of one side of some draws. picks: (draw, output). Returns (draw, pair)."""
         first = np.arange(self.outputs.size) * self.scores.shape[1]
         found: Floats = self.scores.ravel().take(picks[:, self.outputs] + first)
         return found
@@ -54,9 +55,9 @@ class ReplicateScores:
 
 @dataclass(frozen=True, slots=True)
 class DrawnOutputs:
-    """The outputs of one model in each replicate. lines: what a comparison measures.
+    """Outputs of one model in each replicate. lines: measured lines of a comparison.
 
-    passes: whether the pairs of the overall score pass, 1 or 0, NaN where it is not known.
+    passes: whether the pairs of the overall score pass, 1 or 0, NaN if unknown.
     """
 
     output_count: int
@@ -67,9 +68,9 @@ class DrawnOutputs:
 
 @dataclass(frozen=True, slots=True)
 class HeldDraws:
-    """What became of the draws. held: (rule, draw), 1, 0, or NaN where it could not be known whether the rule holds.
+    """Results of the draws. held: (rule, draw), 1 or 0, or NaN if it is unknown whether the rule holds.
 
-    overall_diffs: (draw,), B - A of the overall score; NaN where there is none.
+    overall_diffs: (draw,), B - A of the overall score; NaN if there is none.
     """
 
     held: Floats
@@ -77,7 +78,7 @@ class HeldDraws:
 
     @property
     def is_fired(self) -> NDArray[np.bool_]:
-        """(rule, draw): what nobody knows passes no gate."""
+        """Whether each rule fires in each draw: (rule, draw). An unknown result does not pass a gate."""
         is_fired: NDArray[np.bool_] = self.held != 0
         return is_fired
 
@@ -85,7 +86,7 @@ class HeldDraws:
 def draw_sides(
     rng: np.random.Generator, draw_count: int, output_count: int, replicate_count: int
 ) -> tuple[Picks, Picks]:
-    """For each output of each draw one replicate for A and another one for B; both (draw, output), from 0."""
+    """Draw one replicate for A and another one for B, for each output of each draw; both (draw, output), from 0."""
     shape = (draw_count, output_count)
     of_a = rng.integers(0, replicate_count, shape, dtype=np.int8)
     steps = rng.integers(1, replicate_count, shape, dtype=np.int8)
@@ -93,7 +94,7 @@ def draw_sides(
 
 
 def hold_in_draws(rules: Sequence[Rule], outputs: DrawnOutputs, draw_count: int, rng: np.random.Generator) -> HeldDraws:
-    """Draw two sides again and again, and hold the rules against each draw, all against the same ones."""
+    """Draw two sides repeatedly, and evaluate all rules on the same draws."""
     chunk = max(1, CHUNK_CELLS // max(1, outputs.output_count))
     held, diffs = [], []
     for start in range(0, draw_count, chunk):
@@ -105,9 +106,9 @@ def hold_in_draws(rules: Sequence[Rule], outputs: DrawnOutputs, draw_count: int,
 
 
 class DrawnFigures:
-    """The figures of many draws, for rules to ask; each is computed when a rule asks for it.
+    """Figures of many draws, computed when a rule asks for them.
 
-    of_a, of_b: (draw, output), which replicate of each output stands on the side.
+    of_a, of_b: (draw, output), replicate of each output on that side.
     """
 
     def __init__(self, outputs: DrawnOutputs, of_a: Picks, of_b: Picks) -> None:
@@ -118,15 +119,14 @@ class DrawnFigures:
 
     @property
     def draw_count(self) -> int:
-        """How many draws."""
         return len(self._of_a)
 
     def ids(self, scope: str) -> list[str]:
-        """The ids of a scope, in order: of criteria those of the rubric, not what some rows bring along."""
+        """Ids of a scope, in order; for criteria those of the rubric, without per-case ones."""
         return [scope_id for (found, scope_id), line in self._lines.items() if found == scope and not line.is_own]
 
     def figures(self, scope: str, scope_id: str, figure: str) -> Floats:
-        """One figure of each draw, (draw,); NaN where it is not known or there is no such line."""
+        """One figure of each draw, (draw,); NaN if it is unknown or there is no such line."""
         line = self._lines.get((scope, scope_id))
         if line is None:
             return np.full(self.draw_count, np.nan)
@@ -153,7 +153,7 @@ class DrawnFigures:
         return self._adjusted[scope]
 
     def _figure_of_pairs(self, figure: str, line: ReplicateScores) -> Floats:
-        """What needs the pairs themselves: means of a side, shares at once, anything else a draw after the other."""
+        """Figure that needs the pairs: means and shares for all draws at once, others draw by draw."""
         of_a, of_b = line.side(self._of_a), line.side(self._of_b)
         is_known = ~np.isnan(of_b - of_a)
         if figure in ("mean_a", "mean_b"):
@@ -205,7 +205,7 @@ _OF_MEANS: dict[str, Callable[[Means, ReplicateScores], Floats]] = {
     "diff_low": lambda means, line: mean_intervals(means, line.bounds)[0],
     "diff_high": lambda means, line: mean_intervals(means, line.bounds)[1],
     "unscored_count": lambda means, line: line.outputs.size - means.n,
-    # Each output stands beside itself.
+    # Each output is paired with itself.
     **dict.fromkeys(
         ("unpaired_count", "held_otherwise_count", "ambiguous_count"), lambda means, _: np.zeros_like(means.n)
     ),
@@ -213,7 +213,7 @@ _OF_MEANS: dict[str, Callable[[Means, ReplicateScores], Floats]] = {
 
 
 def _figure_of_draw(figure: str, of_a: Floats, of_b: Floats, cases: Codes, bounds: Interval) -> float:
-    """A figure of the scored pairs of one draw."""
+    """Figure of the scored pairs of one draw."""
     if figure == "p_wilcoxon":
         return wilcoxon(of_b - of_a, _shared(cases))
     value = getattr(measure_pairs(of_a, of_b, cases, bounds=bounds), figure)

@@ -1,8 +1,8 @@
-"""Tests of paired differences: t, signed ranks, McNemar; each right where several pairs belong to one case.
+"""Tests of paired differences: t, signed ranks, McNemar; each valid if several pairs belong to one case.
 
-With clusters the null hypothesis is that a whole cluster's sign could as well have been the other one, so its pairs are
-flipped together (the clustered signed-rank test of Rosner, Glynn and Lee 2006; Yang, Sun and Hardin 2010 for rates).
-Pairs of their own are clusters of one, and the tests are then the ordinary ones.
+With clusters, the null hypothesis is that the sign of a whole cluster could equally have been the opposite, so its
+pairs are flipped together (the clustered signed-rank test of Rosner, Glynn and Lee 2006; Yang, Sun and Hardin 2010 for
+rates). Independent pairs are clusters of one, for which the tests are the ordinary ones.
 """
 
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from math import exp, nan, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.clusters import cluster_sums
 from gradebook.rubrics.statistics.intervals import Interval, Mean, measure_mean, rate_interval
 
-TIED = 1e-9  # of a difference: what a float sum can be off
-MOST_EXACT_FLIPS = 50  # clusters that differ: up to here each sign is counted, beyond the sum is taken as normal
+TIED = 1e-9  # of a difference: the rounding error of a float sum
+# clusters that differ: up to this number the signs are enumerated, above it the sum is taken as normal
+MOST_EXACT_FLIPS = 50
 MOST_LISTED_FLIPS = 16
-MOST_SUMS = 5_000_000  # of 17 to 50 clusters with thousands of pairs each there are more: the sum is taken as normal
-
-Floats = NDArray[np.float64]
+MOST_SUMS = 5_000_000  # 17 to 50 clusters with thousands of pairs each exceed it: the sum is taken as normal
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How the pairs went: counts, and each count's share (0..1) with Wilson's interval."""
+    """Numbers of pairs by outcome, and each number's share (0..1) with Wilson's interval."""
 
     better_count: int
     worse_count: int
@@ -35,11 +35,11 @@ class Shares:
 
 
 def mean_p(mean: Mean) -> float:
-    """The two-sided p of a mean of 0, by t, of a mean that was measured; clustered where that is.
+    """Two-sided p of a mean of 0, by t, of a measured mean; clustered if the mean is.
 
-    NaN under two units. Where all units are equal t has no standard error: p is 1 where they are 0, for nothing speaks
-    against equality, and else that of the sign-flip test, exact: 2 ** (1 - unit_count), as all signs are alike in two
-    of 2 ** unit_count.
+    NaN with fewer than two units. If all units are equal, t has no standard error: p is 1 if they are 0, as nothing
+    contradicts equality, and otherwise that of the exact sign-flip test: 2 ** (1 - unit_count), as all signs are alike
+    in two of 2 ** unit_count cases.
     """
     if mean.unit_count < 2:
         return nan
@@ -51,21 +51,21 @@ def mean_p(mean: Mean) -> float:
 
 
 def wilcoxon(differences: ArrayLike, clusters: ArrayLike | None = None) -> float:
-    """The two-sided p of the signed-rank test (Wilcoxon 1945).
+    """Two-sided p of the signed-rank test (Wilcoxon 1945).
 
-    Ties share their mean rank; differences of 0 are ranked and then left out (Pratt 1959), for dropping them first
-    throws away how many pairs did not move. Exact up to `MOST_EXACT_FLIPS` units that differ, ties and all; normal
-    beyond. NaN where there is no pair, 1 where all are tied.
+    Ties share their mean rank; differences of 0 are ranked and then removed (Pratt 1959), as removing them first would
+    ignore how many pairs did not change. Exact up to `MOST_EXACT_FLIPS` units that differ, including ties; normal
+    above. NaN without pairs, 1 if all are tied.
     """
     found = np.asarray(differences, dtype=np.float64)
     return _flip_p(_signed_ranks(found), clusters)
 
 
 def mcnemar(is_passed_a: ArrayLike, is_passed_b: ArrayLike, clusters: ArrayLike | None = None) -> float:
-    """The exact two-sided p of McNemar's test (1947): do as many pairs go from fail to pass as back?
+    """Exact two-sided p of McNemar's test (1947): whether as many pairs go from fail to pass as back.
 
     Both (n,), truth values. Binomial over the pairs that changed; with clusters, signs of whole clusters, exact up to
-    `MOST_EXACT_FLIPS` clusters that changed. NaN where there is no pair, 1 where none changed.
+    `MOST_EXACT_FLIPS` clusters that changed. NaN without pairs, 1 if none changed.
     """
     changes = np.asarray(is_passed_b, dtype=np.float64) - np.asarray(is_passed_a, dtype=np.float64)
     if clusters is not None and np.unique(np.asarray(clusters)).size < changes.size:
@@ -81,14 +81,14 @@ def mcnemar(is_passed_a: ArrayLike, is_passed_b: ArrayLike, clusters: ArrayLike 
 def standardised_effect(differences: ArrayLike) -> float:
     """Cohen's d of paired differences, d_z = mean / sd, with Hedges' correction for small n (Hedges 1981, exact).
 
-    NaN where n is under 3 or the sd is 0.
+    NaN if n is below 3 or the sd is 0.
     """
     mean = measure_mean(differences)
     return _corrected(mean.mean / mean.sd, mean.n - 1) if mean.n >= 3 and not mean.is_constant else nan
 
 
 def count_shares(differences: ArrayLike, clusters: ArrayLike | None = None) -> Shares:
-    """How many pairs went up, down or stayed, with intervals on the shares."""
+    """Count the pairs that rose, fell or stayed, with intervals of the shares."""
     found = np.asarray(differences, dtype=np.float64)
     is_better, is_worse = found > TIED, found < -TIED
     better_count, worse_count = int(is_better.sum()), int(is_worse.sum())
@@ -97,10 +97,10 @@ def count_shares(differences: ArrayLike, clusters: ArrayLike | None = None) -> S
 
 
 def adjust_for_many(p_values: ArrayLike) -> Floats:
-    """Adjust p values for how many there are, by the false discovery rate (Benjamini and Hochberg 1995).
+    """Adjust p values for multiple tests, by the false discovery rate (Benjamini and Hochberg 1995).
 
-    p_values: (test,); NaN stays NaN and counts as no test. An adjusted p of at most q marks the tests to be rejected so
-    that the expected share of false ones among them is at most q, also where the tests are positively dependent.
+    p_values: (test,); NaN stays NaN and does not count as a test. Rejecting the tests with an adjusted p of at most q
+    keeps the expected share of false rejections at or below q, also for positively dependent tests.
     """
     found = np.asarray(p_values, dtype=np.float64)
     adjusted = np.full(found.size, np.nan)
@@ -112,7 +112,7 @@ def adjust_for_many(p_values: ArrayLike) -> Floats:
 
 
 def _signed_ranks(differences: Floats) -> Floats:
-    """The mean rank of each |difference|, from 1, under its sign; 0 for what is tied. Integers or halves."""
+    """Mean rank of each |difference|, from 1, with its sign; 0 for ties. Integers or halves."""
     sizes = np.round(np.abs(differences), 9)
     _, codes, counts = np.unique(sizes, return_inverse=True, return_counts=True)
     ranks = np.cumsum(counts) - (counts - 1) / 2
@@ -121,7 +121,7 @@ def _signed_ranks(differences: Floats) -> Floats:
 
 
 def _flip_p(scores: Floats, clusters: ArrayLike | None) -> float:
-    """The two-sided p of a sum of integers or halves, each cluster's sum as likely to have had the other sign."""
+    """Two-sided p of a sum of integers or halves, with each cluster's sum equally likely to have the opposite sign."""
     if not scores.size:
         return nan
     sums, _ = cluster_sums(scores, clusters)
@@ -140,7 +140,7 @@ def _flip_p(scores: Floats, clusters: ArrayLike | None) -> float:
 
 
 def _listed_flip_p(steps: NDArray[np.int64], total: int) -> float:
-    """P(|sum of +-steps| >= total), each sign a fair coin: all 2^n sums."""
+    """P(|sum of +-steps| >= total), each sign a fair coin, by all 2^n sums."""
     sums = np.zeros(1, dtype=np.int64)
     for step in steps.tolist():
         sums = np.concatenate([sums + step, sums - step])
@@ -148,7 +148,7 @@ def _listed_flip_p(steps: NDArray[np.int64], total: int) -> float:
 
 
 def _summed_flip_p(steps: NDArray[np.int64], total: int) -> float:
-    """The same by the chance of each sum of the positive steps, a step after the other."""
+    """P as in `_listed_flip_p`, by the probability of each sum of the positive steps, one step at a time."""
     most = int(steps.sum())
     chances = np.zeros(most + 1)
     chances[0], reached = 1.0, 0
@@ -156,7 +156,7 @@ def _summed_flip_p(steps: NDArray[np.int64], total: int) -> float:
         chances[step : reached + step + 1] += chances[: reached + 1].copy()
         chances /= 2.0
         reached += step
-    # sum = 2 x positive - most; it is symmetric, so both tails are alike.
+    # sum = 2 x positive - most; it is symmetric, so both tails are equal.
     return min(1.0, 2.0 * float(chances[: (most - total) // 2 + 1].sum()))
 
 

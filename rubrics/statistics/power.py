@@ -1,4 +1,4 @@
-"""What a comparison of n could find, and the n that it takes: exact, by the noncentral t distribution."""
+"""Power of a comparison with n values, and the n it needs: exact, by the noncentral t distribution."""
 
 from collections.abc import Callable
 from math import inf, isnan, nan, sqrt
@@ -9,10 +9,10 @@ MOST_N = 10**9
 
 
 def power_of(effect: float, sd: float, n: int, *, alpha: float = ALPHA, is_paired: bool = True) -> float:
-    """The chance (0..1) that a two-sided t test of level alpha finds a true mean difference.
+    """Probability (0..1) that a two-sided t test of level alpha detects a true mean difference.
 
-    effect: the difference, of the same unit as sd. sd: > 0; paired: of the differences, unpaired: of the values in each
-    group. n: pairs, or values in each group. NaN where n is under 2 or sd is not above 0. Cohen (1988), chapter 2.
+    effect: the difference, in the unit of sd. sd: > 0; paired: of the differences, unpaired: of the values in each
+    group. n: pairs, or values in each group. NaN if n is below 2 or sd is not positive. Cohen (1988), chapter 2.
     """
     if n < 2 or not sd > 0:
         return nan
@@ -20,9 +20,10 @@ def power_of(effect: float, sd: float, n: int, *, alpha: float = ALPHA, is_paire
 
 
 def minimal_effect(standard_error: float, df: float, *, power: float = POWER, alpha: float = ALPHA) -> float:
-    """The smallest true difference that a two-sided t test finds with this power.
+    """Smallest true difference that a two-sided t test detects with this power.
 
-    standard_error: of the mean difference, clustered where it is. NaN where it is NaN or not above 0, or df is under 1.
+    standard_error: of the mean difference, clustered if applicable. NaN if it is NaN or not positive, or if df is below
+    1.
     """
     if isnan(standard_error) or standard_error <= 0 or not df >= 1:
         return nan
@@ -32,7 +33,9 @@ def minimal_effect(standard_error: float, df: float, *, power: float = POWER, al
 def detectable_effect(
     sd: float, n: int, *, power: float = POWER, alpha: float = ALPHA, is_paired: bool = True
 ) -> float:
-    """The smallest true difference that n pairs, or n values in each group, find with this power; as `power_of`."""
+    """Smallest true difference that n pairs, or n values in each group, detect with this power; arguments as in
+    `power_of`.
+    """
     if n < 2 or not sd > 0:
         return nan
     return minimal_effect(_standard_error(sd, n, is_paired), _df(n, is_paired), power=power, alpha=alpha)
@@ -41,9 +44,9 @@ def detectable_effect(
 def needed_n(
     effect: float, sd: float, *, power: float = POWER, alpha: float = ALPHA, is_paired: bool = True
 ) -> int | None:
-    """The fewest pairs, or values in each group, that find a true difference with this power.
+    """Smallest number of pairs, or of values in each group, that detects a true difference with this power.
 
-    None where the effect or the sd is not above 0, or more than `MOST_N` would be needed.
+    None if the effect or the sd is not positive, or if more than `MOST_N` would be needed.
     """
     if not abs(effect) > 0 or not sd > 0:
         return None
@@ -71,7 +74,7 @@ def _power(noncentrality: float, df: float, alpha: float) -> float:
     from scipy.special import nctdtr, ndtr, stdtrit
 
     critical = float(stdtrit(df, 1 - alpha / 2))
-    if df > 1_000_000:  # t is normal then, and the series slow
+    if df > 1_000_000:  # t is normal there, and the series slow
         return float(ndtr(noncentrality - critical) + ndtr(-noncentrality - critical))
     below = [float(nctdtr(df, noncentrality, bound)) for bound in (critical, -critical)]
     upper, lower = (0.0 if isnan(share) else share for share in below)  # NaN: under 1e-15, too small for its series
@@ -79,7 +82,7 @@ def _power(noncentrality: float, df: float, alpha: float) -> float:
 
 
 def _solve(rising: Callable[[float], float], wanted: float) -> float:
-    """Where a rising function of what is above 0 reaches a value, by halving."""
+    """Argument at which an increasing function of positive numbers reaches a value, by bisection."""
     low, high = 0.0, 1.0
     while rising(high) < wanted:
         low, high = high, high * 2

@@ -1,23 +1,24 @@
-"""Which outputs to rate next: spread over the judge's scores in the shares that they have among all outputs.
+"""Selection of outputs to rate next: spread over the judge's scores in proportion to all outputs.
 
-Rating first where the judge is unsure would teach more about the judge, but make the rated outputs unlike the others,
-and the mean wrong. Here each output of a score has the same chance, so intervals stay right; and as each score is there
-with its share, what chance would have added to the mean is gone (Cochran 1977, proportional stratified sampling).
+Rating uncertain outputs first would reveal more about the judge, but would make the rated outputs unlike the others,
+and the mean wrong. Here every output with a given score has the same probability, so intervals stay valid; and as each
+score appears with its share, its sampling error disappears from the mean (Cochran 1977, proportional stratified
+sampling).
 """
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-MOST_SCORES = 10  # strata a group; more different scores are put in as many steps of equal size
+from gradebook.rubrics.model.arrays import Floats
 
-Floats = NDArray[np.float64]
+MOST_SCORES = 10  # strata per group; more distinct scores are binned into as many steps of equal size
 
 
 def rate_next(scores: Floats, is_rated: NDArray[np.bool_], groups: ArrayLike, count: int, seed: int = 0) -> list[int]:
-    """The places of the outputs to rate next, at most count, so that each first part of the list is balanced too.
+    """Indices of the outputs to rate next, at most count; every prefix of the list is balanced too.
 
     scores: (output,), the judge's. is_rated: (output,). groups: (output,), such as the model: each gets its share.
-    What is rated already counts: a score with fewer ratings than its share gets more now.
+    Existing ratings count: a score with fewer ratings than its share gets more now.
     """
     if not scores.size or count < 1:
         return []
@@ -29,7 +30,7 @@ def rate_next(scores: Floats, is_rated: NDArray[np.bool_], groups: ArrayLike, co
     order = order[~is_rated[order]]
     order = order[np.argsort(strata[order], kind="stable")]
     within = np.arange(order.size) - np.searchsorted(strata[order], strata[order], side="left")
-    # The sample size at which an output's turn comes: its stratum's share is used up by those before it.
+    # Sample size at which an output is due: its stratum's share is used up by those before it.
     turns = (rated_counts[strata[order]] + within + 0.5) / shares[strata[order]]
     chosen: list[int] = order[np.argsort(turns, kind="stable")][:count].tolist()
     return chosen

@@ -1,38 +1,37 @@
-"""A rule held against many comparisons at once, and how often it should fire where nothing changed."""
+"""Rules evaluated on many comparisons at once, and their nominal rate of false alarms."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.rules import OPERATORS, AnyOf, Comparison, Junction, Negation, Rule
 
-Floats = NDArray[np.float64]
 P_FIGURES = frozenset({"p", "p_adjusted", "p_wilcoxon", "p_mcnemar"})
 SIGNED_FIGURES = frozenset({"mean_diff", "pass_diff", "effect_size"})
 
 
 class ManyFigures(Protocol):
-    """What a rule is held against, of many comparisons."""
+    """Figures of many comparisons, for the evaluation of rules."""
 
     @property
     def draw_count(self) -> int:
-        """How many comparisons."""
+        """Number of comparisons."""
 
     def ids(self, scope: str) -> Sequence[str]:
-        """The ids of a scope, in order."""
+        """Ids of a scope, in order."""
 
     def figures(self, scope: str, scope_id: str, figure: str) -> Floats:
-        """One figure of each comparison, (draw,); NaN where it is not known."""
+        """One figure of each comparison, (draw,); NaN if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nominal:
-    """How often a rule with one p should fire where nothing changed. rate: 0..1.
+    """Rate at which a rule with one p should fire if nothing changed. rate: 0..1.
 
-    each: `criterion` or `category` where the rate is that of one of them, since `any` asks an unadjusted p of each.
+    each: `criterion` or `category` if the rate applies to each of them, as `any` tests an unadjusted p of each.
     """
 
     rate: float
@@ -40,7 +39,7 @@ class Nominal:
 
 
 def holds_in_each(rule: Rule, found: ManyFigures, scope_id: str | None = None) -> Floats:
-    """Whether the rule holds in each comparison, (draw,): 1, 0, or NaN where an unknown figure decides it."""
+    """Whether the rule holds in each comparison, (draw,): 1, 0, or NaN if it depends on an unknown figure."""
     match rule:
         case Comparison(name, sign, number):
             values = found.figures(
@@ -54,14 +53,14 @@ def holds_in_each(rule: Rule, found: ManyFigures, scope_id: str | None = None) -
             return _joined([holds_in_each(inner, found, scope_id) for inner in rules], is_all=is_all)
         case AnyOf(scope, inner):
             each = [holds_in_each(inner, found, one) for one in found.ids(scope)]
-            # Where there is nothing to look at, no gate may pass on it.
+            # Without anything to test, a gate must not pass.
             return _joined(each or [np.full(found.draw_count, np.nan)], is_all=False)
 
 
 def nominal_rate(rule: Rule) -> Nominal | None:
-    """What the one p of a rule allows: its bound, half of it where the rule looks at one direction alone.
+    """Nominal rate of a rule's only p: its bound, or half of it if the rule tests only one direction.
 
-    None where there is not one p with an upper bound, or `or` and `not` make the rule another one.
+    None unless there is exactly one p with an upper bound, and no `or` and `not`.
     """
     parts = list(_joined_by_and(rule, None))
     comparisons = [(part, around) for part, around in parts if isinstance(part, Comparison)]
@@ -80,15 +79,17 @@ def nominal_rate(rule: Rule) -> Nominal | None:
 
 
 def _joined(found: Sequence[Floats], *, is_all: bool) -> Floats:
-    """All or any of them, of each comparison: one false (true) decides, else an unknown one leaves it open."""
+    """All or any of them, for each comparison: one false (true) decides, otherwise an unknown one makes the result
+    unknown.
+    """
     stacked = np.stack(found)
     decisive = 0.0 if is_all else 1.0
-    outermost = stacked.min(axis=0) if is_all else stacked.max(axis=0)  # NaN where one of them is
+    outermost = stacked.min(axis=0) if is_all else stacked.max(axis=0)  # NaN if one of them is
     return np.where((stacked == decisive).any(axis=0), decisive, outermost)
 
 
 def _joined_by_and(rule: Rule, around: AnyOf | None) -> Iterator[tuple[Rule, AnyOf | None]]:
-    """The parts of a rule that all have to hold, each with the `any` that stands around it."""
+    """Parts of a rule that all have to hold, each with its enclosing `any`."""
     match rule:
         case Junction(rules, True):
             for inner in rules:
@@ -104,7 +105,7 @@ def _is_same_row(part: Comparison, bound: Comparison) -> bool:
 
 
 def _is_direction(part: Comparison) -> bool:
-    """Whether it leaves no more than one half of the differences: below 0 or less, above 0 or more."""
+    """Whether it allows at most one half of the differences: below 0 or less, above 0 or more."""
     is_below = part.sign in ("<", "<=") and part.number <= 0
     is_above = part.sign in (">", ">=") and part.number >= 0
     return part.name.figure in SIGNED_FIGURES and (is_below or is_above)

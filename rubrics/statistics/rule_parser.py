@@ -1,4 +1,4 @@
-"""Read a rule over the figures of a comparison; the language is described in `rules`."""
+"""Parser of rules over the figures of a comparison; `rules` describes the language."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -42,13 +42,13 @@ class RuleError(InputError):
 
 
 def _rule_error(source: str, position: int, found: str, expected: str) -> RuleError:
-    """position: of the character, from 1."""
+    """Build the error for a character of the rule. position: from 1."""
     return RuleError(f"{source}: at character {position}", found, expected)
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of a rule. position: from 1. kind: number, sign, bracket, word, or end."""
+    """Token of a rule. position: from 1. kind: number, sign, bracket, word, or end."""
 
     kind: str
     text: str
@@ -56,10 +56,10 @@ class Token:
 
 
 def parse_rule(text: str, figures: Mapping[str, Collection[str]], source: str = "--fail-if") -> Rule:
-    """Read a rule.
+    """Parse a rule.
 
-    figures: the names that it may use of each scope, `overall`, `criterion` and `category`. Raises `RuleError` with the
-    place and what was expected.
+    figures: names allowed in each scope, `overall`, `criterion` and `category`. Raises `RuleError` with the place and
+    the expected token.
     """
     if len(text) > MOST_LETTERS:
         raise _rule_error(source, MOST_LETTERS, f"{len(text):,} characters", f"at most {MOST_LETTERS:,}")
@@ -70,7 +70,7 @@ def parse_rule(text: str, figures: Mapping[str, Collection[str]], source: str = 
 
 
 def refuse_unknown_ids(rule: Rule, ids: dict[str, Collection[str]], source: str = "--fail-if") -> None:
-    """Hold the ids of a rule against those that are compared. Raises `RuleError` for the first that is not there."""
+    """Check that the ids of a rule are compared. Raises `RuleError` for the first that is not."""
     for name in names_in(rule):
         if name.scope != OVERALL and name.scope_id is not None and name.scope_id not in ids[name.scope]:
             near = _near(name.scope_id, ids[name.scope])
@@ -93,21 +93,21 @@ def _tokens(text: str, source: str) -> list[Token]:
 
 
 class _Parser:
-    """Goes through the tokens once, a method a line of the grammar."""
+    """Recursive-descent parser: one method per line of the grammar."""
 
     def __init__(self, tokens: list[Token], figures: Mapping[str, Collection[str]], source: str) -> None:
         self._tokens, self._figures, self._source = tokens, figures, source
         self._place = 0
 
     def disjunction(self, scope: str | None, depth: int) -> Rule:
-        """Conjunctions with `or` between."""
+        """Parse conjunctions separated by `or`."""
         rules = [self._conjunction(scope, depth)]
         while self._take_word("or"):
             rules.append(self._conjunction(scope, depth))
         return rules[0] if len(rules) == 1 else Junction(tuple(rules), is_all=False)
 
     def expect_end(self) -> None:
-        """Refuse what stands behind a whole rule."""
+        """Refuse anything after a complete rule."""
         if self._token.kind != "end":
             self._refuse("`and`, `or` or the end")
 
@@ -206,7 +206,7 @@ class _Parser:
 
 
 def _near(word: str, known: Collection[str]) -> str:
-    """What was meant, most likely: the nearest name first, then all of them where they are few."""
+    """Expected words: the closest name first, then all of them if they are few."""
     close = get_close_matches(word, list(known), n=1, cutoff=0.5)
     others = [name for name in known if name not in close]
     listed = f"one of {', '.join(others[:20])}" + (" ..." if len(others) > 20 else "")

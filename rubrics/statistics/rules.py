@@ -1,13 +1,13 @@
 """Rules over the figures of a comparison, such as `mean_diff < -0.01 and p < 0.05`: parsed, never run as code.
 
-    rule        comparison | not rule | rule and rule | rule or rule | (rule) | any criterion (rule)
-    comparison  name < number, number >= name, ...        < <= > >= = == !=
-    name        FIGURE | criterion.ID.FIGURE | category.ID.FIGURE
+  rule        comparison | not rule | rule and rule | rule or rule | (rule) | any criterion (rule)
+  comparison  name < number, number >= name, ...        < <= > >= = == !=
+  name        FIGURE | criterion.ID.FIGURE | category.ID.FIGURE
 
-`not` binds tighter than `and`, `and` tighter than `or`. Within `any criterion (...)` and `any category (...)` a bare
-FIGURE is that of one criterion after the other. An ID with blanks or signs stands in double quotes.
-A figure that is not known makes its comparison unknown, and so is an `any` over nothing: three-valued logic (Kleene
-1952).
+`not` binds tighter than `and`, `and` tighter than `or`. Within `any criterion (...)` and `any category (...)`, a bare
+FIGURE refers to each criterion or category in turn. An ID with blanks or signs is put in double quotes.
+
+An unknown figure makes its comparison unknown, and so does an `any` over nothing: three-valued logic (Kleene 1952).
 """
 
 import operator
@@ -30,20 +30,20 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 
 class Figures(Protocol):
-    """What a rule is held against."""
+    """Figures of one comparison, for the evaluation of rules."""
 
     def ids(self, scope: str) -> Sequence[str]:
-        """The ids of a scope, in order."""
+        """Ids of a scope, in order."""
 
     def figure(self, scope: str, scope_id: str, figure: str) -> float | None:
-        """One figure; None or NaN where it is not known."""
+        """One figure; None or NaN if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A figure by its place. scope_id: empty for the overall score, None for each one that `any` goes through.
+    """Figure by its place. scope_id: empty for the overall score, None for each id of an enclosing `any`.
 
-    position: where it stands in the rule, from 1.
+    position: place in the rule, from 1.
     """
 
     scope: str
@@ -58,7 +58,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A figure beside a number; the name always on the left."""
+    """Comparison of a figure with a number; the name is always on the left."""
 
     name: Name
     sign: str
@@ -67,14 +67,14 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """True where its rule is false."""
+    """Negated rule."""
 
     rule: "Rule"
 
 
 @dataclass(frozen=True, slots=True)
 class Junction:
-    """Rules that all have to hold (is_all), or one of them."""
+    """Rules that all have to hold (is_all), or at least one of them."""
 
     rules: tuple["Rule", ...]
     is_all: bool
@@ -82,7 +82,7 @@ class Junction:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """A rule that one of a scope's ids has to meet."""
+    """Rule that at least one of a scope's ids has to meet."""
 
     scope: str
     rule: "Rule"
@@ -92,7 +92,7 @@ Rule = Comparison | Negation | Junction | AnyOf
 
 
 def holds(rule: Rule, figures: Figures, scope_id: str | None = None) -> bool | None:
-    """Whether the rule holds; None where an unknown figure decides it."""
+    """Whether the rule holds; None if it depends on an unknown figure."""
     match rule:
         case Comparison(name, sign, number):
             value = _value(name, figures, scope_id)
@@ -103,24 +103,26 @@ def holds(rule: Rule, figures: Figures, scope_id: str | None = None) -> bool | N
         case Junction(rules, is_all):
             return _joined([holds(inner, figures, scope_id) for inner in rules], is_all=is_all)
         case AnyOf(scope, inner):
-            # Where there is nothing to look at, no gate may pass on it.
+            # Without anything to test, a gate must not pass.
             return _joined([holds(inner, figures, each) for each in figures.ids(scope)] or [None], is_all=False)
 
 
 def unknown_names(rule: Rule, figures: Figures, scope_id: str | None = None) -> tuple[str, ...]:
-    """The figures that the rule asks for and that are not known, each once, in order; `criterion to compare` where an
-    `any` goes through none.
+    """Unknown figures that the rule depends on, once each, in order; `criterion to compare` for an `any` over
+    nothing.
     """
     return tuple(dict.fromkeys(_unknown(rule, figures, scope_id)))
 
 
 def describe_figures(rule: Rule, figures: Figures, scope_id: str | None = None) -> tuple[str, ...]:
-    """What the rule looked at, `mean_diff = -0.03`, each once; of an `any` those that hold, or all where none does."""
+    """Figures that the rule used, `mean_diff = -0.03`, once each; for an `any`, those that hold, or all if none
+    does.
+    """
     return tuple(dict.fromkeys(_described(rule, figures, scope_id)))
 
 
 def names_in(rule: Rule) -> Iterator[Name]:
-    """Every name of a rule, in order."""
+    """Yield every name of a rule, in order."""
     match rule:
         case Comparison(name):
             yield name
@@ -137,7 +139,7 @@ def _value(name: Name, figures: Figures, scope_id: str | None) -> float | None:
 
 
 def _joined(found: list[bool | None], *, is_all: bool) -> bool | None:
-    """All or any of them: one false (true) decides, else an unknown one leaves it open."""
+    """All or any of them: one false (true) decides, otherwise an unknown one makes the result unknown."""
     decisive = not is_all
     if decisive in found:
         return decisive

@@ -1,20 +1,20 @@
-"""Many samples at once: what `measure_mean`, `mean_p` and `mean_interval` say of each, without a loop over them."""
+"""Means of many samples at once: `measure_mean`, `mean_p` and `mean_interval` without a loop."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradebook.rubrics.model.arrays import Floats
 from gradebook.rubrics.statistics.intervals import DIFFERENCES, LEVEL, SPREAD_TOLERANCE, Interval
 from gradebook.rubrics.statistics.paired import TIED
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What `Mean` says of one sample, of each; all (sample,), counts as floats."""
+    """Fields of `Mean` for each sample; all (sample,), counts as floats."""
 
     n: Floats
     unit_count: Floats
@@ -25,15 +25,15 @@ class Means:
 
     @property
     def is_constant(self) -> NDArray[np.bool_]:
-        """Which samples do not vary from unit to unit."""
+        """Whether the units of each sample do not vary: (sample,)."""
         return (self.unit_count >= 2) & (self.standard_error <= SPREAD_TOLERANCE)
 
 
 def measure_means(values: Floats, clusters: Codes | None = None) -> Means:
-    """The mean of each sample with its standard error.
+    """Mean of each sample with its standard error.
 
-    values: (sample, value), NaN where a sample lacks it. clusters: (value,), what each belongs to, the same in all
-    samples. See `measure_mean` for the estimators and for what is NaN.
+    values: (sample, value), NaN where a sample lacks it. clusters: (value,), cluster of each, the same in all samples.
+    See `measure_mean` for the estimators and for NaN.
     """
     is_known = ~np.isnan(values)
     n = is_known.sum(axis=1).astype(np.float64)
@@ -54,7 +54,7 @@ def measure_means(values: Floats, clusters: Codes | None = None) -> Means:
 
 
 def mean_ps(means: Means) -> Floats:
-    """The two-sided p of a mean of 0, of each sample: (sample,); see `mean_p`."""
+    """Two-sided p of a mean of 0, of each sample: (sample,); see `mean_p`."""
     from scipy.special import stdtr
 
     is_constant = means.is_constant
@@ -66,7 +66,7 @@ def mean_ps(means: Means) -> Floats:
 
 
 def mean_intervals(means: Means, bounds: Interval = DIFFERENCES, level: float = LEVEL) -> tuple[Floats, Floats]:
-    """Both ends of the interval on each sample's mean, (sample,); see `mean_interval`."""
+    """Both ends of the interval of each sample's mean, (sample,); see `mean_interval`."""
     from scipy.special import stdtrit
 
     margins = stdtrit(means.df, (1.0 + level) / 2.0) * means.standard_error
@@ -78,7 +78,7 @@ def mean_intervals(means: Means, bounds: Interval = DIFFERENCES, level: float = 
 
 
 def _degrees(shares: Floats, unit_count: Floats) -> Floats:
-    """The degrees of freedom of Bell and McCaffrey, of `measure_mean`. shares: (sample, cluster), of its values."""
+    """Degrees of freedom of Bell and McCaffrey, as in `measure_mean`. shares: (sample, cluster), of its values."""
     squares = np.square(shares)
     lost = squares / (1.0 - shares)
     spread = squares.sum(axis=1) + np.square(lost.sum(axis=1)) - np.square(lost).sum(axis=1)
@@ -87,7 +87,7 @@ def _degrees(shares: Floats, unit_count: Floats) -> Floats:
 
 
 def _cluster_sums(values: Floats, clusters: Codes) -> Floats:
-    """(sample, cluster), in the order of the clusters' codes."""
+    """Sums by cluster: (sample, cluster), in the order of the clusters' codes."""
     order = np.argsort(clusters, kind="stable")
     starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
     sums: Floats = np.add.reduceat(values[:, order], starts, axis=1) if starts.size else np.zeros((len(values), 0))

@@ -1,1 +1,5 @@
-"""TODO."""
+"""Texts of files and messages: YAML with line numbers, and validation errors in plain words.
+
+yaml_lines   read_yaml, YamlText: YAML as plain values with the line of each
+plain_words  describe, place_text, shown: pydantic's errors in plain words
+"""

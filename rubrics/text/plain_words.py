@@ -1,4 +1,4 @@
-"""What pydantic found wrong, in plain words: "criteria[2].weight: found 'heavy', expected a number"."""
+"""Pydantic's errors in plain words: "criteria[2].weight: found 'heavy', expected a number"."""
 
 import difflib
 import re
@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.levels import LEVEL_ID_PATTERN
 from gradebook.rubrics.model.rubric import ID_PATTERN, OWN_ID_PATTERN, VERSION_PATTERN
 
@@ -38,17 +39,16 @@ _BOUNDS = {
     "less_than_equal": ("le", "of at most"),
     "less_than": ("lt", "below"),
 }
-_FIELD_OF_A_MESSAGE = re.compile(r"([a-z_]+(?:\.[a-z_]+|\[\d+\])*): found ")
 
 
 def place_text(place: Place) -> str:
-    """A place as people write it: criteria[2].levels[0].id."""
+    """Place in readable notation: criteria[2].levels[0].id."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     return text.removeprefix(".")
 
 
 def shown(value: Any) -> str:
-    """A value as the file writes it, cut to a readable length."""
+    """Value in the file's notation, cut to a readable length."""
     if isinstance(value, bool):
         return f"{str(value).lower()} (a bare yes, no, on or off is read so)"
     if value is None:
@@ -60,27 +60,27 @@ def shown(value: Any) -> str:
     try:
         text = repr(value)
     except ValueError:
-        return "a number of more than 4,300 digits"  # Python writes no longer one
+        return "a number of more than 4,300 digits"  # Python does not write longer ones
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 4]}...{text[-1]}"
 
 
 def unknown_word(word: str, known: Iterable[str]) -> str:
-    """The words of "expected": all known ones, and the nearest where one is near."""
+    """Words for "expected": all known names, and the closest one if any is close."""
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=1)
     return f"one of {', '.join(names)}" + (f" (the nearest is {near[0]})" if near else "")
 
 
 def keys_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """The keys that a file may use for this model."""
+    """Keys that a file may use for this model."""
     return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
 def describe(fault: Any, place: Place, keys: Sequence[str]) -> tuple[Place, str]:
-    """One of pydantic's error details as a place and words.
+    """Convert one of pydantic's error details to a place and a message.
 
-    fault: an entry of `ValidationError.errors()`; place: where it stands in the file; keys: those that the mapping
-    around it may have.
+    fault: an entry of `ValidationError.errors()`; place: its place in the file; keys: keys allowed in the mapping
+    around it.
     """
     kind, value = str(fault["type"]), fault.get("input")
     if kind == "missing":
@@ -91,7 +91,7 @@ def describe(fault: Any, place: Place, keys: Sequence[str]) -> tuple[Place, str]
             f"{_prefix(place[:-1])}found the unknown key {place[-1]!r}, expected {unknown_word(str(place[-1]), keys)}",
         )
     if kind == "value_error":
-        return _own_words(str(fault["ctx"]["error"]), place)
+        return _own_words(fault["ctx"]["error"], place)
     if kind.startswith("union_tag"):
         return _union_words(fault, place)
     return place, f"{_prefix(place)}found {shown(value)}, expected {_expected(kind, fault)}"
@@ -101,15 +101,11 @@ def _prefix(place: Place) -> str:
     return f"{place_text(place)}: " if place else ""
 
 
-def _own_words(message: str, place: Place) -> tuple[Place, str]:
-    """A validator's message already says what was found; one that names a field moves the place there."""
-    named = _FIELD_OF_A_MESSAGE.match(message)
-    if not named:
-        return place, f"{_prefix(place)}{message}"
-    parts = re.findall(r"[a-z_]+|\d+", named[1])
-    inside = tuple(int(part) if part.isdigit() else part for part in parts)
+def _own_words(error: ValueError, place: Place) -> tuple[Place, str]:
+    """Place and message of a validator's own error; a `ModelFault` may name a field further inside."""
+    inside, message = (error.place, error.message) if isinstance(error, ModelFault) else ((), str(error))
     inner = place if place and place[-1:] == inside else (*place, *inside)
-    return inner, f"{_prefix(inner)}{message.removeprefix(named[1] + ': ')}"
+    return inner, f"{_prefix(inner)}{message}"
 
 
 def _union_words(fault: Any, place: Place) -> tuple[Place, str]:

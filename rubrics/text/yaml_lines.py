@@ -1,4 +1,4 @@
-"""YAML text as plain values that remember their lines, so that a fault can name its place."""
+"""YAML text as plain values with line numbers, so that a fault can name its place."""
 
 import contextlib
 import math
@@ -20,14 +20,14 @@ _TAG = "tag:yaml.org,2002:"
 _SCALARS = frozenset({"str", "int", "float", "bool", "null", "timestamp"})
 PLAIN_NUMBER = re.compile(r"0|[1-9][0-9]*")
 _SPECIAL_NUMBER = re.compile(r"[-+]?(0[0-9bx_].*|.*:.*)", re.IGNORECASE)
-_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where PyYAML was built with it
+_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml if PyYAML was built with it
 
 
 @dataclass(frozen=True, slots=True)
 class YamlText:
-    """A YAML file, read. values: None where no mapping could be read at all, then `faults` says why.
+    """Parsed YAML file. values: None if no mapping could be read; `faults` gives the reason.
 
-    lines: the line (from 1) of each key and list entry, by its path: ("criteria", 2, "weight").
+    lines: line (from 1) of each key and list entry, by its path: ("criteria", 2, "weight").
     """
 
     path: str
@@ -36,14 +36,14 @@ class YamlText:
     faults: tuple[Fault, ...]
 
     def line_of(self, place: FilePath) -> int | None:
-        """The line of that place, or of the nearest thing around it that the file has."""
+        """Line of that place, or of its nearest ancestor in the file."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place)
 
 
 class _ReadingError(Exception):
-    """Reading stops here: one fault, and no values."""
+    """A fault that ends the parse, without values."""
 
     def __init__(self, line: int | None, message: str) -> None:
         super().__init__(line, message)
@@ -63,7 +63,7 @@ class _Reading:
 
 
 def read_yaml(text: str | bytes, path: str) -> YamlText:
-    """Read a YAML mapping; every fault that does not stop the reading is found at once."""
+    """Parse a YAML mapping. All faults that do not stop the parse are reported together."""
     reading = _Reading(path)
     try:
         values = _mapping_at_the_top(_compose(_decode(text)), reading)
@@ -83,7 +83,7 @@ def _decode(text: str | bytes) -> str:
 
 
 def _compose(text: str) -> yaml.Node | None:
-    """The nodes of the text, after its depth is known: composing is recursive, parsing is not."""
+    """Nodes of the text, after a check of its depth: composing is recursive, parsing is not."""
     try:
         _refuse_deep_nesting(text)
         node: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
@@ -113,7 +113,7 @@ def _refuse_deep_nesting(text: str) -> None:
 def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> _ReadingError:
     mark = error.problem_mark or error.context_mark
     if "unexpected end of stream" in str(error.problem):
-        mark = error.context_mark or mark  # a quote left open is told where it opens, not where the file ends
+        mark = error.context_mark or mark  # an open quote is reported where it opens, not where the file ends
     if mark is None:
         return _ReadingError(None, f"expected YAML: {error.problem or error.context}")
     rows = text.split("\n")
@@ -144,7 +144,7 @@ def _value(node: yaml.Node, place: FilePath, reading: _Reading) -> Any:
 
 
 def _count(node: yaml.Node, place: FilePath, reading: _Reading) -> None:
-    """Stop where aliases expand without measure: a few lines can stand for 10^9 nodes, or for themselves."""
+    """Stop if aliases expand too far: a few lines can stand for 10^9 nodes, or for themselves."""
     reading.node_count += 1
     if isinstance(node, yaml.ScalarNode):
         reading.node_count += len(node.value) // CHARACTERS_PER_NODE
@@ -181,7 +181,7 @@ def _key(node: yaml.Node, reading: _Reading) -> str | None:
     if isinstance(node, yaml.ScalarNode) and node.tag in (_TAG + "str", _TAG + "timestamp"):
         return str(node.value)
     if isinstance(node, yaml.ScalarNode) and PLAIN_NUMBER.fullmatch(node.value):
-        return str(node.value)  # the points of a scale are written so
+        return str(node.value)  # the points of a scale are written this way
     found = repr(node.value) if isinstance(node, yaml.ScalarNode) else "a list or mapping"
     reading.note(node, f"found the key {found}, expected text (quotes make it so)")
     return None
@@ -217,9 +217,9 @@ def _truth(node: yaml.Node, reading: _Reading) -> bool | None:
 
 
 def _number(node: yaml.Node, kind: str, reading: _Reading) -> int | float | str:
-    """A number as a person would read it: YAML's octal 010, its 12:30 for 750 and its .nan are faults."""
+    """Number as a person would read it: YAML's octal 010, its 12:30 for 750 and its .nan are faults."""
     if not _SPECIAL_NUMBER.fullmatch(node.value):
-        with contextlib.suppress(ValueError, OverflowError):  # a whole number of 400 digits fits no float
+        with contextlib.suppress(ValueError, OverflowError):  # a whole number of 400 digits does not fit a float
             number = int(node.value) if kind == "int" else float(node.value)
             if math.isfinite(number):
                 return number

@@ -2,7 +2,7 @@
 -- severity: error
 with criteria as (select * from stg_case_criteria),
 
-outputs as (select * from int_outputs),
+outputs as (select * from int_outputs_numbered),
 
 final as (
     select

@@ -2,7 +2,7 @@
 -- severity: error
 with own as (select * from stg_case_criteria),
 
-criteria as (select * from int_criteria),
+criteria as (select * from stg_criteria),
 
 final as (
     select

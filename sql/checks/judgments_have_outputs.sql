@@ -2,7 +2,7 @@
 -- severity: error
 with judgments as (select * from stg_judgments),
 
-outputs as (select * from int_outputs),
+outputs as (select * from int_outputs_numbered),
 
 final as (
     select

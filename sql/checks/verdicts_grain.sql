@@ -1,16 +1,10 @@
 -- No output has two verdicts on one criterion.
 -- severity: error
-with verdicts as (select * from int_verdicts),
+with verdicts as (select * from int_verdicts_numbered),
 
-outputs as (select * from int_outputs),
+outputs as (select * from int_outputs_numbered),
 
-criteria as (
-    select criterion_number, criterion_id,
-    from int_criteria
-    union
-    select criterion_number, criterion_id,
-    from int_own_criteria
-),
+criteria as (select * from int_criteria_weighted),
 
 repeated as (
     select

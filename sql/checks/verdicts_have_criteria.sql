@@ -2,7 +2,7 @@
 -- severity: error
 with verdicts as (select * from stg_verdicts),
 
-criteria as (select * from int_criteria),
+criteria as (select * from stg_criteria),
 
 own as (select * from stg_case_criteria),
 

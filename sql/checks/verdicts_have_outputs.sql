@@ -2,7 +2,7 @@
 -- severity: error
 with verdicts as (select * from stg_verdicts),
 
-outputs as (select * from int_outputs),
+outputs as (select * from int_outputs_numbered),
 
 final as (
     select

@@ -1,10 +1,8 @@
 -- Scored and unscored verdicts add up to outputs times criteria, and the rows' own: weighted ones and gates.
 -- severity: error
-with verdicts as (select * from int_scored_verdicts where is_weighted or is_gate),
+with verdicts as (select * from int_verdicts_weighted where is_weighted or is_gate),
 
-criteria as (select * from int_criteria where is_weighted or is_gate),
-
-own as (select * from int_own_criteria where is_weighted or is_gate),
+criteria as (select * from int_criteria_weighted where is_weighted or is_gate),
 
 scores as (select * from output_scores),
 
@@ -12,7 +10,8 @@ counts as (
     select
         (select count(*) from verdicts) as scored_count,
         (select coalesce(sum(unscored_count), 0) from scores) as unscored_count,
-        (select count(*) from scores) * (select count(*) from criteria) + (select count(*) from own) as verdict_count,
+        (select count(*) from scores) * (select count(*) from criteria where not is_per_case)
+            + (select count(*) from criteria where is_per_case) as verdict_count,
 ),
 
 final as (

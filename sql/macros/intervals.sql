@@ -33,7 +33,7 @@ create or replace macro wilson_end(rate, n, side) as (
 );
 
 -- cluster_worth(rate, n, spread): how many independent trials the n values of a rate are worth, where spread says how far
--- clusters stand apart (int_cluster_spreads; null: not at all): n over the design effect, with a correction by t for few
+-- clusters stand apart (int_clusters_compared; null: not at all): n over the design effect, with a correction by t for few
 -- clusters (Korn and Graubard 1998), at most n. Equal clusters tell no design effect, and count one each; one alone: null.
 create or replace macro cluster_worth(rate, n, spread) as (
     case

@@ -1,5 +1,5 @@
--- agreement: one row per run_id, criterion_id, kind, judge, rater, statistic. Measured outside SQL, where a bootstrap
--- can be drawn: value is null where it is undefined, the interval where it is; reason says why, never a 0.
+-- agreement: one row per run_id, criterion_id, kind, judge, rater, statistic. Python measures them, because intervals
+-- need a bootstrap. value and interval are null where undefined, with the reason; never 0 instead.
 with measured as (select * from stg_agreement),
 
 run as (select * from stg_run),

@@ -1,45 +1,40 @@
--- criterion_scores: one row per run_id, model, checkpoint, criterion_id, of the rubric or brought along by rows. Scores
--- and rates in 0..1 over the n scored outputs of cluster_count cases; intervals as in int_intervals.
-with rubric as (select * from int_rubric),
+-- criterion_scores: one row per run_id, model, checkpoint, criterion_id, of the rubric or per-case. Scores and rates
+-- are in 0..1 over the n scored outputs of cluster_count clusters; intervals are those of int_means_estimated.
+with rubric as (select * from int_rubric_summed),
 
-means as (select * from int_criterion_means),
+groups as (select * from int_groups_counted),
 
-own as (select * from int_own_means),
+means as (select * from int_criteria_averaged),
 
-intervals as (select * from int_intervals where scope = 'criterion'),
-
-measured as (
-    select * from means
-    union all by name
-    select * from own
-),
+intervals as (select * from int_means_estimated where scope = 'criterion'),
 
 final as (
     select
         rubric.run_id,
-        measured.model,
-        measured.checkpoint,
-        measured.criterion_id,
-        measured.category,
-        measured.output_count,
-        measured.n,
+        groups.model,
+        groups.checkpoint,
+        means.criterion_id,
+        means.category,
+        means.output_count,
+        means.n,
         intervals.cluster_count,
-        measured.mean,
-        measured.sd,
+        means.mean,
+        means.sd,
         intervals.ci_low,
         intervals.ci_high,
-        measured.pass_rate,
+        means.pass_rate,
         intervals.pass_low,
         intervals.pass_high,
-        measured.n / measured.output_count as coverage_rate,
-        measured.weight_share as weight,
-        case when not rubric.has_own_weights then measured.weight_share * measured.mean end as contribution,
-    from measured
+        means.n / means.output_count as coverage_rate,
+        means.weight_share as weight,
+        case when not rubric.has_case_weights then means.weight_share * means.mean end as contribution,
+    from means
+    inner join groups on means.group_number = groups.group_number
     cross join rubric
     inner join intervals
-        on measured.criterion_id = intervals.scope_id
-        and measured.model = intervals.model
-        and measured.checkpoint is not distinct from intervals.checkpoint
+        on means.criterion_id = intervals.scope_id
+        and groups.model = intervals.model
+        and groups.checkpoint is not distinct from intervals.checkpoint
 )
 
 select * from final

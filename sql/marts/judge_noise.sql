@@ -1,13 +1,13 @@
 -- judge_noise: one row per run_id, model, checkpoint, criterion_id with several opinions, or a swapped one. Variances
--- are of scores in 0..1, over the n outputs with several, opinion_count in all; rates in 0..1; null where there is too
--- little to tell, never 0.
+-- are of scores in 0..1, over the n outputs with several opinions, opinion_count in total; rates are in 0..1; null,
+-- never 0, where the sample is too small.
 with run as (select * from stg_run),
 
-variances as (select * from int_opinion_variances),
+variances as (select * from int_opinions_decomposed),
 
-flips as (select * from int_opinion_flips),
+flips as (select * from int_opinions_flipped),
 
-agreements as (select * from int_judge_agreement),
+agreements as (select * from int_judges_compared),
 
 -- Under one another, so that a null checkpoint groups and no side needs a match.
 measured as (

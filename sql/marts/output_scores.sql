@@ -1,41 +1,32 @@
--- output_scores: one row per run_id, output_id. score is 0..1 (negative weights alone take it below 0), null where
--- a weighted verdict is missing, with score_low and score_high as its bounds. is_passed is null where it is not known,
--- or there is no gate and no threshold to pass.
-with scores as (select * from int_output_scores),
+-- output_scores: one row per run_id, output_id. score is 0..1 (below 0 only through negative weights), null where a
+-- weighted verdict is missing, with score_low and score_high as its bounds. is_passed is null where unknown, or where
+-- the rubric has no gate and no threshold to pass.
+with run as (select * from stg_run),
 
-failures as (select * from int_failed_gates),
+outputs as (select * from int_outputs_numbered),
 
-rubric as (select * from int_rubric),
+scores as (select * from int_outputs_scored),
 
 final as (
     select
-        rubric.run_id,
-        scores.output_id,
-        scores.case_id,
-        scores.model,
-        scores.checkpoint,
-        scores.sample_index,
-        scores.cluster,
+        run.run_id,
+        outputs.output_id,
+        outputs.case_id,
+        outputs.model,
+        outputs.checkpoint,
+        outputs.sample_index,
+        outputs.cluster,
         scores.score,
         scores.score_low,
         scores.score_high,
         scores.uniform_score,
         scores.unscored_count,
-        scores.missing_gate_count as unscored_gate_count,
-        coalesce(failures.failed_gates, []) as failed_gates,
-        case
-            when failures.output_number is not null then false
-            when is_below(scores.score_high, rubric.pass_threshold) then false
-            when rubric.require_thresholds and scores.below_threshold_count > 0 then false
-            when scores.has_requirement
-                and scores.missing_gate_count = 0
-                and (rubric.pass_threshold is null or not is_below(scores.score_low, rubric.pass_threshold))
-                and (not rubric.require_thresholds or scores.missing_threshold_count = 0)
-                then true
-        end as is_passed,
+        scores.unscored_gate_count,
+        coalesce(scores.failed_gates, []) as failed_gates,
+        scores.is_passed,
     from scores
-    cross join rubric
-    left join failures on scores.output_number = failures.output_number
+    inner join outputs on scores.output_number = outputs.output_number
+    cross join run
 )
 
 select * from final

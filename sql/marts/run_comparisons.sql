@@ -1,5 +1,5 @@
--- run_comparisons: one row per run_id, pair of models and checkpoints, scope and scope_id. Measured outside SQL, before
--- the run is published: scores are 0..1, a is the baseline, b the run, differences are b - a.
+-- run_comparisons: one row per run_id, pair of models and checkpoints, scope and scope_id. Python measures them before
+-- the run is published. Scores are 0..1, a is the baseline, b is the run, differences are b - a.
 with measured as (select * from stg_run_comparisons),
 
 final as (

@@ -1,63 +1,63 @@
--- run_scores: one row per run_id, model, checkpoint. Means and rates in 0..1 over the n scored outputs of cluster_count
--- cases; intervals as in int_intervals; pass_rate over outputs whose is_passed is known, gate_failure_rate over those
--- whose gates are. cost_usd is what this run paid.
-with scores as (select * from output_scores),
-
-means as (select * from int_means where scope = 'run'),
-
-intervals as (select * from int_intervals where scope = 'run'),
-
-quantiles as (select * from int_quantiles where scope = 'run'),
+-- run_scores: one row per run_id, model, checkpoint. Means and rates are in 0..1 over the n scored outputs of
+-- cluster_count clusters; intervals are those of int_means_estimated; pass_rate is over outputs with a known is_passed,
+-- gate_failure_rate over outputs with known gates. cost_usd is the amount that this run paid.
+with means as (select * from int_means_estimated where scope = 'run'),
 
 others as (
     select
-        run_id,
-        model,
-        checkpoint,
-        exact_mean(uniform_score) as uniform_mean,
-        count(*) filter (len(failed_gates) > 0)
-            / nullif(count(*) filter (len(failed_gates) > 0 or unscored_gate_count = 0), 0) as gate_failure_rate,
-    from scores
-    group by run_id, model, checkpoint
+        groups.model,
+        groups.checkpoint,
+        exact_mean(scores.uniform_score) as uniform_mean,
+        count(scores.failed_gates)
+            / nullif(count(*) filter (scores.failed_gates is not null or scores.unscored_gate_count = 0), 0)
+            as gate_failure_rate,
+    from int_outputs_scored as scores
+    inner join int_groups_counted as groups on scores.group_number = groups.group_number
+    group by groups.model, groups.checkpoint
+),
+
+costs as (
+    select
+        outputs.model,
+        outputs.checkpoint,
+        if(count(*) = count(judgments.cost_usd), exact_sum(judgments.cost_usd), null) as cost_usd,
+    from stg_judgments as judgments
+    inner join int_outputs_numbered as outputs on judgments.output_id = outputs.output_id
+    group by outputs.model, outputs.checkpoint
 ),
 
 final as (
     select
-        others.run_id,
+        run.run_id,
         means.model,
         means.checkpoint,
         means.output_count,
         means.n,
-        intervals.cluster_count,
+        means.cluster_count,
         clip(means.mean) as mean,
         means.sd,
-        intervals.ci_low,
-        intervals.ci_high,
-        quantiles.p05,
-        quantiles.p25,
-        quantiles.p50,
-        quantiles.p75,
-        quantiles.p95,
+        means.ci_low,
+        means.ci_high,
+        means.p05,
+        means.p25,
+        means.p50,
+        means.p75,
+        means.p95,
         clip(others.uniform_mean) as uniform_mean,
         means.pass_rate,
-        intervals.pass_low,
-        intervals.pass_high,
+        means.pass_low,
+        means.pass_high,
         others.gate_failure_rate,
         means.n / means.output_count as coverage_rate,
         case when costs.model is null then 0.0 else costs.cost_usd end as cost_usd,
     from means
-    inner join intervals
-        on means.model = intervals.model
-        and means.checkpoint is not distinct from intervals.checkpoint
     inner join others
         on means.model = others.model
         and means.checkpoint is not distinct from others.checkpoint
-    left join quantiles
-        on means.model = quantiles.model
-        and means.checkpoint is not distinct from quantiles.checkpoint
-    left join int_group_costs as costs
+    left join costs
         on means.model = costs.model
         and means.checkpoint is not distinct from costs.checkpoint
+    cross join stg_run as run
 )
 
 select * from final

@@ -1,25 +1,25 @@
--- score_distribution: one row per run_id, model, checkpoint, score. n outputs have this score; share (0..1) of the
--- scored outputs are at or below it. Scores are exact; a group with more than 1,000 of them is rounded to 3 digits.
-with scores as (select * from output_scores),
+-- score_distribution: one row per run_id, model, checkpoint, score. n is the count of outputs with this score; share
+-- (0..1) is the part of the scored outputs at or below it. Scores are exact; in a group with more than 1,000 distinct
+-- scores they are rounded to 3 digits.
+with run as (select * from stg_run),
+
+groups as (select * from int_groups_counted),
+
+scores as (select * from int_outputs_scored where score is not null),
 
 exact as (
     select
-        run_id,
-        model,
-        checkpoint,
+        group_number,
         score,
         count(*) as n,
-        count(*) over (partition by run_id, model, checkpoint) as distinct_count,
+        count(*) over (partition by group_number) as distinct_count,
     from scores
-    where score is not null
-    group by run_id, model, checkpoint, score
+    group by group_number, score
 ),
 
 bounded as (
     select
-        run_id,
-        model,
-        checkpoint,
+        group_number,
         if(distinct_count > 1000, round(score, 3), score) as score,
         sum(n)::bigint as n,
     from exact
@@ -28,14 +28,16 @@ bounded as (
 
 final as (
     select
-        run_id,
-        model,
-        checkpoint,
-        score,
-        n,
-        sum(n) over (partition by run_id, model, checkpoint order by score)
-            / sum(n) over (partition by run_id, model, checkpoint) as share,
+        run.run_id,
+        groups.model,
+        groups.checkpoint,
+        bounded.score,
+        bounded.n,
+        sum(bounded.n) over (partition by groups.group_number order by bounded.score)
+            / sum(bounded.n) over (partition by groups.group_number) as share,
     from bounded
+    inner join groups on bounded.group_number = groups.group_number
+    cross join run
 )
 
 select * from final

@@ -1,6 +1,6 @@
--- stage_costs: one row per run_id, stage, criterion_id (null where the stage has none, `(own)` for all criteria that
--- rows brought along). wall_s and cpu_s are summed over tasks, in seconds; money is in USD, null where a price is
--- unknown; request_count leaves out recorded replies. Tokens are those that the endpoint told.
+-- stage_costs: one row per run_id, stage, criterion_id (null where the stage has none, `(own)` for all per-case
+-- criteria). wall_s and cpu_s are summed over tasks, in seconds; money is in USD, null where a price is unknown;
+-- request_count excludes recorded replies. Tokens are the counts reported by the endpoint.
 with timings as (select * from stg_timings),
 
 judgments as (select * from stg_judgments),

@@ -1,13 +1,13 @@
--- weak_spots: one row per run_id, model, checkpoint, criterion_id, slice_key, slice_value that does worse than the
--- other outputs. Scores in 0..1 over n outputs; gain is what the overall mean would rise by if the slice did as well as
--- the rest, null for a gate; example_ids are the outputs that lose most, up to 3.
-with spots as (select * from int_weak_spots),
+-- weak_spots: one row per run_id, model, checkpoint, criterion_id, slice_key, slice_value with a worse mean than the
+-- other outputs. Scores are in 0..1 over n outputs; gain is the rise of the overall mean if the slice did as well as
+-- the rest, null for a gate; example_ids are up to 3 outputs with the largest loss.
+with spots as (select * from int_slices_ranked),
 
-intervals as (select * from int_intervals where scope = 'slice'),
+intervals as (select * from int_means_estimated where scope = 'slice'),
 
-outputs as (select * from int_slice_outputs),
+outputs as (select * from int_outputs_sliced),
 
-verdicts as (select * from int_scored_verdicts where not is_own),
+verdicts as (select * from int_verdicts_weighted where not is_per_case),
 
 examples as (
     select
@@ -20,7 +20,7 @@ examples as (
     inner join verdicts
         on outputs.output_number = verdicts.output_number
         and spots.criterion_id = verdicts.criterion_id
-    inner join int_outputs as scores on outputs.output_number = scores.output_number
+    inner join int_outputs_numbered as scores on outputs.output_number = scores.output_number
     group by spots.scope_id
 ),
 

@@ -1,4 +1,4 @@
--- stg_agreement: one row per criterion_id, kind, judge, rater, statistic, as it was measured.
+-- stg_agreement: one row per criterion_id, kind, judge, rater, statistic, as measured outside SQL.
 with source as (select * from source_agreement),
 
 final as (

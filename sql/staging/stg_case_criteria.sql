@@ -1,5 +1,5 @@
--- stg_case_criteria: one row per output_id, criterion_id that the output's row brought along. weight is 0 for a gate;
--- thresholds in 0..1.
+-- stg_case_criteria: one row per output_id, criterion_id of a per-case criterion: one that the output's own input row
+-- defines. weight is 0 for a gate; thresholds are in 0..1.
 with criteria as (select * from source_case_criteria),
 
 final as (

@@ -1,4 +1,4 @@
--- stg_categories: one row per category of the rubric. parent is the category around it, null at the top.
+-- stg_categories: one row per category of the rubric. parent is the enclosing category, null at the top.
 with categories as (select * from source_categories),
 
 final as (

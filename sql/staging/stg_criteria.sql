@@ -1,5 +1,5 @@
--- stg_criteria: one row per criterion_id of the run's rubric version. weight is what it weighs in an output's score, 0
--- for a gate; thresholds in 0..1.
+-- stg_criteria: one row per criterion_id of the run's rubric version. weight is the criterion's weight in an output's
+-- score, 0 for a gate; thresholds are in 0..1.
 with criteria as (select * from source_criteria),
 
 final as (

@@ -1,5 +1,5 @@
--- stg_judgments: one row per judgment_id that this run paid for. cost_usd is null where the price is unknown;
--- tokens are null where the endpoint did not say them.
+-- stg_judgments: one row per judgment_id that this run paid for. cost_usd is null where the price is unknown; tokens
+-- are null where the endpoint did not report them.
 with judgments as (select * from source_judgments),
 
 final as (

@@ -1,4 +1,5 @@
--- stg_opinions: one row per output_id, criterion_id, judge, replicate, is_swapped. score in 0..1, null where unscored.
+-- stg_opinions: one row per output_id, criterion_id, judge, replicate, is_swapped. score is in 0..1, null where
+-- unscored.
 with opinions as (select * from source_opinions),
 
 final as (

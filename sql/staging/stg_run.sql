@@ -1,4 +1,5 @@
--- stg_run: the one row of this run. missing is null, skip or zero, as a word; pass_threshold in 0..1.
+-- stg_run: the one row of this run. missing is the rubric's policy for missing scores (null, skip or zero), as text;
+-- pass_threshold is in 0..1.
 with runs as (select * from source_run),
 
 final as (

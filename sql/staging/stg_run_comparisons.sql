@@ -1,4 +1,4 @@
--- stg_run_comparisons: one row per pair of models and checkpoints, scope and scope_id, as it was measured.
+-- stg_run_comparisons: one row per pair of models and checkpoints, scope and scope_id, as measured outside SQL.
 with source as (select * from source_run_comparisons),
 
 final as (

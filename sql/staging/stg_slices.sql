@@ -1,5 +1,5 @@
--- stg_slices: one row per output_id, slice_key, slice_value: the keys of an output's metadata that hold one text,
--- number or truth value, a text of at most 100 characters.
+-- stg_slices: one row per output_id, slice_key, slice_value: the metadata keys of an output with a single text, number
+-- or boolean. A text has at most 100 characters.
 with outputs as (select * from source_outputs),
 
 entries as (

@@ -1,6 +1,5 @@
--- stg_steps: one row per root, criterion_id, node: a step of the criterion's way down a tree of categories, from the
--- root ('' for the whole) to itself. weight is the node's own, among what stands beside it under the parent. No tree,
--- no rows.
+-- stg_steps: one row per root, criterion_id, node: a node on the path from the root of a category tree ('' for the
+-- whole) down to the criterion. weight is the node's weight among its siblings under parent. Empty without a tree.
 with steps as (select * from source_steps),
 
 final as (

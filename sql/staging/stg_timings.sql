@@ -1,5 +1,5 @@
--- stg_timings: one row per finished task, criterion_id null where the stage has none. Times in seconds, money in USD;
--- saved_usd is null where replayed judgments have no known price.
+-- stg_timings: one row per finished task; criterion_id is null where the stage has none. Times are in seconds, money is
+-- in USD; saved_usd is null where replayed judgments have no known price.
 with timings as (select * from source_timings),
 
 final as (

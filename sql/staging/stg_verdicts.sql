@@ -1,4 +1,4 @@
--- stg_verdicts: one row per output_id, criterion_id. score in 0..1, null where unscored.
+-- stg_verdicts: one row per output_id, criterion_id. score is in 0..1, null where unscored.
 with verdicts as (select * from source_verdicts),
 
 final as (

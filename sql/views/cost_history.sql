@@ -1,4 +1,4 @@
--- cost_history: one row per run_id of the published runs: what it asked, what that cost, what the ledger saved.
+-- cost_history: one row per run_id of the published runs: requests, costs and savings from the ledger.
 with costs as (
     select
         run_id,

@@ -1,6 +1,6 @@
--- criterion_history: one row per run_id, model, checkpoint, criterion_id of the published runs; the previous mean is of
--- the run that score_history names, and change is known where both runs asked by the same text; of what rows brought
--- along, where they had one text under the id in both, or the same texts in the same shares.
+-- criterion_history: one row per run_id, model, checkpoint, criterion_id of the published runs. The previous mean is
+-- from the run named in score_history. change is known where both runs used the same text; for per-case criteria, where
+-- both runs had one text under the id, or the same texts in the same shares.
 with own as (
     select
         run_id,

@@ -1,5 +1,5 @@
--- criterion_ladders: one row per rubric_id, rubric_version, criterion_id. weight is what the criterion weighs beside
--- those that rows bring along; levels are worst first.
+-- criterion_ladders: one row per rubric_id, rubric_version, criterion_id. weight is on the scale of per-case criteria;
+-- levels are ordered from worst to best.
 with ladders as (
     select
         rubric_id,

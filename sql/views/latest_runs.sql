@@ -1,4 +1,4 @@
--- latest_runs: one row per rubric_id, model, checkpoint: the published run that scored it last.
+-- latest_runs: one row per rubric_id, model, checkpoint: the most recently published run.
 with latest as (
     select
         rubric_id, model, checkpoint,

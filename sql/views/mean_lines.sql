@@ -1,5 +1,5 @@
 -- mean_lines: one row per run_id, model, checkpoint, criterion_id, with its line of run_feedback. aim is the level to
--- aim for, null where there is none; loss is what is to be gained by it over all outputs.
+-- aim for, null where there is none; loss is the score to be gained over all outputs.
 with own as (
     select
         run_id,

@@ -1,5 +1,5 @@
--- output_feedback: one row per run_id, output_id. feedback is plain text: whether it passed, a line a criterion, and
--- the level to aim for: of the first gate that failed, else where the most is to be gained.
+-- output_feedback: one row per run_id, output_id. feedback is plain text: pass or fail, a line per criterion, and the
+-- level to aim for on the first failed gate, else on the criterion with the most to gain.
 with told as (
     select
         run_id,

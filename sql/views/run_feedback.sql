@@ -1,5 +1,5 @@
--- run_feedback: one row per run_id, model, checkpoint. feedback as in output_feedback, of the means; the weakest is the
--- gate that the most outputs fail, else the criterion that costs the most.
+-- run_feedback: one row per run_id, model, checkpoint. feedback has the form of output_feedback, for means; the weakest
+-- criterion is the gate that most outputs fail, else the criterion with the largest loss.
 with told as (
     select
         run_id,

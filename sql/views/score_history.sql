@@ -1,6 +1,6 @@
--- score_history: one row per run_id, model, checkpoint of the published runs, the mean beside the one before it: of the
--- newest earlier run of the rubric_id with that model and checkpoint, or else with another checkpoint of it: the one of
--- the highest step, the number that its name ends in.
+-- score_history: one row per run_id, model, checkpoint of the published runs, with the mean and the previous one: from
+-- the newest earlier run of the rubric_id with the same model and checkpoint, else with another checkpoint of the
+-- model, by the highest step (the number at the end of its name).
 with published as (
     select
         runs.version, runs.finished_at, runs.rubric_id, runs.rubric_version, runs.rubric_digest, runs.dataset,

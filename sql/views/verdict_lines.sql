@@ -1,5 +1,5 @@
--- verdict_lines: one row per run_id, output_id, criterion_id that the output is held to, with its line of
--- output_feedback. aim is the level to aim for, null where there is none; loss is what is to be gained by it.
+-- verdict_lines: one row per run_id, output_id, criterion_id that applies to the output, with its line of
+-- output_feedback. aim is the level to aim for, null where there is none; loss is the score to be gained.
 with held as (
     select
         scores.run_id, scores.output_id, scores.failed_gates,

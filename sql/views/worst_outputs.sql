@@ -1,5 +1,5 @@
 -- worst_outputs: one row per run_id, output_id; place counts from 1, the worst of its model and checkpoint: failed
--- gates first, then the score, unscored outputs last. Name a run: its outputs alone are read then.
+-- gates first, then by score, unscored outputs last. A filter on run_id reads the outputs of that run only.
 with final as (
     select
         run_id,

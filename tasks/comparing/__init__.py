@@ -1,1 +1,15 @@
-"""Two sides of outputs, case by case: who stands beside whom, and what their scores say."""
+"""Two runs or two models, case by case.
+
+compare         compare_runs: the whole comparison, for commands and reports
+run_comparison  compare_with_baseline: a run compared before it is published, and the table `run_comparisons`
+baseline        find_baseline: the run that --baseline names
+model_pairs     pair_groups: which model of one run is compared with which of the other
+case_pairs      pair_sides: outputs of the same case
+figures         ComparedRow: differences, intervals, tests
+attribution     explain: a difference split into criteria; the cases that lost most
+gate            hold_rule: a --fail-if rule applied to figures
+aa_test         measure_noise: the same outputs judged twice (A/A test)
+replicates      take_replicates_apart: replies of one judge as runs of their own
+mart_rows       comparison_table: rows of the mart
+sentences       a comparison in words
+"""

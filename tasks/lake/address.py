@@ -32,7 +32,6 @@ def connection_string(address: str) -> str:
 
 
 PARTITION = re.compile(r"[^=]+=[^=]*")  # how a partitioned table's folders are named
-DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from functools import cache
 import duckdb
 import yaml
 
+from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.sql import query, quoted, read_sql
@@ -182,8 +183,6 @@ def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _readable(bodies: Iterable[str]) -> "Iterator[Rubric]":
     """The rubrics of these bodies; one that this gradebook can't read stays as it was kept."""
-    from gradebook.rubrics.files.digest import rubric_from_body
-
     for body in bodies:
         with suppress(RubricError):
             yield rubric_from_body(body)

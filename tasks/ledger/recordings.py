@@ -1,4 +1,4 @@
-"""Recordings: the replies of a run in a file that `replay:FILE` answers from, whoever paid for them."""
+"""Recordings: the replies of a run in a file for `replay:FILE`, whichever run paid for them."""
 
 import os
 import stat
@@ -10,7 +10,7 @@ import duckdb
 import orjson
 
 from gradebook.rubrics.model.errors import InputError, JudgeSettingsError, UnfinishedError
-from gradebook.tasks.judging.replies.recorded_judge import NO_REPLY, RecordedStatus, refuse_no_recording
+from gradebook.tasks.judging.replies.recorded_judge import NO_REPLY, RecordedStatus, check_recording
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 def refuse_record(path: Path, judge: JudgeSettings | ReplaySettings | None) -> None:
-    """Raise `InputError` where a run's replies can't be kept in a file, or would take the place of something else."""
+    """Raise `InputError` if a run's replies cannot be written to a file, or would replace something else."""
     if judge is None:
         raise InputError("--record", "no --judge", "one whose replies are to be kept")
     if isinstance(judge, ReplaySettings) and judge.path.resolve() == path.resolve():
@@ -42,16 +42,16 @@ def refuse_record(path: Path, judge: JudgeSettings | ReplaySettings | None) -> N
     if not stat.S_ISREG(kind):
         raise InputError("--record", f"{path}, which is no file", "a recording or a new file")
     try:
-        refuse_no_recording(path)
+        check_recording(path)
     except JudgeSettingsError as error:
         raise InputError(f"--record: expected a recording or a new file; {error}") from None
 
 
 def write_recording(lake: Lake, folder: RunFolder, path: Path) -> int:
-    """Write the replies of a run: of a published one all that its verdicts rest on, of another what there is so far.
+    """Write the replies of a run: all replies behind the verdicts if published, otherwise the replies so far.
 
-    Returns how many they are; a run that asked nothing yet leaves the file as it is. Raises `UnfinishedError` where the
-    file can't be written.
+    Returns their number; a run without questions yet leaves the file unchanged. Raises `UnfinishedError` if the file
+    cannot be written.
     """
     with connect(lake, read_only=True) as connection:
         if not _find_asked(connection, folder):
@@ -70,7 +70,7 @@ def write_recording(lake: Lake, folder: RunFolder, path: Path) -> int:
 
 
 def _find_asked(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> bool:
-    """Make the table of what was asked; False where the run did not come so far."""
+    """Create the table of questions; False if the run has none yet."""
     counted = "select count(*) from runs where run_id = ? and status = 'published'"
     if connection.execute(counted, [folder.run_id]).fetchone() != (0,):
         of_run = {"run_id": folder.run_id}
@@ -87,9 +87,9 @@ def _find_asked(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> boo
 def _lines(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[Row]:
     for batch in connection.execute(query("ledger/recorded_replies"), {"run_id": run_id}).to_arrow_reader(BATCH_ROWS):
         for row in batch.to_pylist():
-            told = _scored(row) if row["is_scored"] else _useless(row)
-            if told is not None:
-                yield {name: row[name] for name in SLOT_FIELDS} | told
+            reply = _scored(row) if row["is_scored"] else _useless(row)
+            if reply is not None:
+                yield {name: row[name] for name in SLOT_FIELDS} | reply
 
 
 def _scored(row: Row) -> Row:
@@ -98,7 +98,7 @@ def _scored(row: Row) -> Row:
 
 
 def _useless(row: Row) -> Row | None:
-    """Why there is no level; None where nobody was asked."""
+    """Status of a question without a level; None if it was not asked."""
     useless = row["useless"] or {}
     status, _, words = (row["reason"] or useless.get("status") or "").partition(": ")
     if status not in get_args(RecordedStatus):

@@ -1,4 +1,4 @@
-"""What judging has cost, as the ledger has it: billed and saved, in all and by criterion, judge, day and stage."""
+"""Cost of judging, from the ledger: billed and saved, in total and by criterion, judge, day and stage."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -24,12 +24,12 @@ PARTS: tuple[Part, ...] = ("criterion", "judge", "day", "stage")
 
 @dataclass(frozen=True, slots=True)
 class CostSum:
-    """What some judgments cost. The dollars are those that are known, None where none is; the counts say what is not.
+    """Cost of some judgments. Dollars are the known part, None if none is known; the counts give the unknown part.
 
-    unpriced: their price is unknown, and their tokens are counted. uncounted: the endpoint did not say their tokens.
+    unpriced: price unknown, tokens counted. uncounted: the endpoint did not report the tokens.
     """
 
-    part: str | None  # the criterion, judge, day or stage; None: all
+    part: str | None  # criterion, judge, day or stage; None: all
     judgment_count: int = 0
     request_count: int = 0
     prompt_tokens: int = 0
@@ -45,9 +45,9 @@ class CostSum:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """The costs of a run, or of a lake since a moment.
+    """Costs of a run, or of a lake since a time.
 
-    possible_usd: what requests without a counted reply may have cost beside it, at most; None where it is not known.
+    possible_usd: maximum additional cost of requests without a counted reply; None if unknown.
     """
 
     run_id: str | None
@@ -55,11 +55,11 @@ class Spending:
     total: CostSum
     parts: Mapping[Part, tuple[CostSum, ...]]
     possible_usd: float | None = None
-    journal_count: int = 0  # files of replies that are not in the ledger yet
+    journal_count: int = 0  # journals not settled yet
 
     @property
     def notes(self) -> Iterator[str]:
-        """What the sums leave out, in sentences."""
+        """Sentences about what the sums leave out."""
         total = self.total
         if total.unpriced_count:
             yield f"price unknown for {counted(total.unpriced_count, 'judgment')}: tokens are counted"
@@ -74,7 +74,6 @@ class Spending:
             yield f"{counted(self.journal_count, 'journal')} of replies not counted yet: the next run takes them in"
 
     def as_json(self) -> Row:
-        """One JSON object: what `--json` prints."""
         return {
             "run_id": self.run_id,
             "since": self.since,
@@ -88,7 +87,7 @@ class Spending:
 def read_spending(
     lake: Lake, run_id: str | None = None, since: datetime | None = None, parts: tuple[Part, ...] = PARTS
 ) -> Spending:
-    """Sum up what a run cost, or all that was asked since a moment. Raises `InputError` for an unknown run."""
+    """Sum up the cost of a run, or of all requests since a time. Raises `InputError` for an unknown run."""
     with connect_up_to_date(lake) as connection:
         if run_id is not None:
             read_run(connection, lake, run_id)
@@ -102,7 +101,7 @@ def sum_spending(
     since: datetime | None = None,
     parts: tuple[Part, ...] = PARTS,
 ) -> Spending:
-    """Sum up by a connection to the lake, and leave its table `cost_lines` behind; otherwise as `read_spending`."""
+    """Sum up over an open connection, and leave the table `cost_lines`; otherwise as `read_spending`."""
     make_table(connection, "ledger/cost_lines", run_id=run_id, since=since)
     sums = {part: _sums(connection, part) for part in parts}
     total = next(iter(_sums(connection, None)), CostSum(None))
@@ -116,7 +115,7 @@ def _sums(connection: duckdb.DuckDBPyConnection, part: Part | None) -> tuple[Cos
 
 
 def _possible_usd(lake: Lake, run_id: str, total: CostSum) -> float | None:
-    """What the run's budget counted beyond the ledger: a request that got no reply, or one without its tokens."""
+    """Budget spent beyond the ledger: requests without a reply, or with a reply without usage."""
     record: Path = RunFolder(lake.root / "runs" / run_id).path / "budget.jsonl"
     if not record.exists():
         return None

@@ -1,4 +1,4 @@
-"""The ledger held against itself: every key worked out anew, every reply read again, every verdict looked up."""
+"""Verification of the ledger: keys recomputed, replies read again, verdicts looked up."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import query, quoted
 from gradebook.tasks.ledger.rereading import asked_judges
-from gradebook.tasks.ledger.verify_sources import Finding, KeptRubrics, PayingRun, Verification, Verifier
+from gradebook.tasks.ledger.verify_sources import Finding, PayingRun, RubricCache, Verification, Verifier
 
 BATCH_ROWS = 2_000
 MEMORY_LIMIT = "1GB"
@@ -32,10 +32,11 @@ _RUNS = "select run_id, status, rubric_id, rubric_version, settings::json -> '$.
 def verify_ledger(
     lake: Lake, run_id: str | None = None, begin: Advance = lambda _count: None, advance: Advance = lambda _count: None
 ) -> Verification:
-    """Hold each judgment against its judge, criterion, case and raw reply, and each judged verdict against the ledger.
+    """Compare each judgment with its judge, criterion, case and raw reply, and each judged verdict with the ledger.
 
-    run_id: only what this run paid for or its verdicts rest on. begin is told how many judgments there are, advance
-    how many more are done. Memory does not grow with the ledger. Raises `InputError` for a run that is not there.
+    run_id: only judgments that this run paid for or whose replies its verdicts use. begin is called with the number of
+    judgments, advance with the number of further ones done. Memory does not grow with the ledger. Raises `InputError`
+    for an unknown run.
     """
     verification = Verification()
     with _opened(lake) as connection:
@@ -46,7 +47,7 @@ def verify_ledger(
         begin(_count(connection, "select count(*) from chosen", {}))
         output_columns = ", ".join(f"outputs.{name}" for name in OUTPUT_COLUMNS)
         judgments = query("ledger/judgments_to_verify", output_columns=output_columns)
-        verifier = Verifier(verification, runs, KeptRubrics(connection.cursor()))
+        verifier = Verifier(verification, runs, RubricCache(connection.cursor()))
         for batch in connection.execute(judgments).to_arrow_reader(BATCH_ROWS):
             for row in batch.to_pylist():
                 verifier.verify(row)
@@ -57,7 +58,7 @@ def verify_ledger(
 
 @contextmanager
 def _opened(lake: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The lake, with a limit of memory and a place for what does not fit into it."""
+    """Connection to the lake, with a memory limit and a temporary folder for spilling."""
     with (
         connect_up_to_date(lake, is_unshared=True) as connection,
         TemporaryDirectory(prefix="gradebook-verify-") as folder,

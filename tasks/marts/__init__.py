@@ -1,1 +1,6 @@
-"""TODO."""
+"""The models of sql/ run over one run's files.
+
+models            build_marts, run_sql_checks, model_order: the models in dependency order
+sources           relations that the staging models read
+points_intervals  add_points_intervals: bootstrap intervals of points rubrics
+"""

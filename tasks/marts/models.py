@@ -1,9 +1,11 @@
 """Turn a run's verdicts into its marts: run the models of the `sql` package, each after those that it reads.
 
-A model is a file: its name is the relation, its folder says what becomes of it, its SQL says what it reads.
+A model is a file: its name is the relation, its folder the layer, its header names the kind of relation, and its SQL
+the relations that it reads.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -39,23 +41,13 @@ class Measured:
 
 # By the staging model that reads the source.
 MEASURED: Mapping[str, Measured] = MappingProxyType(
-    {"stg_points_intervals": Measured(("output_scores", "int_category_scores"), add_points_intervals)}
+    {"stg_points_intervals": Measured(("int_scores_unioned",), add_points_intervals)}
 )
-# Read by several models or costly to hold beside another: a table each bounds the memory that one statement needs. Of a
-# few rows or a million: DuckDB takes longer to look through views of views than to write what they hold.
-KEPT = frozenset(
-    {
-        *("int_criteria", "int_rubric", "int_roots", "int_categories", "int_category_criteria", "int_groups"),
-        *("int_outputs", "int_verdicts", "int_output_points", "int_category_points"),
-        *("int_uneven_outputs", "int_uneven_totals"),
-        *("int_own_criteria", "int_own_verdicts", "int_gap_outputs", "int_skip_points"),
-        *("int_opinions", "int_criterion_means", "int_own_means", "int_means", "int_quantiles", "int_intervals"),
-        *("int_slice_outputs", "int_slice_means", "int_weak_spots", "int_category_scores"),
-        *("int_clustered_outputs", "int_cluster_spreads"),
-    }
-)
-# Kept in the file, where it takes a third of the room: ten million rows leave memory to what is made of them.
-PACKED = frozenset({"int_verdicts"})
+# Relations by the kind in a header, `-- materialized: table`. A table bounds the memory that one statement needs,
+# and DuckDB takes longer to plan views of views than to write a few rows. A temporary table is neither compressed nor
+# written to the file, which takes longer; in the file ten million rows take a third of the room.
+MATERIALIZED: Mapping[str, str] = MappingProxyType({"view": "temp view", "table": "temp table", "file": "table"})
+_MATERIALIZED = re.compile(r"^-- materialized: (\w+)$", re.MULTILINE)
 
 
 class UnknownRelation(GradebookError):
@@ -112,8 +104,8 @@ def connect_marts(path: Path, memory_limit: str = "4GB") -> duckdb.DuckDBPyConne
 def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) -> tuple[str, ...]:
     """Build every model over the sources, which exist as views or tables; returns the marts' names in the order built.
 
-    Staging and intermediate models become views (tables, where costly), marts tables; an earlier build is replaced.
-    They are there as long as the connection. only: build this mart, and what it reads.
+    Marts become tables, other models views unless their header names another kind; an earlier build is replaced. They
+    last as long as the connection. only: build this mart, and what it reads.
     """
     for macro in _read_layer("macros"):
         connection.execute(macro.sql)
@@ -126,10 +118,9 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) 
 
 
 def _relation(model: Model) -> str:
-    """What becomes of a model: one that is temporary is neither packed nor written to the file, which takes longer."""
-    if model.name in PACKED:
-        return "table"
-    return "temp table" if model.layer == "marts" or model.name in KEPT else "temp view"
+    """The kind of relation that a model becomes: of a mart a table, of any other what its header names, else a view."""
+    named = _MATERIALIZED.search(model.sql)
+    return MATERIALIZED[named[1] if named else "table" if model.layer == "marts" else "view"]
 
 
 def _models_behind(parser: duckdb.DuckDBPyConnection, name: str) -> tuple[Model, ...]:

@@ -20,18 +20,13 @@ POINTS_INTERVAL_SCHEMA = pa.schema(
 )
 _HAS_PENALTIES = """
 select coalesce(bool_or(weight < 0), false)
-from (select weight from int_criteria union all select weight from int_own_criteria)
+from int_criteria_weighted
 """
 _SCORES = """
 create or replace temp view points_scores as
-select 'run' as scope, '' as scope_id, model, checkpoint, outputs.output_number, score,
-from output_scores
-inner join (select output_id, output_number from int_outputs) as outputs using (output_id)
-where score is not null
-union all by name
-select 'category' as scope, category as scope_id, groups.model, groups.checkpoint, output_number, score,
-from int_category_scores
-inner join int_groups as groups using (group_number)
+select scope, scope_id, groups.model, groups.checkpoint, output_number, score,
+from int_scores_unioned
+inner join int_groups_counted as groups using (group_number)
 where score is not null
 """
 _GROUPS = """
@@ -44,7 +39,7 @@ order by scope, scope_id, model, checkpoint
 _OF_GROUP = """
 select dense_rank() over (order by cluster_of(outputs.cluster, outputs.case_id)) as cluster_number, scores.score
 from points_scores as scores
-inner join int_outputs as outputs on scores.output_number = outputs.output_number
+inner join int_outputs_numbered as outputs on scores.output_number = outputs.output_number
 where scores.scope = ? and scores.scope_id = ? and scores.model = ? and scores.checkpoint is not distinct from ?
 order by cluster_number, scores.score
 """
@@ -53,7 +48,7 @@ MOST_OUTPUTS = 20_000
 
 
 def add_points_intervals(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the source of stg_points_intervals, over output_scores and int_category_scores; empty without penalties."""
+    """Make the source of stg_points_intervals, over int_scores_unioned; empty without penalties."""
     connection.register("measured_points", pa.Table.from_pylist(list(_intervals(connection)), POINTS_INTERVAL_SCHEMA))
     connection.execute("create or replace table source_points_intervals as from measured_points")
     connection.unregister("measured_points")

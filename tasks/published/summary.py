@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import duckdb
 
-from gradebook.rubrics.model.errors import GradebookError, InputError
-from gradebook.tasks.agreement.calibration import Calibration
-from gradebook.tasks.comparing.run_comparison import RunComparison
+from gradebook.rubrics.model.errors import GradebookError
+from gradebook.tasks.agreement.calibration import Calibration, calibrated_means, corrected_row
+from gradebook.tasks.comparing.run_comparison import RunComparison, read_run_comparison
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.connections import connect, connect_up_to_date
+from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.requirements import unmet_requirements
@@ -49,9 +49,6 @@ class RunSummary:
         """A row a calibrated mean: see `corrected_row`."""
         if not self.means:
             return ()
-        # Here, for every command that prints a table loads this module, and few of them a calibration.
-        from gradebook.tasks.agreement.calibration import corrected_row
-
         return tuple(corrected_row(row) for row in self.means)
 
     @property
@@ -121,8 +118,6 @@ def _calibrate(
         rated = [row["criterion_id"] for row in asked]
         if not rated:
             return (), None
-        from gradebook.tasks.agreement.calibration import calibrated_means
-
         return calibrated_means(connection, run_id, rated), None
     # The run is published: what people said of it later is no reason to fail it.
     except (duckdb.Error, ArithmeticError, ValueError) as error:
@@ -137,33 +132,11 @@ def _comparison(
     baseline, rule, fault = (settings.get(name) for name in ("baseline_run_id", "fail_if", "baseline_fault"))
     comparison = None
     if baseline is not None:
-        # Here, for every command that prints a table loads this module, and few of them a comparison.
-        from gradebook.tasks.comparing.run_comparison import read_run_comparison
-
         try:
             comparison = read_run_comparison(connection, lake, run["run_id"], baseline, rule)
         except GradebookError as error:  # the run is published, whatever became of the other one since
             fault = str(error).splitlines()[0]
     return comparison, f"--fail-if {rule!r} can't be known: {fault}" if rule and fault else None
-
-
-def latest_run(lake: Lake) -> str:
-    """The id of the run published last. Raises `InputError` where none was."""
-    with connect(lake, read_only=True) as connection:
-        rows = read_rows(connection, "select run_id from runs where status = 'published' order by version desc limit 1")
-    if not rows:
-        raise InputError("run", f"no published run in {lake.name}", "one", "`gradebook evaluate` makes it")
-    return str(rows[0]["run_id"])
-
-
-def list_runs(lake: Lake) -> tuple[Row, ...]:
-    """All runs, the one last begun, published or failed first: as the lake took them in, whatever clocks said."""
-    with connect(lake, read_only=True) as connection:
-        return read_rows(
-            connection,
-            "select run_id, status, created_at, rubric_id, rubric_version, judge, dataset, output_count, version, "
-            "cost_usd, reason from runs order by rowid desc",
-        )
 
 
 _COSTS = """

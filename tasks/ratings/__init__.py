@@ -1,1 +1,10 @@
-"""TODO."""
+"""People's ratings: read, matched, imported, stored.
+
+evaluation_file  read_ratings: the file of `evaluate --ratings`
+run_ratings      match_ratings, score_ratings: ratings as verdicts of a run
+import_ratings   import_ratings: `gradebook ratings import`
+import_sources   read_rating_rows: rows of a foreign file
+import_sheets    read_sheets, grade_sheets: sheets of raters, graded by the rubric
+import_matching  match_slots: ratings matched to outputs of the lake
+table            insert_ratings, find_ratings: the table `ratings`
+"""

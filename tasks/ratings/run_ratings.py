@@ -42,7 +42,7 @@ def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...],
 
     Raises `RatingsError` for a rating that fits several outputs.
     """
-    unmatched_count = _kept_count(folder.ratings_file)
+    unmatched_count = kept_count(folder.ratings_file)
     if unmatched_count is not None:
         return unmatched_count
     with connect(lake, read_only=True) if lake else _no_ratings() as connection:
@@ -100,8 +100,8 @@ def kept_version(ratings_file: Path) -> int | None:
     return _kept_number(ratings_file, LAKE_VERSION)
 
 
-def _kept_count(ratings_file: Path) -> int | None:
-    """The stored count of unmatched ratings; None where the run has not matched its ratings yet."""
+def kept_count(ratings_file: Path) -> int | None:
+    """Stored count of unmatched ratings; None where the run has not matched its ratings yet."""
     return _kept_number(ratings_file, UNMATCHED_COUNT)
 
 

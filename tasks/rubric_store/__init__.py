@@ -1,1 +1,5 @@
-"""TODO."""
+"""Rubrics: versions in the lake, files on disk.
+
+versions  find_rubric, keep_rubric, list_versions: immutable versions in the lake
+files     lint_rubrics, import_file, export_source: rubric files
+"""

@@ -8,13 +8,14 @@ from typing import Any, cast
 
 from gradebook.rubrics.files.dump import values_yaml
 from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics, shipped_text
-from gradebook.rubrics.importers.interfaces import Exported, Imported, Row
+from gradebook.rubrics.importers.interfaces import Exported, Imported
 from gradebook.rubrics.importers.join_answers import join_answers
 from gradebook.rubrics.importers.json_lines import json_lines, read_json_lines
 from gradebook.rubrics.importers.registry import find_format
 from gradebook.rubrics.lint.findings import Finding
 from gradebook.rubrics.lint.linting import lint_text
 from gradebook.rubrics.model.errors import Fault, InputError, RubricError
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.rubric_store.versions import find_rubric, version_before

@@ -1,1 +1,8 @@
-"""TODO."""
+"""What is asked for, and the run it becomes.
+
+request            EvaluationRequest: each option of an evaluation, described once
+run                Run: request, rubric, judge, lake and folder
+resume_command     going_on: the command that resumes a run
+function_settings  FunctionSettings: packages whose functions may run
+runner             Runner: where checks are computed
+"""

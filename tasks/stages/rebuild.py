@@ -2,8 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,12 @@ from typing import Any
 import duckdb
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.agreement.mart import add_agreement_source
 from gradebook.tasks.comparing.run_comparison import compare_again
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.sql import query, quoted
-from gradebook.tasks.marts.models import build_marts, connect_marts, mart_names
-from gradebook.tasks.marts.sources import add_opinions, add_score_sources, paid_judgments
+from gradebook.tasks.marts.models import mart_names
+from gradebook.tasks.marts.sources import paid_judgments
 from gradebook.tasks.published.stored_run import (
     KeptRun,
     copy_rows,
@@ -28,7 +26,7 @@ from gradebook.tasks.published.stored_run import (
     read_kept_run,
 )
 from gradebook.tasks.runs.run import code_version
-from gradebook.tasks.stages.aggregate import MEMORY_LIMIT
+from gradebook.tasks.stages.aggregate import built_marts
 from gradebook.tasks.stages.compare_marts import MartCheck, check_mart, lay_out_published
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -123,22 +121,17 @@ def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFol
         ) from None
 
 
-@contextmanager
 def _built_marts(
     lake: Lake, run: KeptRun, folder: RunFolder
-) -> Iterator[tuple[duckdb.DuckDBPyConnection, tuple[str, ...]]]:
-    """A connection to the marts, built in a file of their own, and their names."""
-    shard = str(folder.path / "shards" / "shard-00000.parquet")
-    with connect_marts(folder.path / "marts.duckdb", MEMORY_LIMIT) as connection:
-        add_score_sources(connection, folder, run.rubric, (shard,))
-        add_opinions(connection, folder)
+) -> AbstractContextManager[tuple[duckdb.DuckDBPyConnection, tuple[str, ...]]]:
+    def add_costs(connection: duckdb.DuckDBPyConnection) -> None:
         connection.register("source_judgments", paid_judgments(lake, run.run_id))
         timings = quoted(str(_source(folder, "timings")))
         connection.execute(f"create view source_timings as from read_parquet('{timings}')")
-        add_agreement_source(connection, lake, folder, run.rubric)
-        comparison = compare_again(lake, run.run_id, run.settings.get("baseline_run_id"))
-        connection.register("source_run_comparisons", comparison)
-        yield connection, build_marts(connection)
+
+    shard = str(folder.path / "shards" / "shard-00000.parquet")
+    comparison = compare_again(lake, run.run_id, run.settings.get("baseline_run_id"))
+    return built_marts(lake, folder, run.rubric, (shard,), add_costs, comparison)
 
 
 def _refuse_taken(out: Path, marts: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -18,7 +19,7 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.model_pairs import question_changes
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, taken_ids
 from gradebook.tasks.datasets.ingest import Ingested
-from gradebook.tasks.lake.address import DEFAULT_LAKE, find_lake
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.sql import query
@@ -33,13 +34,14 @@ from gradebook.tasks.published.stored_run import (
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
 from gradebook.tasks.runs.function_settings import FunctionSettings
-from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_run_id
+from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, refuse_bad_run_id
 from gradebook.tasks.runs.run import Run, code_version
-from gradebook.tasks.stages.aggregate import aggregate_run
-from gradebook.tasks.stages.open_run import is_published, recorded
-from gradebook.tasks.stages.publish import conclude_run, publish_run
+from gradebook.tasks.stages.open_run import claimed_run
+from gradebook.tasks.stages.pipeline import complete_run, publish_verdicts
+from gradebook.tasks.stages.submit import Stages
 from gradebook.tasks.system.files import write_parquet
-from gradebook.tasks.workspace.lock import claim_run, created_at
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.lock import created_at
 from gradebook.tasks.workspace.timings import Timing, keep_timing, timed
 
 TRIGGER = "rescore"
@@ -63,10 +65,7 @@ def rescore_run(request: RescoreRequest) -> tuple[RunSummary, Path]:
     what the rubric asks; `QualityNotMet` where the marts do not hold.
     """
     with _opened(request, datetime.now(UTC)) as (run, source):
-        if not is_published(run):  # by a command that named this run, or was interrupted just after its commit
-            with recorded(run):
-                _publish(run, source)
-        return conclude_run(run), run.folder.report_file
+        return complete_run(run, Stages(), partial(_publish, source)), run.folder.report_file
 
 
 def refuse_other_questions(source: KeptRun, rubric: Rubric, held: Row) -> None:
@@ -101,32 +100,35 @@ def _opened(request: RescoreRequest, now: datetime) -> Iterator[tuple[Run, KeptR
         source = read_kept_run(connection, lake, request.run)
         _refuse(connection, source, rubric)
     refuse_changed_rubric(lake, rubric)
-    with claim_run(lake.root / "runs", _fingerprint(source, rubric), request.run_id, now) as claim:
-        run_id = claim.folder.run_id
-        evaluation = EvaluationRequest(
-            str(source.row["dataset"]),
-            request.rubric,
-            lake=request.lake,
-            data=request.data,
-            trigger=TRIGGER,
-            again=("gradebook", "rescore", source.run_id, "--rubric", request.rubric, "--run-id", run_id),
-        )
-        run = Run(
-            request=evaluation,
+
+    def run_in(folder: RunFolder) -> Run:
+        return Run(
+            request=_evaluation(request, source, folder.run_id),
             lake=lake,
-            folder=claim.folder,
+            folder=folder,
             rubric=rubric,
             rubric_digest=rubric_digest(rubric),
             judge=None,
             files=(),
             functions=FunctionSettings(),
             dataset_digest=str(source.row["dataset_digest"]),
-            created_at=created_at(claim.folder),
+            created_at=created_at(folder),
             taken_over=_taken_over(source),
         )
+
+    with claimed_run(lake, _fingerprint(source, rubric), request.run_id, now, run_in) as run:
         yield run, source
-        if claim.folder.published_file.exists():
-            claim.folder.tidy()
+
+
+def _evaluation(request: RescoreRequest, source: KeptRun, run_id: str) -> EvaluationRequest:
+    return EvaluationRequest(
+        str(source.row["dataset"]),
+        request.rubric,
+        lake=request.lake,
+        data=request.data,
+        trigger=TRIGGER,
+        again=("gradebook", "rescore", source.run_id, "--rubric", request.rubric, "--run-id", run_id),
+    )
 
 
 def _refuse(connection: duckdb.DuckDBPyConnection, source: KeptRun, rubric: Rubric) -> None:
@@ -159,12 +161,9 @@ def _fingerprint(source: KeptRun, rubric: Rubric) -> str:
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _publish(run: Run, source: KeptRun) -> None:
+def _publish(source: KeptRun, run: Run, stages: Stages) -> None:
     ingested = _take_over(run, source)
-    with timed(run.folder, "aggregate") as timing:
-        aggregate_run(run, ingested.shards)
-        timing.row_count = ingested.output_count * len(run.rubric.criteria)
-    publish_run(run, ingested, _notes(run, source))
+    publish_verdicts(run, ingested, stages, lambda: _notes(run, source))
 
 
 def _take_over(run: Run, source: KeptRun) -> Ingested:

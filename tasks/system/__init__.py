@@ -1,1 +1,12 @@
-"""TODO."""
+"""Files, processes, logs and progress. Knows nothing of evaluations.
+
+files           replaced_file, append_lines: files written whole or not at all
+processes       Process, ProcessPool: worker processes that end with their parent
+logs            begin_logging: JSON or text logs on stderr
+events          telemetry events of a run
+tracing         tracing: OpenTelemetry traces and metrics
+progress        reporter: progress of stages for whoever shows it
+number_format   numbers as people read them
+prefect_blocks  read_secret, limited: Prefect's secrets and concurrency limits
+lazy_imports    imported_later: heavy modules imported on first use
+"""

@@ -11,11 +11,10 @@ from typing import Any
 
 import duckdb
 import pytest
-import typer
 import yaml
 from pydantic import BaseModel
 
-from gradebook.flows.cli import app
+from gradebook.flows.cli import ENTRIES, load_command
 from gradebook.rubrics.checks import registry as checks
 from gradebook.rubrics.checks.describing import describe_check
 from gradebook.rubrics.files.load import parse_rubric, read_rubric, shipped_rubrics
@@ -29,22 +28,23 @@ from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.judging.replies.recorded_judge import RecordedReply
 from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
 from gradebook.tasks.lake.schema import make_tables, make_views
-from gradebook.tasks.operations.suites import SuitesFile
+from gradebook.tasks.operations.suites import Suite, SuitesFile
 from gradebook.tasks.ratings.evaluation_file import RatingRow
+from gradebook.tasks.runs.request import OPTIONS, Use
 
 ROOT = Path(__file__).parents[2]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]}
 UNRUN = " at (version"  # time travel needs a lake with that version
 
 
-def commands_of(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+def commands_of(found: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Every command that does something, by its name: `rubric lint` stands below the group `rubric`."""
-    for name, command in group.commands.items():
-        inner = hasattr(command, "commands")
-        yield from commands_of(command, (*above, name)) if inner else [(" ".join((*above, name)), command)]
+    for name, command in found.items():
+        inner = getattr(command, "commands", None)
+        yield from commands_of(inner, (*above, name)) if inner else [(" ".join((*above, name)), command)]
 
 
-COMMANDS: dict[str, Any] = dict(commands_of(typer.main.get_command(app)))
+COMMANDS: dict[str, Any] = dict(commands_of({name: load_command(name) for name in ENTRIES}))
 GROUPS = {name.partition(" ")[0] for name in COMMANDS if " " in name}
 
 
@@ -111,6 +111,21 @@ def meanings_of(model: type[BaseModel]) -> dict[str, str]:
     }
 
 
+def option_table() -> str:
+    """The options of an evaluation, and what has each of them."""
+    uses = (Use.COMMAND, Use.OUTPUTS_FLOW, Use.CHECKPOINT_FLOW, Use.SUITE)
+    places = dict(zip(uses, ("command", "outputs", "checkpoint", "suite"), strict=True))
+    rows = []
+    for option in OPTIONS.values():
+        flag = option.name.upper() if option.is_argument else option.flag if Use.COMMAND in option.use else ""
+        default = "required" if option.is_required else json.dumps(option.default) if option.default else ""
+        found = [name for use, name in places.items() if use in option.use]
+        where = "all" if len(found) == len(places) else ", ".join(found)
+        new_run = "yes" if Use.FINGERPRINT in option.use else ""
+        rows.append((f"`{flag}`" if flag else "", f"`{option.name}`", option.help, default, where, new_run))
+    return table(("option", "name", "meaning", "default", "in", "new run"), *rows)
+
+
 def method_table() -> str:
     rows = []
     for name, model in METHODS.items():
@@ -169,7 +184,7 @@ def anchor(heading: str) -> str:
 
 def rule_table() -> str:
     rows = ((f"`{rule.id}`", rule.severity, rule.summary, rule.mend) for rule in rules())
-    return table(("rule", "severity", "what it finds", "the mend"), *rows)
+    return table(("rule", "severity", "what it finds", "remedy"), *rows)
 
 
 def format_table() -> str:
@@ -210,6 +225,9 @@ KEYS: dict[str, type[BaseModel]] = {
 }
 GENERATED: dict[str, tuple[str, Callable[[], str]]] = {
     **{mark: ("docs/rubric-format.md", partial(key_table, model)) for mark, model in KEYS.items()},
+    "suites file keys": ("docs/nightly-suites.md", partial(key_table, SuitesFile)),
+    "suite keys": ("docs/nightly-suites.md", partial(key_table, Suite)),
+    "evaluation options": ("docs/options.md", option_table),
     "methods": ("docs/rubric-format.md", method_table),
     "checks": ("docs/checks.md", check_table),
     "check sections": ("docs/checks.md", check_sections),

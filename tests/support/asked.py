@@ -16,7 +16,7 @@ from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest
 from gradebook.tasks.judging.money.prices import Price
 from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
 from gradebook.tasks.judging.replies.question import Answer, Question
-from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.support.loopback_judge import LoopbackJudge
 
@@ -69,7 +69,7 @@ def ask_some(
     )
     answers: list[Answer] = []
     fault = None
-    with open_session(settings, journal_folder=folder, run_id="run", budget_usd=budget_usd, price=PRICE) as session:
+    with open_session(settings, journal_folder=folder, run_id="run", money=Money(budget_usd), price=PRICE) as session:
         questions = [replace(make_question(number), style=settings.style) for number in numbers]
         try:
             session.ask(questions, answers.append)

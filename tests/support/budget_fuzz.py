@@ -25,7 +25,7 @@ from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.judging.money.prices import MESSAGE_OVERHEAD_TOKENS, Price
 from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
 from gradebook.tasks.judging.replies.question import Question
-from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 
 FAULTS = ("500", "429", "drop", "hang", "length", "uncounted", "garbage", "empty")
@@ -230,8 +230,7 @@ def _ask(settings: JudgeSettings, price: Price, questions: list[Question], budge
             settings,
             journal_folder=folder,
             run_id="run",
-            budget_usd=budget_usd,
-            budget_record=folder / "books" / "budget.jsonl",
+            money=Money(budget_usd, folder / "books" / "budget.jsonl"),
             price=price,
         ) as session:
             session.ask(questions, ignore)

@@ -104,8 +104,10 @@ def write_run(lake: Lake, run_id: str, rubric: Rubric, outputs: pa.Table, verdic
         memory.unregister("source_case_criteria")
         for name, table in (("outputs", outputs), ("verdicts", verdicts), ("case_criteria", own)):
             memory.register(f"source_{name}", table)
-        build_marts(memory, only="run_scores")
-        marts = {name: memory.execute(f"from {name}").to_arrow_table() for name in ("output_scores", "run_scores")}
+        marts = {}
+        for name in ("output_scores", "run_scores"):
+            build_marts(memory, only=name)
+            marts[name] = memory.execute(f"from {name}").to_arrow_table()
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
         keep_rubric(connection, rubric, NOW)

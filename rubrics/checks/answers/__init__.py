@@ -1,1 +1,1 @@
-"""Checks of an answer against the accepted ones."""
+"""Checks of an answer against accepted answers."""

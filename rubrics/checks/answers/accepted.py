@@ -1,4 +1,4 @@
-"""The accepted answers of a row: its reference, or those that the settings name in its place."""
+"""Accepted answers of a row: its reference, or the answers given in the settings."""
 
 import itertools
 from dataclasses import dataclass
@@ -15,29 +15,29 @@ from gradebook.rubrics.check_kit.columns import Mask, text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
 
 NO_REFERENCE = "no reference"
-MOST_ANSWERS = 1_000  # in a reference: each of them is held against the output
-MOST_CHARACTERS = 100_000  # of a reference that is read as closely as the output
+MOST_ANSWERS = 1_000  # in a reference; each is compared with the output
+MOST_CHARACTERS = 100_000  # of a reference that is parsed in full
 Places = NDArray[np.int64]
 
 
 class AcceptedSettings(CheckSettings):
-    """Where the accepted answers come from; one that is met is enough."""
+    """Source of the accepted answers; matching one of them is enough."""
 
     expected: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """the accepted answer, or a list of them, in the place of the row's reference"""
+    """the accepted answer, or a list of them, instead of the row's reference"""
     separator: Annotated[str, Field(min_length=1)] | None = None
-    """what stands between several accepted answers in a reference, at most 1000; whitespace around each is left out,
-    and blank ones do not count"""
+    """separator between several accepted answers in a reference, at most 1000 answers; whitespace around an answer is
+    stripped and blank ones are ignored"""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.expected is not None and self.separator is not None:
-            raise ValueError("found both expected and separator, expected separator only where the reference is read")
+            raise ValueError("found both expected and separator, expected one of them")
         return self
 
     @property
     def expected_texts(self) -> tuple[str, ...]:
-        """The answers under `expected`, as a tuple; none where it is not given."""
+        """Answers under `expected`, as a tuple; empty if it is not given."""
         if self.expected is None:
             return ()
         return (self.expected,) if isinstance(self.expected, str) else self.expected
@@ -45,10 +45,10 @@ class AcceptedSettings(CheckSettings):
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The accepted answers of a shard's rows, as pairs of a row and a text.
+    """Accepted answers of a shard's rows, as pairs of a row and a text.
 
-    texts: (text,), no nulls. rows: (pair,), ascending, and places: (pair,), the text's place in `texts`. refusals:
-    (row,), why a row's reference is not read, so that it has no answer here; null elsewhere.
+    texts: (text,), no nulls. rows: (pair,), ascending. places: (pair,), index of the text in `texts`. refusals: (row,),
+    reason why a row's reference is not read, so that it has no answer here; null elsewhere.
     """
 
     texts: pa.Array
@@ -59,24 +59,24 @@ class Accepted:
 
     @property
     def has_answer(self) -> Mask:
-        """(row,)."""
+        """Whether a row has an answer: (row,)."""
         has_answer = np.zeros(self.row_count, np.bool_)
         has_answer[self.rows] = True
         return has_answer
 
     @property
     def reasons(self) -> pa.StringArray:
-        """Why a row can't be told: (row,)."""
+        """Reason why a row cannot be decided: (row,)."""
         return pc.coalesce(self.refusals, evidence_where(pa.array(~self.has_answer), NO_REFERENCE))
 
     def is_any(self, is_met: Mask) -> pa.BooleanArray:
-        """Whether a row meets one of its answers, null where it has none. is_met: (pair,). Returns (row,)."""
+        """Whether a row meets one of its answers, null if it has none. is_met: (pair,). Returns (row,)."""
         is_any = np.zeros(self.row_count, np.bool_)
         is_any[self.rows[is_met]] = True
         return pa.array(is_any, mask=~self.has_answer)
 
     def best(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The greatest value over a row's answers, NaN where it has none or one of them is NaN.
+        """Greatest value over a row's answers, NaN if it has none or if one of them is NaN.
 
         values: (pair,). Returns (row,).
         """
@@ -88,34 +88,34 @@ class Accepted:
         return best
 
     def equal(self, outputs: pa.Array, texts: pa.Array) -> Mask:
-        """Whether the two sides of each pair are the same. outputs: (row,), texts: (text,). Returns (pair,)."""
+        """Whether both sides of each pair are equal. outputs: (row,), texts: (text,). Returns (pair,)."""
         both = pa.chunked_array([outputs, texts.cast(outputs.type)]).combine_chunks()
         ids = both.dictionary_encode().indices.to_numpy()
         is_equal: Mask = ids[self.rows] == ids[self.places + len(outputs)]
         return is_equal
 
     def without(self, is_dropped: pa.BooleanArray) -> "Accepted":
-        """The same without some of the texts. is_dropped: (text,)."""
+        """Drop some of the texts. is_dropped: (text,)."""
         return self._only(~is_dropped.to_numpy(zero_copy_only=False)[self.places])
 
     def without_rows(self, is_dropped: Mask) -> "Accepted":
-        """The same with no answer for some of the rows. is_dropped: (row,)."""
+        """Drop all answers of some rows. is_dropped: (row,)."""
         return self._only(~is_dropped[self.rows]) if is_dropped.any() else self
 
     def _only(self, is_kept: Mask) -> "Accepted":
-        """is_kept: (pair,)."""
+        """Keep some of the pairs. is_kept: (pair,)."""
         return Accepted(self.texts, self.rows[is_kept], self.places[is_kept], self.row_count, self.refusals)
 
     def places_by_row(self) -> list[list[int]]:
-        """The places of each row's texts: [row] of [answer]."""
+        """Indices of each row's texts: [row] of [answer]."""
         edges = np.searchsorted(self.rows, np.arange(self.row_count + 1)).tolist()
         places = self.places.tolist()
         return [places[start:stop] for start, stop in itertools.pairwise(edges)]
 
     def expected_words(self, is_missed: pa.BooleanArray) -> pa.StringArray:
-        """What was expected: "'Paris'", "'Paris' or 2 others". is_missed: (row,), each true one with an answer.
+        """Describe the expected answer: "'Paris'", "'Paris' or 2 others".
 
-        Returns (true row,).
+        is_missed: (row,), true only for rows with an answer. Returns (true row,).
         """
         rows = np.flatnonzero(is_missed.to_numpy(zero_copy_only=False))
         starts, stops = (np.searchsorted(self.rows, rows, side) for side in ("left", "right"))
@@ -129,9 +129,9 @@ def _other_words(count: int) -> str:
 
 
 def accepted_answers(shard: pa.Table, settings: AcceptedSettings, most_characters: int | None = None) -> Accepted:
-    """The accepted answers of each row: those of `expected`, else those in its reference.
+    """Accepted answers of each row: `expected` if given, else its reference.
 
-    most_characters: of a reference; a longer one is not read, and the row can't be told.
+    most_characters: limit for a reference; a row with a longer one cannot be decided.
     """
     row_count = shard.num_rows
     refusals = pa.nulls(row_count, pa.string())

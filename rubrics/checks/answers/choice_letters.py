@@ -1,4 +1,4 @@
-"""Finding the letter that an answer to a multiple-choice question chooses, by a ladder from clear to faint signs."""
+"""Finding the letter that an answer to a multiple-choice question chooses, from the clearest to the faintest sign."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -6,7 +6,7 @@ from functools import cache, cached_property
 
 from gradebook.rubrics.checks.answers.numerals import boxed_text
 
-ARTICLES = "AI"  # the letters that are English words too
+ARTICLES = "AI"  # letters that are English words too
 OPENING = r"[ \t*_`\"'“\u2018(\[{<$]{0,8}"
 MARKS = r"[ \t*_`\"'”’)\]}>$]{0,8}"
 CLOSING = r"[ \t*_`\"'”’)\]}>$.,、:\uff1a。]{0,8}"
@@ -18,11 +18,12 @@ STATEMENT = re.compile(
     r"|答案(?:是|为|為|選|选)?[:\uff1a]?|[选選](?:择|擇)?"
 )
 NOUN = rf"(?:\\(?:text|mathrm|mathbf)\{{{OPENING}|(?i:option|choice|letter|answer)\b{OPENING})?"
-# Words that follow a letter, where another word in lower case would make it an article: "A because", not "A train".
+# Words that may follow a letter as a choice ("A because"); before other lower-case words it is an article ("A train").
 CLAUSE = re.compile(r" (?:because|since|as|and|or|for|with|which|that|due|based|is|here|in|by|but|while|not|was)\b")
 END_OF_LINE = re.compile(CLOSING + r"(?:\r?\n|\Z)")
 QUESTION = re.compile(CLOSING + r"\?")
-# "not B", "isn't the option (B)", "don't think that the answer is B"; "B is not", "B is wrong", "B can't be".
+# Denials before a letter: "not B", "isn't the option (B)", "don't think that the answer is B". After it: "B is not", "B
+# is wrong", "B can't be".
 DENIAL = re.compile(
     r"(?:\b(?:not|neither|nor|never|cannot)|n['’]t|不是|并非|不[选選])"
     r"(?: (?:be|the|that|think|believe|say|is|either|correct|right|best|final|option|choice|letter|answer)\b)*+"
@@ -36,7 +37,7 @@ DENIED = re.compile(
 
 
 class _Reading:
-    """A text, and where it says that a letter is wrong: found at the first question, for most texts need it not."""
+    """Text with the places where it denies a letter. Found on first use, as most texts do not need them."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -46,12 +47,12 @@ class _Reading:
         return {denial.end() for denial in DENIAL.finditer(self.text)}
 
     def is_undenied(self, match: re.Match[str]) -> bool:
-        """Whether the text does not say that the letter is wrong."""
+        """Whether the text does not deny the letter."""
         return match.start("letter") not in self._denial_ends and not DENIED.match(self.text, match.end("letter"))
 
 
 class ChoiceFinder:
-    """Finds which of some letters a text chooses. choices: upper-case letters."""
+    """Finds the letters that a text chooses. choices: upper-case letters."""
 
     def __init__(self, choices: str) -> None:
         both = f"[{choices}{choices.lower()}]"
@@ -70,7 +71,9 @@ class ChoiceFinder:
         self._lone = re.compile(rf"(?<![\w'’.&+/-])(?P<letter>{upper})(?![\w'’&+/-])")
 
     def find(self, text: str) -> str:
-        """The letters chosen, upper case and in order: one where the choice is clear, more where it is not, or none."""
+        """Chosen letters, upper case and in order: one if the choice is clear, several if it is not, empty if there is
+        none.
+        """
         rungs = (self._in_box, self._in_statement, self._on_a_line, self._in_bold, self._at_an_edge, self._anywhere)
         reading = _Reading(text)
         for rung in rungs:
@@ -83,14 +86,14 @@ class ChoiceFinder:
         return "" if boxed is None else _distinct(self._alone.finditer(boxed.strip()))
 
     def _in_statement(self, reading: _Reading) -> str:
-        """The last statement counts: the answer may be put right."""
+        """Letter in the last statement, since the answer may be corrected in the text."""
         both = (self._stated(reading.text), reversed([*self._subject.finditer(reading.text)]))
         last_of_each = [next(filter(reading.is_undenied, matches), None) for matches in both]
         last = max(filter(None, last_of_each), key=lambda match: match.start("letter"), default=None)
         return self._with_another(reading, last) if last else ""
 
     def _stated(self, text: str) -> Iterator[re.Match[str]]:
-        """The last one first: there may be very many, and one is enough."""
+        """Statements from the last to the first, lazily: there may be very many, and one is enough."""
         for end in reversed([lead.end() for lead in STATEMENT.finditer(text)]):
             match = self._after_statement.match(text, end)
             if match and _is_certain(text, match) and not QUESTION.match(text, match.end("letter")):
@@ -107,7 +110,7 @@ class ChoiceFinder:
         return _distinct(self._bold.finditer(reading.text), reading.is_undenied)
 
     def _at_an_edge(self, reading: _Reading) -> str:
-        """At the start of the first line or of the last one: "B. Paris"."""
+        """Letter at the start of the first or the last line: "B. Paris"."""
         stripped = reading.text.strip()
         matches = (self._marked.match(stripped), self._marked.match(stripped, stripped.rfind("\n") + 1))
         return _distinct(filter(None, matches))
@@ -121,12 +124,12 @@ class ChoiceFinder:
 
 @cache
 def choice_finder(choices: str) -> ChoiceFinder:
-    """The one finder of these letters."""
+    """Cached finder for these letters."""
     return ChoiceFinder(choices)
 
 
 def _distinct(matches: Iterable[re.Match[str]], counts: Callable[[re.Match[str]], bool] | None = None) -> str:
-    """Each letter once, in order. counts: whether a match does; it is not asked again for a letter that has one."""
+    """Distinct letters, in order. counts: predicate for a match, not called again for a letter already found."""
     letters: set[str] = set()
     for match in matches:
         letter = match["letter"].upper()
@@ -136,7 +139,7 @@ def _distinct(matches: Iterable[re.Match[str]], counts: Callable[[re.Match[str]]
 
 
 def _is_certain(text: str, match: re.Match[str]) -> bool:
-    """A letter is no mere word: upper case and no article, or in brackets, or at the end of its line."""
+    """Whether a letter is not merely a word: upper case and no article, or in brackets, or at the end of its line."""
     start, end = match.span("letter")
     if text[start - 1] in "([" and text[end : end + 1] in (")", "]"):
         return True

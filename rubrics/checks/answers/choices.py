@@ -1,4 +1,4 @@
-"""The check of a multiple-choice answer."""
+"""Check of a multiple-choice answer."""
 
 from typing import Annotated, Self
 
@@ -20,10 +20,10 @@ def _upper_and_distinct(choices: str) -> str:
 
 
 class ChoiceSettings(AcceptedSettings):
-    """The letters to choose from."""
+    """Letters to choose from."""
 
     choices: Annotated[str, Field(pattern=r"^[A-Za-z]{2,26}$"), AfterValidator(_upper_and_distinct)] = "ABCD"
-    """the letters to choose from"""
+    """letters to choose from"""
 
     @model_validator(mode="after")
     def _expected_are_choices(self) -> Self:
@@ -46,24 +46,23 @@ class ChoiceSettings(AcceptedSettings):
     ),
 )
 def choice_letter(shard: pa.Table, settings: ChoiceSettings) -> CheckVerdicts:
-    r"""The letter that the output chooses is the accepted one. No letter, or more than one, is no choice and fails.
+    r"""The letter that the output chooses is the accepted one. No letter, or more than one, is not a choice and fails.
 
-    The first of these that holds a letter decides:
+    The first of these places with a letter decides:
 
     1. the last `\boxed{B}`;
     2. the last statement: "the answer is (B)", "Answer: **B**", "the correct option is B", "I choose B",
        "B is correct", "答案是B";
-    3. lines with nothing but a letter: "B", "(b)", "**B**.";
+    3. lines that consist of a letter: "B", "(b)", "**B**.";
     4. letters in bold: "so **B** it is";
     5. the start of the first and of the last line: "B. Paris", "b) Paris";
-    6. upper-case letters that stand alone anywhere.
+    6. upper-case letters on their own, anywhere.
 
-    Where it holds several different letters, the choice is not clear and the check fails. A letter that is denied ("not
-    B", "isn't B", "B is wrong") is passed over in 2, 4 and 6. A and I before a word in
-    lower case are taken as English words ("A train"), but not before "because", "and", "is" and the like. It is a
-    heuristic: a letter that is only discussed may be taken for the choice where nothing clearer is said. The reference
-    is read in the same way; a row without a letter in it stays unscored, and so does one with more than 100,000
-    characters.
+    If that place has several different letters, the choice is unclear and the check fails. A denied letter ("not B",
+    "isn't B", "B is wrong") is ignored in 2, 4 and 6. A and I before a word in lower case count as English words
+    ("A train"), except before "because", "and", "is" and similar words. This is a heuristic: a letter that is only
+    discussed may be taken for the choice if nothing clearer is found. The reference is read in the same way. A row
+    whose reference has no letter, or more than 100,000 characters, stays unscored.
     """
     outputs = text_column(shard, "output").to_pylist()
     accepted = accepted_answers(shard, settings, MOST_CHARACTERS)
@@ -79,7 +78,7 @@ def choice_letter(shard: pa.Table, settings: ChoiceSettings) -> CheckVerdicts:
 def _judge_row(
     output: str, answers: dict[int, tuple[str, str]], settings: ChoiceSettings, reason: str | None
 ) -> RowFinding:
-    """answers: by place, each accepted text and the letters found in it. reason: why there are none."""
+    """Judge one row. answers: by place, each accepted text and the letters found in it. reason: why there are none."""
     accepted = sorted({letters for _, letters in answers.values() if len(letters) == 1})
     if not answers:
         return RowFinding(None, reason=reason)

@@ -1,4 +1,4 @@
-"""Counting the n-grams that two texts share, exactly and for many pairs at once, by sorting numbers."""
+"""Exact counts of shared n-grams for many pairs of texts at once, by sorting numbers."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ LARGEST_KEY = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class GramCounts:
-    """n-grams of n = 1, 2, ... on either side of a pair, and those in both, each as often as in the side with fewer.
+    """n-grams of n = 1, 2, ... on either side of a pair, and shared ones (the minimum of both counts).
 
     All: (n, pair).
     """
@@ -34,7 +34,7 @@ def count_grams(pairs: SequencePairs, order: int) -> GramCounts:
 
 
 def _shared_grams(lefts: Sequences, rights: Sequences, gram_counts: Counts) -> Counts:
-    """gram_counts: (n, pair), of both sides. Returns (n, pair)."""
+    """Count shared n-grams. gram_counts: (n, pair), of both sides. Returns (n, pair)."""
     pair_numbers = np.arange(len(lefts.lengths))
     ids, symbol_count = renumber(np.concatenate((lefts.ids, rights.ids)))
     ends = np.concatenate(
@@ -51,7 +51,7 @@ def _shared_grams(lefts: Sequences, rights: Sequences, gram_counts: Counts) -> C
             break
         if gram_limit * symbol_count >= LARGEST_KEY // 2:
             grams, gram_limit = renumber(grams)
-        # The pair is the most significant part of a gram, so that sorted grams stand pair by pair.
+        # The pair is the most significant part of a gram, so sorted grams are grouped by pair.
         grams = grams * symbol_count + ids[places + n]
         gram_limit *= symbol_count
         shared[n] = _shared_by_pair(np.sort(grams * 2 + (places >= len(lefts.ids))), counts)
@@ -59,7 +59,11 @@ def _shared_grams(lefts: Sequences, rights: Sequences, gram_counts: Counts) -> C
 
 
 def _shared_by_pair(keys: Ids, counts: Counts) -> Counts:
-    """keys: (gram,), sorted, twice the gram and 1 on the right side. counts: (pair,), its keys. Returns (pair,)."""
+    """Count shared grams of each pair.
+
+    keys: (gram,), sorted; twice the gram, plus 1 on the right side. counts: (pair,), number of its keys. Returns
+    (pair,).
+    """
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] >> 1 != keys[:-1] >> 1)))
     totals = np.diff(np.append(starts, len(keys)))
     rights = np.add.reduceat(keys & 1, starts)

@@ -1,4 +1,4 @@
-"""Reading the numbers of a text exactly: 1,234.5, -3, 3/4, 50%, $1,200, 1e5, 2 × 10^3, LaTeX's fractions."""
+"""Exact parsing of the numbers in a text: 1,234.5, -3, 3/4, 50%, $1,200, 1e5, 2 × 10^3, LaTeX fractions."""
 
 import re
 from collections.abc import Iterator
@@ -10,21 +10,21 @@ from typing import Literal, NamedTuple
 DecimalMark = Literal[".", ","]
 MOST_DIGITS = 1000
 MOST_EXPONENT = 1000
-MOST_WRITTEN = 150_000  # numbers of a text, where all of them count
-MOST_NUMBERS = 50_000  # different ones
+MOST_WRITTEN = 150_000  # numbers of a text, if all of them count
+MOST_NUMBERS = 50_000  # different numbers
 TAILS = (500, 10_000)  # characters at the end of a text
-# Digits with less than 41 other characters between them: long stretches without a digit are passed over fast. A number
-# begins and ends less than REACH characters from its digits.
+# Digits with at most 40 other characters between them: long stretches without a digit are skipped fast. A number begins
+# and ends less than REACH characters from its digits.
 CLUSTER = re.compile(r"\d++(?:\D{1,40}+\d++)*+")
 REACH = 16
 BOXED = "\\boxed{"
-MINUS = "\u2212\u2013-"  # the hyphen last, as a class needs it
+MINUS = "\u2212\u2013-"  # the hyphen last, for use in a character class
 SIGNS = "+" + MINUS
 MONEY = "$€£¥₹₩₽"
 THIN_SPACES = "\u00a0\u2007\u2009\u202f"
 GROUP_MARKS = {".": f",'’{THIN_SPACES}", ",": f". '’{THIN_SPACES}"}  # by the decimal mark
-# What is no number's start: the rest of a name or a number (x2, 5.7), an exponent or an index (x^2, x^{-2}, a_{1}). An
-# underscore starts an index after a letter, a digit or a bracket, else it is Markdown's (__42__).
+# Contexts in which digits do not start a number: the rest of a name or number (x2, 5.7), an exponent or an index (x^2,
+# x^{-2}, a_{1}). An underscore starts an index after a letter, a digit or a bracket; elsewhere it is Markdown (__42__).
 NOT_WITHIN = (
     r"(?<![A-Za-z^\d])(?<![^\W_]_)(?<![^\W_]__)(?<![)\]}]_)(?<![\^_]\{)(?<!\d[.,])"
     rf"(?<!\^[{SIGNS}])(?<!\^\{{[{SIGNS}])"
@@ -32,11 +32,11 @@ NOT_WITHIN = (
 
 
 class TooManyNumbers(Exception):
-    """A text has more numbers than can be read in time; its text says how many."""
+    """The text has too many numbers to read in time; the message gives the limit."""
 
 
 class Numeral(NamedTuple):
-    """A number as it stands in a text: its digits with their marks, and what stands around them."""
+    """Number as written in a text: its digits with their marks, and the parts around them."""
 
     shown: str
     digits: str
@@ -48,7 +48,7 @@ class Numeral(NamedTuple):
 
 
 class NumberFormat:
-    """How numbers are written: `.` or `,` before the decimals. What the other one does is set groups apart."""
+    """Notation of numbers: `.` or `,` before the decimals. The other mark separates groups."""
 
     def __init__(self, decimal: DecimalMark) -> None:
         groups = GROUP_MARKS[decimal]
@@ -62,11 +62,11 @@ class NumberFormat:
         self._apart = _apart_pattern(decimal)
 
     def find(self, text: str) -> Iterator[Numeral]:
-        """The numbers of a text, in order, in linear time."""
+        """Yield the numbers of a text, in order, in linear time."""
         return chain.from_iterable(map(self._read_match, self._matches(text)))
 
     def find_distinct(self, text: str) -> list[Numeral]:
-        """The different numbers of a text, by how they are written. Raises `TooManyNumbers`."""
+        """Distinct numbers of a text, by notation. Raises `TooManyNumbers`."""
         written: set[str] = set()
         found: dict[Numeral, None] = {}
         for count, match in enumerate(self._matches(text)):
@@ -81,9 +81,9 @@ class NumberFormat:
         return list(found)
 
     def find_last(self, text: str) -> Numeral | None:
-        """The last number of a text, looked for in its last characters first: it nearly always stands there."""
+        """Last number of a text. The last characters are searched first, as it is nearly always there."""
         for start in self._starts(text):
-            latest = {match[0]: match for match in self._matches(text, start)}  # a hostile text repeats few of them
+            latest = {match[0]: match for match in self._matches(text, start)}  # a hostile text repeats a few of them
             from_the_end = sorted(latest.values(), key=re.Match.start, reverse=True)
             found = next(filter(None, map(self._read_match, from_the_end)), None)
             if found:
@@ -91,7 +91,7 @@ class NumberFormat:
         return None
 
     def _starts(self, text: str) -> Iterator[int]:
-        """Where to read from, the shortest rest first; a text read from there has the numbers that the whole has."""
+        """Places to read from, the shortest rest first; each gives the same numbers as the whole text."""
         for size in TAILS:
             apart = self._apart.search(text, len(text) - size) if size < len(text) else None
             if apart:
@@ -99,7 +99,7 @@ class NumberFormat:
         yield 0
 
     def value(self, numeral: Numeral) -> Fraction | None:
-        """What a number is; None where it has too many digits to be read, or too great an exponent."""
+        """Value of a number; None if it has too many digits or too large an exponent."""
         whole, _, decimals = self._groups.sub("", numeral.digits).partition(self._decimal)
         exponent, power = (_small_number(text) for text in (numeral.exponent, numeral.power or "1"))
         digit_count = len(whole) + len(decimals)
@@ -117,9 +117,9 @@ class NumberFormat:
             yield from self._pattern.finditer(text, max(cluster.start() - REACH, start), cluster.end() + REACH)
 
     def _read_match(self, match: re.Match[str]) -> list[Numeral]:
-        """The numbers of one match: several of a list without spaces, none of a date, version, root or division by 0.
+        """Numbers of one match: several for a list without spaces, none for a date, version, root or division by 0.
 
-        All but the last of a list are given once each: a hostile one repeats them half a million times.
+        All but the last of a list are listed once: a hostile list may repeat them half a million times.
         """
         divisor = match["divisor"] or match["under"]
         if match["broken_power"] or (divisor and not any(map(int, divisor))):
@@ -138,12 +138,12 @@ class NumberFormat:
 
 @cache
 def number_format(decimal: DecimalMark) -> NumberFormat:
-    """The one format with this decimal mark."""
+    """Cached format with this decimal mark."""
     return NumberFormat(decimal)
 
 
 def boxed_text(text: str) -> str | None:
-    r"""What stands in the last `\boxed{...}` of a text, to its end where that is open; None where there is none."""
+    r"""Content of the last `\boxed{...}` of a text, up to the end if it is open; None if there is none."""
     start = text.rfind(BOXED)
     if start < 0:
         return None
@@ -157,7 +157,9 @@ def boxed_text(text: str) -> str | None:
 
 
 def _numeral_pattern(decimal: DecimalMark, groups: str) -> re.Pattern[str]:
-    """Linear: what is repeated is possessive, and all that follows the first digits is optional."""
+    """Pattern of a number, linear in time: repetitions are possessive, and every part after the first digits is
+    optional.
+    """
     between = rf"(?:[{groups}{decimal}]|,?\\!|\\,|\{{,\}})"
     scale, power = (
         rf"(?:(?P<{name}>[{SIGNS}]?\d++)(?!{re.escape(decimal)}\d)|\{{(?P<{name}_in_braces>[{SIGNS}]?\d++)\}})"
@@ -177,12 +179,12 @@ def _numeral_pattern(decimal: DecimalMark, groups: str) -> re.Pattern[str]:
 
 
 def _apart_pattern(decimal: DecimalMark) -> re.Pattern[str]:
-    """Ends at a place that no match of the numerals' pattern reaches over, so that reading may begin there.
+    """Pattern that ends where no match of the numeral pattern reaches across, so that reading may begin there.
 
-    That is behind a line end, amid 41 characters without a digit, and right behind a digit and what can't follow it in
-    a number. A digit has to stand there, for within an exponent's braces there may be anything but digits.
+    Such places are after a line end, within 41 characters without a digit, and after a digit with a character that
+    cannot follow it in a number. The digit is required because an exponent's braces may contain any non-digits.
     """
-    groups_end = r"|[ ](?=\d)" if decimal == "." else ""  # else a space may set groups apart
+    groups_end = r"|[ ](?=\d)" if decimal == "." else ""  # otherwise a space may separate groups
     return re.compile(
         rf"\n|\D{{20}}(?=\D{{21}})|\d(?:[a-df-wyzA-DF-Z()\[\];=]|[.,](?=\s)|[ ](?=[a-wyzA-Z])|[{SIGNS}](?=[{SIGNS}])"
         rf"{groups_end})"
@@ -202,14 +204,14 @@ def _numeral(match: re.Match[str], digits: str, shown: str) -> Numeral:
 
 
 def _plain_marks(digits: str) -> str:
-    """LaTeX's marks between digits as plain ones."""
+    """Replace LaTeX's marks between digits with plain ones."""
     if "\\" not in digits and "{" not in digits:
         return digits
     return digits.replace("{,}", ",").replace(",\\!", ",").replace("\\,", "\u2009").replace("\\!", "\u2009")
 
 
 def _small_number(text: str) -> int | None:
-    """The exponent; None where it is out of bounds."""
+    """Exponent as an integer; None if it is out of bounds."""
     digits = text.lstrip(SIGNS).lstrip("0")
     if len(digits) > 4 or int(digits or 0) > MOST_EXPONENT:
         return None

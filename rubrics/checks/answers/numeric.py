@@ -1,4 +1,4 @@
-"""The check of a number against the accepted one, in exact arithmetic."""
+"""Check of a number against the accepted one, in exact arithmetic."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -29,18 +29,18 @@ TOO_LONG = f"too long to read: found a number of more than {MOST_DIGITS} digits,
 
 
 class NumericSettings(AcceptedSettings):
-    """Which number counts, how it is written, and how near it has to come."""
+    """The number that counts, its notation and the tolerance."""
 
     take: Literal["last", "first", "only", "any"] = "last"
-    """which number of the output counts; `only` asks that there be just one"""
+    """the number of the output that counts; `only` requires exactly one"""
     tolerance: Tolerance = 0
-    """how far it may lie from the accepted number"""
+    """maximum absolute difference from the accepted number"""
     relative_tolerance: Tolerance = 0
-    """how far it may lie from the accepted number, as a share of that; the wider of both tolerances holds"""
+    """maximum difference as a share of the accepted number; the larger of both tolerances applies"""
     decimal: DecimalMark = "."
-    """what stands before the decimals"""
+    """the decimal mark"""
     percent: Literal["ignore", "divide"] = "ignore"
-    """whether the sign is left out, so that 50% is 50, or divides by a hundred, so that it is 0.5"""
+    """whether the percent sign is ignored (50% is 50) or divides by a hundred (50% is 0.5)"""
 
     @model_validator(mode="after")
     def _expected_are_numbers(self) -> Self:
@@ -51,7 +51,7 @@ class NumericSettings(AcceptedSettings):
 
 
 class AcceptedNumber(NamedTuple):
-    """An accepted number, as it is shown and as it is."""
+    """Accepted number, as written and as a value."""
 
     shown: str
     value: Fraction
@@ -72,14 +72,14 @@ class AcceptedNumber(NamedTuple):
 def numeric_answer(shard: pa.Table, settings: NumericSettings) -> CheckVerdicts:
     r"""The number in the output is an accepted one, within the tolerance. An output without a number fails.
 
-    Where the output has a `\boxed{...}`, only the last one is read. Numbers are 42, 1,234.5 or 1'234.5 (with
-    `decimal: ","` 1.234,5 or 1 234,5), -3, 3/4, `\frac{3}{4}`, $1,200, 50%, 1e5, 2 × 10^3 and 2^10, in any script's
-    digits. A hyphen or dash is a sign right before its number, and none after a word or a number. Digits within a
-    name (x2), an exponent or an index (m^2), a date (3/4/2024), a version (2.1.0) and a root (2^0.5) are no
-    numbers; "1,2,3" are three. Number words, mixed fractions ("1 3/4" is 1 and 3/4) and "5 million" are not read as
-    one. Of the reference the last number counts, or the one that is boxed. All arithmetic is exact; a number with
-    more than 1000 digits or an exponent beyond 1000 stays unscored, and so do more than 50,000 different numbers
-    or 150,000 in all with `take: any`, and a reference of more than 100,000 characters.
+    If the output has a `\boxed{...}`, only the last one is read. Numbers are 42, 1,234.5 or 1'234.5 (with
+    `decimal: ","` 1.234,5 or 1 234,5), -3, 3/4, `\frac{3}{4}`, $1,200, 50%, 1e5, 2 × 10^3 and 2^10, in the digits of
+    any script. A hyphen or dash directly before a number is its sign, except after a word or a number. Digits within a
+    name (x2), an exponent or an index (m^2), a date (3/4/2024), a version (2.1.0) or a root (2^0.5) are not numbers;
+    "1,2,3" is three numbers. Number words, mixed fractions ("1 3/4" is 1 and 3/4) and "5 million" are not read as one
+    number. In the reference, the last number or the boxed one counts. All arithmetic is exact. A row stays unscored
+    if a number has more than 1000 digits or an exponent beyond 1000, if there are more than 50,000 different numbers
+    or 150,000 in all with `take: any`, and if the reference has more than 100,000 characters.
     """
     outputs = text_column(shard, "output").to_pylist()
     accepted = accepted_answers(shard, settings, MOST_CHARACTERS)
@@ -91,7 +91,7 @@ def numeric_answer(shard: pa.Table, settings: NumericSettings) -> CheckVerdicts:
 
 
 def _read_accepted(text: str, settings: NumericSettings) -> AcceptedNumber | str:
-    """The accepted number; where there is none, why."""
+    """Accepted number, or the reason why there is none."""
     numeral = number_format(settings.decimal).find_last(_scope(text))
     if numeral is None:
         return f"no number in the reference {cut_text(text, EXCERPT_CHARACTERS)!r}"
@@ -102,7 +102,7 @@ def _read_accepted(text: str, settings: NumericSettings) -> AcceptedNumber | str
 def _judge_row(
     output: str, read: Sequence[AcceptedNumber | str], settings: NumericSettings, reason: str | None
 ) -> RowFinding:
-    """read: what the accepted answers say, or why one can't be told. reason: why there are none."""
+    """Judge one row. read: accepted numbers, or reasons why an answer is not one. reason: why there are no answers."""
     accepted = [number for number in read if isinstance(number, AcceptedNumber)]
     if not accepted:
         faults = [fault for fault in read if isinstance(fault, str)]
@@ -126,7 +126,7 @@ def _scope(text: str) -> str:
 
 
 def _taken(text: str, settings: NumericSettings) -> list[Numeral]:
-    """The numbers that count; of `only`, two where there are more; of `any`, each once."""
+    """Numbers that count: at most two for `only`, distinct ones for `any`."""
     number_style = number_format(settings.decimal)
     if settings.take == "last":
         last = number_style.find_last(text)
@@ -143,7 +143,7 @@ def _value(numeral: Numeral, settings: NumericSettings) -> Fraction | None:
 
 
 def _is_any_near(values: Sequence[Fraction], accepted: Sequence[AcceptedNumber], settings: NumericSettings) -> bool:
-    """Whether a value lies within the tolerance of an accepted one; there may be many of both."""
+    """Whether a value lies within the tolerance of an accepted one. By bisection, as there may be many of both."""
     if not {number.value for number in accepted}.isdisjoint(values):
         return True
     if not settings.tolerance and not settings.relative_tolerance:

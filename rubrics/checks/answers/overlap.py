@@ -1,4 +1,4 @@
-"""Comparing outputs with accepted answers symbol by symbol: the settings, and the way from pairs to verdicts."""
+"""Comparison of outputs with accepted answers symbol by symbol: settings, and verdicts from pairs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,13 +20,13 @@ from gradebook.rubrics.checks.answers.sequences import SequencePairs, Sequences
 Values = NDArray[np.float64]
 Split = Callable[[pa.Array], Sequences]
 Compare = Callable[[SequencePairs], Values]
-MOST_SYMBOLS = 0x110000  # of both sides together: as many as there are code points to stand for them
-MOST_STEPS = 3_000_000_000  # both lengths multiplied, where that is the time it takes: a part of a second
-MOST_ROW_SYMBOLS = 2 * MOST_SYMBOLS  # of a row: its output counts again with each of the accepted answers
+MOST_SYMBOLS = 0x110000  # of both sides together: one code point is needed for each
+MOST_STEPS = 3_000_000_000  # product of both lengths, for quadratic measures: less than a second
+MOST_ROW_SYMBOLS = 2 * MOST_SYMBOLS  # of a row: its output counts once for each accepted answer
 
 
 class OverlapSettings(MeasureSettings, AcceptedSettings):
-    """Bounds on a share, from 0 (nothing in common) to 1; of several accepted answers the nearest counts."""
+    """Bounds on a share, from 0 (nothing in common) to 1; of several accepted answers the closest counts."""
 
     @model_validator(mode="after")
     def _bounds_are_shares(self) -> Self:
@@ -37,7 +37,7 @@ class OverlapSettings(MeasureSettings, AcceptedSettings):
 
 
 class CasedOverlapSettings(OverlapSettings):
-    """The same, with a choice of case."""
+    """Bounds on a share, with a choice of case."""
 
     case_sensitive: bool = True
     """whether "Paris" and "paris" differ"""
@@ -53,11 +53,11 @@ def judge_overlap(
     is_quadratic: bool = False,
     most_bytes: int | None = None,
 ) -> CheckVerdicts:
-    """Hold the greatest value over a row's accepted answers against the bounds.
+    """Compare the greatest value over a row's accepted answers with the bounds.
 
     split: symbols of (text,). compare: a value for each pair, (pair,). is_quadratic: whether the time of a pair is the
-    product of its lengths. most_bytes: of both sides together, where to split them takes the time. A row with an
-    answer that is too long to compare with stays unscored.
+    product of its lengths. most_bytes: of both sides together, for a slow `split`. A row with an answer that is too
+    long to compare stays unscored.
     """
     outputs, accepted = text_column(shard, "output"), accepted_answers(shard, settings)
     if most_bytes is not None:
@@ -75,7 +75,7 @@ def judge_overlap(
 
 
 def _without_long(outputs: pa.Array, accepted: Accepted, most: int) -> tuple[pa.Array, Accepted]:
-    """Both without the texts of the rows where a pair is too long, each of which is refused. outputs: (row,)."""
+    """Blank the texts of rows where a pair is too long, and refuse those rows. outputs: (row,)."""
     left, right = (pc.binary_length(texts).to_numpy().astype(np.int64) for texts in (outputs, accepted.texts))
     sizes = np.zeros(accepted.row_count, np.int64)
     np.maximum.at(sizes, accepted.rows, left[accepted.rows] + right[accepted.places])
@@ -94,27 +94,30 @@ def _without_long(outputs: pa.Array, accepted: Accepted, most: int) -> tuple[pa.
 
 
 def f_measures(shared: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> Values:
-    """The harmonic mean of shared / left and shared / right; 1 where both sides are empty. All: (pair,)."""
+    """Harmonic mean of shared / left and shared / right; 1 if both sides are empty. All: (pair,)."""
     total = left + right
     return np.where(total == 0, 1.0, 2 * shared / np.maximum(total, 1))
 
 
 def _is_too_long(pairs: SequencePairs, is_quadratic: bool) -> Mask:
-    """(pair,)."""
+    """Whether a pair is too long to compare: (pair,)."""
     left, right = pairs.lengths
     is_long: Mask = left + right > MOST_SYMBOLS
     return is_long | (left * right > MOST_STEPS) if is_quadratic else is_long
 
 
 def _is_too_much(pairs: SequencePairs, row_count: int, is_quadratic: bool) -> Mask:
-    """(row,): whose pairs take too long together, though each may be short enough. lefts are rows."""
+    """Whether a row's pairs are too long together, even if each is short enough: (row,). lefts are rows."""
     left, right = pairs.lengths
     is_much: Mask = np.bincount(pairs.lefts, left + right, row_count) > MOST_ROW_SYMBOLS
     return is_much | (np.bincount(pairs.lefts, left * right, row_count) > MOST_STEPS) if is_quadratic else is_much
 
 
 def _reasons(lengths: NDArray[np.int64], accepted: Accepted, is_long: Mask, is_much: Mask) -> pa.StringArray:
-    """Why a row can't be told: (row,). lengths: (text,), the outputs' first. is_long: (pair,). is_much: (row,)."""
+    """Reason why a row cannot be decided: (row,).
+
+    lengths: (text,), the outputs first. is_long: (pair,). is_much: (row,).
+    """
     if not (is_long.any() or is_much.any()):
         return accepted.reasons
     answer_counts = np.bincount(accepted.rows, minlength=accepted.row_count)
@@ -126,10 +129,11 @@ def _reasons(lengths: NDArray[np.int64], accepted: Accepted, is_long: Mask, is_m
     words |= {
         row: _length_words(int(lengths[row]), int(lengths[accepted.row_count + place])) for row, place in sizes.items()
     }
-    told: list[str | None] = [None] * accepted.row_count
-    for row, said in words.items():
-        told[row] = said
-    return pc.coalesce(pa.array(told, pa.string()), accepted.reasons)
+    reasons: list[str | None] = [None] * accepted.row_count
+
+    for row, text in words.items():
+        reasons[row] = text
+    return pc.coalesce(pa.array(reasons, pa.string()), accepted.reasons)
 
 
 def _length_words(left: int, right: int) -> str:

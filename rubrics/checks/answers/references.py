@@ -1,4 +1,4 @@
-"""Checks of the whole answer against an accepted one: the same text, the same but for its dress, or held within."""
+"""Checks of a whole answer against an accepted one: identical, identical after normalisation, or contained."""
 
 from typing import Self
 
@@ -11,8 +11,8 @@ from gradebook.rubrics.check_kit.character_classes import gap_class
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
-from gradebook.rubrics.checks.answers.accepted import MOST_CHARACTERS, Accepted, AcceptedSettings, accepted_answers
-from gradebook.rubrics.checks.answers.normalising import (
+from gradebook.rubrics.check_kit.folding import Fold, fold_texts
+from gradebook.rubrics.check_kit.normalising import (
     Punctuation,
     fold_case,
     fold_whitespace,
@@ -20,41 +20,41 @@ from gradebook.rubrics.checks.answers.normalising import (
     remove_punctuation,
     surround,
 )
-from gradebook.rubrics.checks.keywords.folding import Fold, fold_texts
+from gradebook.rubrics.checks.answers.accepted import MOST_CHARACTERS, Accepted, AcceptedSettings, accepted_answers
 
 BLANK_REFERENCE = "blank reference"
-MOST_SEARCHED = 150_000_000  # characters of an output times answers; a near miss at each place takes 3 ns a character
-OPENS, CLOSES = "\x02", "\x03"  # where a word may begin, and end
+MOST_SEARCHED = 150_000_000  # characters of an output times answers; a near miss at each place takes 3 ns per character
+OPENS, CLOSES = "\x02", "\x03"  # possible start and end of a word
 
 
 class TextAnswerSettings(AcceptedSettings):
-    """Which differences between the output and the accepted answer count."""
+    """Differences between the output and the accepted answer that count."""
 
     case_sensitive: bool = True
     """whether "Paris" and "paris" differ"""
     fold_whitespace: bool = True
-    """read each run of whitespace as one space, and none at the ends"""
+    """replace each run of whitespace with one space and strip the ends"""
     fold: Fold = "none"
-    """read compatible forms as the same ("ﬁ" is "fi"), or with `accents` also letters with and without their marks"""
+    """read compatible forms as the same ("ﬁ" is "fi"); with `accents` also letters with and without their marks"""
 
 
 class ReferenceSettings(TextAnswerSettings):
-    """Settings of `matches_reference`: every character counts, but for whitespace."""
+    """Settings of `matches_reference`: every character counts except whitespace."""
 
 
 class ExactMatchSettings(TextAnswerSettings):
-    """The steps of SQuAD's normalisation, each of which can be turned off."""
+    """Steps of SQuAD's normalisation, each of which can be turned off."""
 
     case_sensitive: bool = False
     """whether "Paris" and "paris" differ"""
     remove_punctuation: Punctuation = "ascii"
-    """leave out the 32 marks and symbols of ASCII, all of `unicode`, or `none`"""
+    """remove the 32 ASCII marks and symbols, all of Unicode's (`unicode`), or `none`"""
     remove_articles: bool = True
-    """leave out the words a, an and the"""
+    """remove the words a, an and the"""
 
 
 class ContainsReferenceSettings(TextAnswerSettings):
-    """What counts as an occurrence."""
+    """Definition of an occurrence."""
 
     case_sensitive: bool = False
     """whether "Paris" and "paris" differ"""
@@ -64,7 +64,7 @@ class ContainsReferenceSettings(TextAnswerSettings):
     @model_validator(mode="after")
     def _no_blank_answer(self) -> Self:
         if any(not text.strip() for text in self.expected_texts):
-            raise ValueError(f"found a blank text in expected {self.expected!r}, expected none: it is in any output")
+            raise ValueError(f"found a blank text in expected {self.expected!r}, expected none: it would always match")
         return self
 
 
@@ -82,8 +82,8 @@ class ContainsReferenceSettings(TextAnswerSettings):
 def matches_reference(shard: pa.Table, settings: ReferenceSettings) -> CheckVerdicts:
     """The output is the accepted answer, character by character. A row without one stays unscored: "no reference".
 
-    Without `case_sensitive`, each character is compared by its simple Unicode case ("É" and "é" are the same,
-    "ß" and "SS" are not). Nothing else is normalised unless `fold` says so: "é" as one and as two code points differ.
+    Without `case_sensitive`, each character is compared by its simple Unicode case ("É" and "é" are the same, "ß" and
+    "SS" are not). Nothing else is normalised unless `fold` asks for it: "é" as one and as two code points differ.
     """
     outputs, accepted = text_column(shard, "output"), accepted_answers(shard, settings)
     is_met = accepted.equal(_normalise(outputs, settings), _normalise(accepted.texts, settings))
@@ -104,10 +104,10 @@ def matches_reference(shard: pa.Table, settings: ReferenceSettings) -> CheckVerd
 def exact_match(shard: pa.Table, settings: ExactMatchSettings) -> CheckVerdicts:
     """The output is the accepted answer after SQuAD's normalisation (Rajpurkar et al. 2016, arXiv 1606.05250).
 
-    That is: case is folded, ASCII punctuation is left out ("U.S." is "us"), then the words a, an and the are, then
-    runs of whitespace become one space. Unlike in the original, a step that would leave nothing of a text is left out
-    for it, so that the answer "A" is not the same as an empty one; a letter with combining marks is one word; and case
-    is Unicode's simple case. Punctuation of other scripts stays unless `remove_punctuation` is `unicode`.
+    Case is folded, ASCII punctuation is removed ("U.S." is "us"), then the words a, an and the are removed, then runs
+    of whitespace become one space. Unlike in the original, a step that would leave nothing of a text is skipped for it,
+    so the answer "A" is not the same as an empty one; a letter with combining marks is one word; and case is Unicode's
+    simple case. Punctuation of other scripts stays unless `remove_punctuation` is `unicode`.
     """
     outputs, accepted = text_column(shard, "output"), accepted_answers(shard, settings)
     is_met = accepted.equal(undress(outputs, settings), undress(accepted.texts, settings))
@@ -125,12 +125,12 @@ def exact_match(shard: pa.Table, settings: ExactMatchSettings) -> CheckVerdicts:
     ),
 )
 def contains_reference(shard: pa.Table, settings: ContainsReferenceSettings) -> CheckVerdicts:
-    """The accepted answer occurs in the output. A blank one stays unscored: it would occur in any text.
+    """The accepted answer occurs in the output. A blank one stays unscored, as it would occur in any text.
 
-    Whitespace and case are folded on both sides unless the settings say otherwise. With `whole_word`, the character
-    before it and the one after it may not be a letter, a mark, a number or an underscore; in scripts written without
-    spaces that asks for punctuation around it. With `fold`, a reference of more than 100,000 characters stays unscored;
-    and always an output of which the characters times the answers are more than 150 million.
+    Whitespace and case are folded on both sides unless the settings say otherwise. With `whole_word`, the characters
+    before and after it may not be a letter, a mark, a number or an underscore; in scripts written without spaces that
+    requires punctuation around it. A row stays unscored if its characters times its answers exceed 150 million and,
+    with `fold`, if its reference has more than 100,000 characters.
     """
     outputs, accepted = text_column(shard, "output"), _folded_answers(shard, settings)
     texts, answers = _normalise(outputs, settings), _normalise(accepted.texts, settings)
@@ -139,7 +139,7 @@ def contains_reference(shard: pa.Table, settings: ContainsReferenceSettings) -> 
     searched, too_much = _searchable(texts, given)
     if settings.whole_word:
         texts, answers = _mark_word_edges(texts), _mark_word_edges(answers)
-    is_passed = searched.is_any(_hold(texts, answers, searched))
+    is_passed = searched.is_any(_contain(texts, answers, searched))
     is_missed = pc.fill_null(pc.invert(is_passed), False)
     evidence = evidence_where(is_missed, join_texts("does not contain ", searched.expected_words(is_missed)))
     reasons = pc.coalesce(too_much, evidence_where(is_blank, BLANK_REFERENCE), accepted.reasons)
@@ -147,7 +147,7 @@ def contains_reference(shard: pa.Table, settings: ContainsReferenceSettings) -> 
 
 
 def undress(texts: pa.Array, settings: ExactMatchSettings) -> pa.Array:
-    """A text as SQuAD's normalisation leaves it: (text,)."""
+    """Apply SQuAD's normalisation: (text,)."""
     texts = fold_texts(texts, settings.fold)
     texts = texts if settings.case_sensitive else fold_case(texts)
     texts = remove_punctuation(texts, settings.remove_punctuation)
@@ -169,20 +169,22 @@ def _compare_whole(outputs: pa.Array, accepted: Accepted, is_passed: pa.BooleanA
 
 
 def _mark_word_edges(texts: pa.Array) -> pa.Array:
-    """Mark where a word may begin and end, so that a marked answer is part of a marked text just where it is one of
-    whole words: before and after each character that is not of a word, and at the ends of the text.
+    """Mark every place where a word may begin or end.
+
+    A marked answer then occurs in a marked text exactly if it consists of whole words there. The places are before and
+    after each non-word character, and at the ends of the text.
     """
     marked = pc.replace_substring_regex(texts, f"([{gap_class(texts)}])", rf"{CLOSES}\1{OPENS}")
     return surround(marked, OPENS, CLOSES)
 
 
 def _folded_answers(shard: pa.Table, settings: TextAnswerSettings) -> Accepted:
-    """The accepted answers; where they are folded a long one is not read, for it may become eighteen times as long."""
+    """Accepted answers; if folding is on, long ones are not read, as folding can make a text eighteen times as long."""
     return accepted_answers(shard, settings, None if settings.fold == "none" else MOST_CHARACTERS)
 
 
 def _searchable(texts: pa.Array, accepted: Accepted) -> tuple[Accepted, pa.StringArray]:
-    """The answers without those of texts where the search would take too long, and why: (row,)."""
+    """Drop the answers of texts where the search would take too long. Returns the reasons too: (row,)."""
     sizes = pc.utf8_length(texts).to_numpy().astype(np.int64)
     counts = np.bincount(accepted.rows, minlength=accepted.row_count)
     is_large = sizes * counts > MOST_SEARCHED
@@ -193,8 +195,8 @@ def _searchable(texts: pa.Array, accepted: Accepted) -> tuple[Accepted, pa.Strin
     return accepted.without_rows(is_large), evidence_where(pa.array(is_large), pa.array(found, pa.string()))
 
 
-def _hold(texts: pa.Array, answers: pa.Array, accepted: Accepted) -> Mask:
-    """Whether the text of each pair holds its answer. texts: (row,), answers: (text,). Returns (pair,)."""
+def _contain(texts: pa.Array, answers: pa.Array, accepted: Accepted) -> Mask:
+    """Whether the text of each pair contains its answer. texts: (row,), answers: (text,). Returns (pair,)."""
     haystacks, needles = texts.to_pylist(), answers.to_pylist()
     pairs = zip(accepted.rows.tolist(), accepted.places.tolist(), strict=True)
     return np.fromiter((needles[place] in haystacks[row] for row, place in pairs), np.bool_, len(accepted.rows))

@@ -1,4 +1,4 @@
-"""Checks of how much an output and an accepted answer share: words, runs of words, a subsequence, or all but edits."""
+"""Checks of the overlap of an output and an accepted answer: words, n-grams, subsequences and edits."""
 
 import itertools
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.normalising import fold_case, fold_whitespace, remove_articles, remove_punctuation
 from gradebook.rubrics.checks.answers.ngrams import count_grams
-from gradebook.rubrics.checks.answers.normalising import fold_case, fold_whitespace, remove_articles, remove_punctuation
 from gradebook.rubrics.checks.answers.overlap import (
     CasedOverlapSettings,
     OverlapSettings,
@@ -32,26 +32,26 @@ COLUMNS = ("output", "reference")
 
 
 class RougeSettings(CasedOverlapSettings):
-    """ROUGE folds case unless told otherwise."""
+    """ROUGE folds case by default."""
 
     case_sensitive: bool = False
     """whether "Paris" and "paris" differ"""
 
 
 class RougeNSettings(RougeSettings):
-    """How long the runs of words are."""
+    """Length of the n-grams."""
 
     n: Annotated[int, Field(ge=1, le=4, strict=True)] = 1
-    """the number of words in a run"""
+    """number of words in an n-gram"""
 
 
 class EditSettings(CasedOverlapSettings):
-    """What an edit changes."""
+    """Unit of an edit."""
 
     unit: Literal["characters", "words"] = "characters"
-    """what an edit puts in, takes out or replaces"""
+    """the unit that an edit inserts, deletes or replaces"""
     fold_whitespace: bool = True
-    """read each run of whitespace as one space, and none at the ends"""
+    """replace each run of whitespace with one space and strip the ends"""
 
 
 @register_check(
@@ -65,13 +65,13 @@ class EditSettings(CasedOverlapSettings):
     ),
 )
 def token_f1(shard: pa.Table, settings: OverlapSettings) -> CheckVerdicts:
-    """The token F1 of output and accepted answer lies within the bounds, as SQuAD measures it.
+    """The token F1 of output and accepted answer lies within the bounds, as measured by SQuAD.
 
-    Both are normalised as by `exact_match` (Rajpurkar et al. 2016, arXiv 1606.05250) and split at whitespace; then
-    F1 = 2 x shared words / all words of both sides, a word as often as it stands in both. Two blank texts have 1, one
-    blank text has 0. Unlike in the original, each letter of Chinese, Japanese, Thai, Lao, Khmer and
-    Burmese is a word of its own, since no spaces set their words apart. Above 1,114,112 words together, or twice as
-    many where the output is counted with each of several accepted answers, the row stays unscored.
+    Both are normalised as by `exact_match` (Rajpurkar et al. 2016, arXiv 1606.05250) and split at whitespace; then F1 =
+    2 x shared words / all words of both sides, where a shared word counts as often as both sides have it. Two blank
+    texts have 1, one blank text has 0. Unlike in the original, each letter of Chinese, Japanese, Thai, Lao, Khmer and
+    Burmese is a word of its own, since these scripts have no spaces between words. A row stays unscored above 1,114,112
+    words together, or above twice as many when the output is counted once for each of several accepted answers.
     """
     return judge_overlap(shard, settings, "token F1", _split_squad, _unigram_f1)
 
@@ -87,13 +87,14 @@ def token_f1(shard: pa.Table, settings: OverlapSettings) -> CheckVerdicts:
     ),
 )
 def rouge_n(shard: pa.Table, settings: RougeNSettings) -> CheckVerdicts:
-    """ROUGE-N's F-measure lies within the bounds: the runs of `n` words that output and accepted answer share.
+    """ROUGE-N's F-measure of output and accepted answer lies within the bounds: shared n-grams of `n` words.
 
-    F = 2 x shared runs / all runs of both sides (Lin 2004, section 2, with beta 1). A word is a run of letters, marks
-    and numbers, and each letter of Chinese, Japanese, Thai, Lao, Khmer and Burmese is one; no stemming, no stop words.
-    A text without a word, such as an emoji, is split at whitespace. Where both sides are shorter than `n` words, the
-    longest runs that there are count. Two blank texts have 1, one blank text has 0. Above 1,114,112 words together, or
-    twice as many where the output is counted with each of several accepted answers, the row stays unscored.
+    F = 2 x shared n-grams / all n-grams of both sides (Lin 2004, section 2, with beta 1). A word is a run of letters,
+    marks and numbers, and each letter of Chinese, Japanese, Thai, Lao, Khmer and Burmese is one; no stemming, no stop
+    words. A text without a word, such as an emoji, is split at whitespace. If both sides are shorter than `n` words,
+    the longest n-grams available count. Two blank texts have 1, one blank text has 0. A row stays unscored above
+    1,114,112 words together, or above twice as many when the output is counted once for each of several accepted
+    answers.
     """
     return judge_overlap(shard, settings, f"ROUGE-{settings.n}", _words(settings), _gram_f1(settings.n))
 
@@ -113,9 +114,9 @@ def rouge_l(shard: pa.Table, settings: RougeSettings) -> CheckVerdicts:
     """ROUGE-L's F-measure lies within the bounds: the longest common subsequence of words.
 
     F = 2 x its length / the words of both sides (Lin 2004, section 3.1, with beta 1); the whole text is one sequence.
-    Words are those of `rouge_n`. Two blank texts have 1, one blank text has 0. Where the word counts of both sides
-    multiply to more than 3,000,000,000, or add up to more than 1,114,112, the row stays unscored; so it does where
-    that is over 3,000,000,000 or 2,228,224 with all of several accepted answers.
+    Words are those of `rouge_n`. Two blank texts have 1, one blank text has 0. A row stays unscored if the product of
+    both word counts exceeds 3,000,000,000 or their sum 1,114,112, and over all of several accepted answers if the
+    totals exceed 3,000,000,000 or 2,228,224.
     """
     return judge_overlap(shard, settings, "ROUGE-L", _words(settings), _subsequence_f1, is_quadratic=True)
 
@@ -134,11 +135,10 @@ def rouge_l(shard: pa.Table, settings: RougeSettings) -> CheckVerdicts:
 def edit_similarity(shard: pa.Table, settings: EditSettings) -> CheckVerdicts:
     """The edit similarity lies within the bounds: 1 - the Levenshtein distance / the longer side's length.
 
-    The distance is the least number of characters (code points) to put in, take out or replace, or of words, which are
-    what whitespace sets apart and each letter of Chinese, Japanese, Thai, Lao, Khmer and Burmese. Two empty texts have
-    1, one empty text has 0. Where both lengths multiply to more than 3,000,000,000, or add up to more than 1,114,112,
-    the row stays unscored; so it does where that is over 3,000,000,000 or 2,228,224 with all of several accepted
-    answers.
+    The distance is the least number of characters (code points) or words to insert, delete or replace. Words are
+    separated by whitespace; each letter of Chinese, Japanese, Thai, Lao, Khmer and Burmese is a word. Two empty texts
+    have 1, one empty text has 0. A row stays unscored if the product of both lengths exceeds 3,000,000,000 or their sum
+    1,114,112, and over all of several accepted answers if the totals exceed 3,000,000,000 or 2,228,224.
     """
     split = split_characters if settings.unit == "characters" else split_bare_words
 
@@ -173,7 +173,7 @@ def _gram_f1(n: int) -> Callable[[SequencePairs], Values]:
 
 
 def _at(values: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """values: (n, pair). places: (pair,), which n. Returns (pair,)."""
+    """Pick one n for each pair. values: (n, pair). places: (pair,), index of n. Returns (pair,)."""
     chosen: NDArray[np.int64] = np.take_along_axis(values, places[None, :], axis=0)[0]
     return chosen
 
@@ -194,7 +194,7 @@ def _edit_similarities(pairs: SequencePairs) -> Values:
 
 
 def _compare_texts(pairs: SequencePairs, scorer: Callable[..., int]) -> NDArray[np.int64]:
-    """Score each pair, its symbols as the characters of two texts, which is what is compared fastest: (pair,)."""
+    """Score each pair with rapidfuzz, symbols encoded as characters, its fastest input: (pair,)."""
     from rapidfuzz.process import cpdist
 
     scores: NDArray[np.int64] = np.zeros(len(pairs.lefts), np.int64)

@@ -1,4 +1,4 @@
-"""The measures of machine translation: BLEU and chrF, as sacrebleu computes them for one sentence."""
+"""Measures of machine translation: BLEU and chrF, computed as in sacrebleu for one sentence."""
 
 from typing import Literal
 
@@ -8,17 +8,17 @@ import pyarrow.compute as pc
 
 from gradebook.rubrics.check_kit.character_classes import whitespace_class
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
+from gradebook.rubrics.check_kit.normalising import fold_case, surround
 from gradebook.rubrics.checks.answers.ngrams import count_grams
-from gradebook.rubrics.checks.answers.normalising import fold_case, surround
 from gradebook.rubrics.checks.answers.overlap import CasedOverlapSettings, Split, Values, judge_overlap
 from gradebook.rubrics.checks.answers.sequences import SequencePairs, Sequences, split_characters, split_spaced
 
 COLUMNS = ("output", "reference")
 BLEU_ORDER = 4
-MOST_BLEU_BYTES = 600_000  # of both sides together: marks are set apart as words, which takes the time
+MOST_BLEU_BYTES = 600_000  # of both sides together; separating punctuation takes most of the time
 CHRF_ORDER = 6
 BETA = 2
-# mteval-v13a's steps: what is replaced, and by what.
+# Steps of mteval-v13a: pattern and replacement.
 STEPS_13A = (
     (r"([{-~\[-` -&(-+:-@/])", r" \1 "),
     (r"([^0-9])([.,])", r"\1 \2 "),
@@ -26,7 +26,7 @@ STEPS_13A = (
     (r"([0-9])(-)", r"\1 \2 "),
 )
 ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
-# The characters that sacrebleu's `zh` sets apart.
+# Characters that sacrebleu's `zh` tokenizer separates.
 CHINESE = (
     r"([\x{2001}-\x{2a6d}\x{2e80}-\x{2fdf}\x{2ff0}-\x{303f}\x{3100}-\x{312f}\x{31a0}-\x{31ef}\x{3200}-\x{4db5}"
     r"\x{4e00}-\x{9fbb}\x{f900}-\x{fa2d}\x{fa30}-\x{fa6a}\x{fa70}-\x{fad9}\x{fe10}-\x{fe1f}\x{fe30}-\x{fe4f}"
@@ -39,10 +39,10 @@ class ChrfSettings(CasedOverlapSettings):
 
 
 class BleuSettings(CasedOverlapSettings):
-    """How BLEU finds words."""
+    """Tokenizer for BLEU."""
 
     tokenizer: Literal["13a", "zh", "char"] = "13a"
-    """`13a` for languages with spaces, `zh` for Chinese, `char` for characters in the place of words"""
+    """`13a` for languages with spaces, `zh` for Chinese, `char` for characters instead of words"""
 
 
 @register_check(
@@ -58,11 +58,11 @@ class BleuSettings(CasedOverlapSettings):
 def bleu(shard: pa.Table, settings: BleuSettings) -> CheckVerdicts:
     """BLEU of the output against the accepted answer lies within the bounds, from 0 to 1.
 
-    It is sacrebleu's sentence BLEU (Papineni et al. 2002; Post 2018, arXiv 1804.08771) divided by 100, its signature
+    Computed as sacrebleu's sentence BLEU (Papineni et al. 2002; Post 2018, arXiv 1804.08771) divided by 100, signature
     `nrefs:1|case:mixed|eff:yes|tok:13a|smooth:exp`. Several accepted answers are not merged: the best one counts. Two
-    texts without a token have 1, one such text has 0. A measure of a whole corpus: on one short sentence it is coarse.
-    Above 600,000 bytes together, or 2,228,224 words where the output is counted with each of several accepted answers,
-    the row stays unscored.
+    texts without a token have 1, one such text has 0. BLEU is a measure of a whole corpus: on one short sentence it is
+    coarse. A row stays unscored above 600,000 bytes together, or above 2,228,224 words when the output is counted once
+    for each of several accepted answers.
     """
     splits = {"13a": _split_13a, "zh": _split_zh, "char": _split_solid}
     split = _cased(splits[settings.tokenizer], settings)
@@ -82,10 +82,10 @@ def bleu(shard: pa.Table, settings: BleuSettings) -> CheckVerdicts:
 def chrf(shard: pa.Table, settings: ChrfSettings) -> CheckVerdicts:
     """chrF2 of the output against the accepted answer lies within the bounds, from 0 to 1.
 
-    It is sacrebleu's sentence chrF (Popović 2015) divided by 100: runs of 1 to 6 characters without whitespace, recall
-    weighed twice, its signature `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no`. It needs no words, so it serves every
-    script. Two blank texts have 1, one blank text has 0. Above 1,114,112 characters together, or twice as many where
-    the output is counted with each of several accepted answers, the row stays unscored.
+    Computed as sacrebleu's sentence chrF (Popović 2015) divided by 100: n-grams of 1 to 6 characters without
+    whitespace, recall weighted twice, signature `nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no`. It needs no words, so
+    it works for every script. Two blank texts have 1, one blank text has 0. A row stays unscored above 1,114,112
+    characters together, or above twice as many when the output is counted once for each of several accepted answers.
     """
     return judge_overlap(shard, settings, "chrF", _cased(_split_solid, settings), _chrf_values)
 
@@ -112,17 +112,19 @@ def _split_western(texts: pa.Array) -> Sequences:
 
 
 def _split_solid(texts: pa.Array) -> Sequences:
-    """The characters that are not whitespace."""
+    """Split each text into its non-whitespace characters."""
     return split_characters(pc.replace_substring_regex(texts, f"[{whitespace_class(texts)}]+", ""))
 
 
 def _bleu_values(pairs: SequencePairs) -> Values:
-    """Papineni et al. 2002, section 2.3, with NIST's smoothing and the orders that the output is long enough for."""
+    """BLEU (Papineni et al. 2002, section 2.3), with NIST's smoothing, over the orders that the output is long enough
+    for.
+    """
     counts = count_grams(pairs, BLEU_ORDER)
     left, right = counts.left[0], counts.right[0]
     is_used = counts.left > 0
     is_missed = is_used & (counts.shared == 0)
-    # Each order without a match counts half of the one before it: 1/2, 1/4, ... of a match.
+    # Each order without a match counts half of the previous one: 1/2, 1/4, ... of a match.
     matches = np.where(is_missed, 0.5 ** np.cumsum(is_missed, axis=0), counts.shared)
     logs = np.log(matches / np.maximum(counts.left, 1), where=is_used, out=np.zeros(matches.shape))
     precision = np.exp(logs.sum(axis=0) / np.maximum(is_used.sum(axis=0), 1))
@@ -132,7 +134,7 @@ def _bleu_values(pairs: SequencePairs) -> Values:
 
 
 def _chrf_values(pairs: SequencePairs) -> Values:
-    """Popović 2015, equation 1, precision and recall each averaged over the orders that both sides have."""
+    """Sentence chrF (Popović 2015, equation 1); precision and recall are averaged over the orders of both sides."""
     counts = count_grams(pairs, CHRF_ORDER)
     is_used = (counts.left > 0) & (counts.right > 0)
     order_count = np.maximum(is_used.sum(axis=0), 1)

@@ -1,1 +1,1 @@
-"""Checks of audio: its format, its length, its loudness and its faults."""
+"""Checks of audio: its format, duration, loudness and defects."""

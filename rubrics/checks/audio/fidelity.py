@@ -1,4 +1,4 @@
-"""Checks of what spoils audio: clipping and noise."""
+"""Checks of audio defects: clipping and noise."""
 
 from typing import Annotated
 
@@ -20,14 +20,13 @@ LEAST_FRAMES = 10
 
 
 class AudioClippingSettings(AudioMeasureSettings):
-    """Bounds on a share, 0 to 1, and what counts as clipped."""
+    """Bounds on a share, 0 to 1, and the definition of clipping."""
 
     min_run: Annotated[int, Field(ge=1, strict=True)] = 3
-    """how many samples of a channel in a row, at least, have to be at full scale to count as clipped"""
+    """minimum number of consecutive samples of a channel at full scale that count as clipped"""
 
     @property
     def reach(self) -> tuple[float, float]:
-        """A share."""
         return 0.0, 1.0
 
 
@@ -36,12 +35,11 @@ class AudioSnrSettings(AudioMeasureSettings):
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The least and the most that is told apart."""
         return LOWEST_SNR, HIGHEST_SNR
 
 
 def _speech_with_hum(hum: float) -> dict[str, bytes]:
-    """A tone with a pause in its middle, and a hum throughout."""
+    """Tone with a pause in the middle, and a hum throughout."""
     voice = np.concatenate([tone(0.5), np.zeros(EXAMPLE_RATE // 2), tone(0.5)])
     return shown(voice + tone(1.5, amplitude=hum, frequency=60))
 
@@ -60,9 +58,9 @@ def _speech_with_hum(hum: float) -> dict[str, bytes]:
 def audio_clipping(shard: pa.Table, settings: AudioClippingSettings) -> CheckVerdicts:
     """The share of clipped samples lies within the bounds.
 
-    A sample is clipped where it stands in a run of at least `min_run` samples of its channel at full scale, of either
-    sign: the greatest number of an integer format, 1.0 of a float or a compressed one, or beyond. Audio that was
-    clipped and then made softer is not recognised. Audio without samples stays unscored: "audio: found no samples".
+    A sample is clipped if it belongs to a run of at least `min_run` samples of its channel at or beyond full scale, of
+    either sign: the greatest number of an integer format, 1.0 of a float or compressed one. Audio that was clipped and
+    then attenuated is not detected. Audio without samples stays unscored: "audio: found no samples".
     """
     return judge_audio(shard, settings, "share clipped", lambda recording: _clipped_share(recording, settings.min_run))
 
@@ -81,18 +79,18 @@ def audio_clipping(shard: pa.Table, settings: AudioClippingSettings) -> CheckVer
 def audio_snr(shard: pa.Table, settings: AudioSnrSettings) -> CheckVerdicts:
     """The estimated signal-to-noise ratio, in dB, lies within the bounds.
 
-    An estimate, for nobody knows the signal without its noise: the 10th percentile of the power of frames of 50 ms is
-    taken for the noise, the 90th for signal and noise. So at least a tenth has to be pauses and a tenth speech; without
-    pauses, and for an even tone or an even noise, it reads far too low. Where the pauses are digital silence it reads
-    120, the most, whatever hisses under the voice; -20 is the least. Less than half a second, and digital silence
-    throughout, stay unscored.
+    The ratio is an estimate, as the signal without its noise is unknown: the 10th percentile of the power of 50 ms
+    frames is taken as noise, the 90th as signal plus noise. So at least a tenth has to be pauses and a tenth speech;
+    without pauses, and for a constant tone or noise, the estimate is far too low. If the pauses are digital silence, it
+    is 120, the maximum, whatever noise there is under the voice; the minimum is -20. Less than half a second, and
+    digital silence throughout, stay unscored.
     """
     return judge_audio(shard, settings, "estimated SNR in dB", _estimated_snr)
 
 
 def _clipped_share(recording: Recording, min_run: int) -> float:
     full_scale = 1 - 2.0 ** (1 - INTEGER_BITS[recording.subtype]) if recording.subtype in INTEGER_BITS else 1.0
-    open_runs = [0] * recording.channel_count  # still running at the end of the last block
+    open_runs = [0] * recording.channel_count  # still open at the end of the last block
     clipped_count = sample_count = 0
     for block in recording.blocks():
         sample_count += block.size
@@ -108,9 +106,9 @@ def _clipped_share(recording: Recording, min_run: int) -> float:
 
 
 def _runs(is_full: NDArray[np.bool_], carried: int) -> tuple[NDArray[np.int64], int]:
-    """The lengths of the runs that end in a block, and of the one that goes on behind it, 0 where none does.
+    """Lengths of the runs that end in a block, and of the run still open at its end, or 0.
 
-    is_full: (frame,), at least one. carried: the length so far of a run that came from the block before.
+    is_full: (frame,), at least one. carried: length so far of a run that continues from the previous block.
     """
     edges = np.diff(np.concatenate([[False], is_full, [False]]).astype(np.int8))
     starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)

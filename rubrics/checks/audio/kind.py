@@ -1,4 +1,4 @@
-"""The check of what kind of sound file an output is."""
+"""Check of an output's audio format."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal, Self
@@ -36,16 +36,16 @@ PositiveCount = Annotated[int, Field(gt=0, strict=True)]
 
 
 class AudioFormatSettings(CheckSettings):
-    """What the file may be; at least one of them is given."""
+    """Allowed formats; at least one setting is required."""
 
     formats: Annotated[tuple[AudioFormat, ...], Field(min_length=1)] | None = None
-    """the containers that pass: WAV, FLAC, OGG, MP3 or AIFF"""
+    """allowed containers: WAV, FLAC, OGG, MP3 or AIFF"""
     subtypes: Annotated[tuple[AudioSubtype, ...], Field(min_length=1)] | None = None
-    """the encodings that pass: PCM_16, PCM_24, FLOAT, OPUS and others, as libsndfile names them"""
+    """allowed encodings: PCM_16, PCM_24, FLOAT, OPUS and others, named as in libsndfile"""
     sample_rates: Annotated[tuple[PositiveCount, ...], Field(min_length=1)] | None = None
-    """the sample rates that pass, in Hz"""
+    """allowed sample rates, in Hz"""
     channels: Annotated[tuple[PositiveCount, ...], Field(min_length=1)] | None = None
-    """the numbers of channels that pass: 1 is mono, 2 is stereo"""
+    """allowed numbers of channels: 1 is mono, 2 is stereo"""
 
     @model_validator(mode="after")
     def _something_is_asked_for(self) -> Self:
@@ -67,11 +67,11 @@ class AudioFormatSettings(CheckSettings):
     ),
 )
 def audio_format(shard: pa.Table, settings: AudioFormatSettings) -> CheckVerdicts:
-    """The output is a sound file of one of the `formats`, `subtypes`, `sample_rates` and `channels` that are given.
+    """The output is a sound file of one of the given `formats`, `subtypes`, `sample_rates` and `channels`.
 
-    The header is read, not the name. WAV is each of its kinds (plain, extensible, RF64). What is no sound file of one
-    of the five formats, or has a broken header, fails; what breaks off later does not. An output that names no file
-    that could be read stays unscored: "audio: ...".
+    The header is read, not the file name. WAV includes all its kinds (plain, extensible, RF64). A file of another
+    format or with a broken header fails; a truncated one passes. An output that names no readable file stays unscored:
+    "audio: ...".
     """
     return gather_rows(_find(content, fault, settings) for content, fault in audio_rows(shard))
 

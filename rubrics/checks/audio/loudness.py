@@ -1,4 +1,4 @@
-"""Checks of how loud audio is, and how evenly."""
+"""Checks of the loudness of audio, and of its steadiness."""
 
 from typing import Annotated, Literal
 
@@ -27,29 +27,29 @@ from gradebook.rubrics.checks.audio.weighting import (
 )
 
 HOP_MS = 100
-HIGHEST_LEVEL = 20.0  # LUFS or dBFS: a bound above it has lost its minus sign
+HIGHEST_LEVEL = 20.0  # LUFS or dBFS: a bound above it lacks its minus sign
 INTEGRATED_GATE = 10.0  # LU below the mean: BS.1770
 STEADINESS_GATE = 20.0  # LU below the mean: EBU Tech 3342
 
 
 class AudioLoudnessSettings(AudioMeasureSettings):
-    """Which loudness."""
+    """Kind of loudness."""
 
     kind: Literal["lufs", "rms"] = "lufs"
-    """`lufs`: integrated loudness of ITU-R BS.1770, as the ear weighs it; `rms`: the plain power in dBFS"""
+    """`lufs`: integrated loudness of ITU-R BS.1770, weighted for the ear; `rms`: the unweighted power in dBFS"""
 
     @property
     def reach(self) -> tuple[float, float]:
-        """Float files may go beyond full scale."""
+        """Float files may exceed full scale."""
         return ABSOLUTE_GATE if self.kind == "lufs" else QUIETEST_DBFS, HIGHEST_LEVEL
 
 
 class AudioSteadinessSettings(AudioMeasureSettings):
-    """How long a stretch has a loudness of its own."""
+    """Length of a loudness window."""
 
     window_ms: Annotated[int, Field(ge=HOP_MS, le=10_000, multiple_of=HOP_MS, strict=True)] = 1_000
-    """the length of a window in milliseconds, a multiple of 100; the standard's momentary loudness has 400, its
-    short-term loudness 3000"""
+    """window length in milliseconds, a multiple of 100; the standard's momentary loudness uses 400, its short-term
+    loudness 3000"""
 
 
 @register_check(
@@ -68,9 +68,9 @@ def audio_loudness(shard: pa.Table, settings: AudioLoudnessSettings) -> CheckVer
     """The loudness lies within the bounds: integrated, in LUFS, or with `kind: rms` the power in dBFS.
 
     LUFS are those of ITU-R BS.1770-5: K-weighted, blocks of 400 ms, gated at -70 LUFS and at 10 LU below the mean. Mono
-    is one channel, not two alike: a 997 Hz sine at full scale reads -3.01 LUFS in one channel and 0 in both. Five and
-    six channels are taken in the order of WAV, other numbers stay unscored, and so does what is shorter than 0.4 s.
-    Silence, and all below the gate, reads -70 LUFS, the least there is.
+    is one channel, not two equal ones: a 997 Hz sine at full scale reads -3.01 LUFS in one channel and 0 in both. Five
+    and six channels are read in WAV order; other numbers, and audio shorter than 0.4 s, stay unscored. Silence, and
+    everything below the gate, reads -70 LUFS, the minimum.
 
     RMS is over all samples of all channels, without weights or gates: a full-scale sine reads -3.01 dBFS, silence -120.
     """
@@ -91,13 +91,13 @@ def audio_loudness(shard: pa.Table, settings: AudioLoudnessSettings) -> CheckVer
     ),
 )
 def audio_loudness_steadiness(shard: pa.Table, settings: AudioSteadinessSettings) -> CheckVerdicts:
-    """The loudness varies little: the standard deviation of the windows' loudness, in LU, lies within the bounds.
+    """The loudness is steady: the standard deviation of the windows' loudness, in LU, lies within the bounds.
 
     A window of `window_ms` begins every 100 ms; each has its K-weighted loudness, as in `audio_loudness`. Windows below
     -70 LUFS or more than 20 LU below the mean are pauses and do not count (the gates of EBU Tech 3342; its loudness
-    range takes percentiles, this check the deviation, dividing by the number of windows). Audio that is shorter than
-    two windows, or has less than two that count, stays unscored. Speech varies by itself: try it on recordings that
-    are good enough before you set a bound.
+    range uses percentiles, this check the deviation, divided by the number of windows). Audio shorter than two windows,
+    or with fewer than two windows that count, stays unscored. Speech varies by nature: measure good recordings before
+    you set a bound.
     """
     hop_count = settings.window_ms // HOP_MS
 

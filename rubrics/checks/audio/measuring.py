@@ -1,4 +1,4 @@
-"""Measuring the audio of each row, and the bounds that a measure of it can have."""
+"""Measurement of each row's audio, and limits on the bounds of a measure."""
 
 from collections.abc import Callable, Iterator
 from typing import Self
@@ -13,16 +13,18 @@ from gradebook.rubrics.check_kit.evidence import cut_text
 from gradebook.rubrics.check_kit.measures import MeasureSettings, judge_measures
 
 AUDIO_COLUMNS = ("audio", "audio_fault")
-QUIETEST_DBFS = -120.0  # below it nothing is told apart, and digital silence has no logarithm
+QUIETEST_DBFS = -120.0  # lower limit of all measures; digital silence has no logarithm
 NO_AUDIO = "no audio"
 
 
 class AudioMeasureSettings(MeasureSettings):
-    """Bounds that the measure can reach: one that it can't is a slip, such as a percentage or a lost minus sign."""
+    """Bounds that the measure can reach. An unreachable bound is a mistake, such as a percentage or a lost minus
+    sign.
+    """
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The least and the greatest number that a bound may be."""
+        """Lowest and highest number that a bound may be."""
         return 0.0, float("inf")
 
     @model_validator(mode="after")
@@ -37,7 +39,7 @@ class AudioMeasureSettings(MeasureSettings):
 def judge_audio(
     shard: pa.Table, settings: MeasureSettings, name: str, measure: Callable[[Recording], float]
 ) -> CheckVerdicts:
-    """Measure each row's audio and hold it against the bounds; what can't be measured is unscored: "audio: ..."."""
+    """Measure each row's audio and compare it with the bounds. Unmeasurable audio is unscored: "audio: ..."."""
     values: list[float | None] = []
     reasons: list[str | None] = []
     for content, fault in audio_rows(shard):
@@ -57,7 +59,7 @@ def _measure(content: bytes, measure: Callable[[Recording], float]) -> tuple[flo
 
 
 def audio_rows(shard: pa.Table) -> Iterator[tuple[bytes | None, str | None]]:
-    """Each row's sound file, or why there is none: "audio: ..."."""
+    """Sound file of each row, or the reason why there is none: "audio: ..."."""
     for content, fault in zip(*(shard.column(name) for name in AUDIO_COLUMNS), strict=True):
         yield content.as_py(), _fault_words(fault.as_py()) if not content.is_valid else None
 
@@ -67,10 +69,10 @@ def _fault_words(fault: str | None) -> str:
 
 
 def frame_powers(recording: Recording, frame_ms: int) -> tuple[Samples, Samples]:
-    """The power of each frame, full scale squared, and its length in samples a channel. Both: (frame,).
+    """Power of each frame, full scale squared, and its length in samples per channel. Both: (frame,).
 
-    Power is the mean square over all channels. The last frame may be shorter. Raises `UnusableAudio` where there is
-    no sample at all.
+    Power is the mean square over all channels. The last frame may be shorter. Raises `UnusableAudio` if there are no
+    samples.
     """
     length = max(1, round(recording.sample_rate * frame_ms / 1000))
     size = length * max(1, BLOCK_SAMPLES // (length * recording.channel_count))
@@ -93,5 +95,5 @@ def _block_powers(block: Samples, length: int) -> tuple[Samples, Samples]:
 
 
 def decibels(power: float) -> float:
-    """A power against full scale in dBFS, `QUIETEST_DBFS` for all that is quieter. power: full scale squared is 1."""
+    """Convert power to dBFS, at least `QUIETEST_DBFS`. power: full scale squared is 1."""
     return float(10 * np.log10(max(power, 10 ** (QUIETEST_DBFS / 10))))

@@ -1,4 +1,4 @@
-"""Checks of how long audio is, and how much of it is silent."""
+"""Checks of the duration of audio and of its silence."""
 
 from typing import Annotated, Literal
 
@@ -33,17 +33,16 @@ class AudioDurationSettings(AudioMeasureSettings):
 
 
 class AudioSilenceSettings(AudioMeasureSettings):
-    """What is silent, and which silence is measured."""
+    """Threshold of silence, and the silence to measure."""
 
     kind: SilenceKind = "share"
-    """`share`: of the whole, 0 to 1; `leading`, `trailing`, `longest`: the seconds of silence at the beginning, at the
-    end, or of the longest one anywhere"""
+    """`share`: of the whole, 0 to 1; `leading`, `trailing`, `longest`: seconds of silence at the beginning, at the end,
+    or in the longest pause"""
     threshold_dbfs: Annotated[float, Field(gt=QUIETEST_DBFS, lt=0)] = -50.0
-    """a frame of 10 ms whose power lies below it is silent; a sine at full scale has -3.01"""
+    """a frame of 10 ms with less power is silent; a sine at full scale has -3.01"""
 
     @property
     def reach(self) -> tuple[float, float]:
-        """A share is at most 1."""
         return 0.0, 1.0 if self.kind == "share" else float("inf")
 
 
@@ -61,12 +60,12 @@ class AudioSilenceSettings(AudioMeasureSettings):
 def audio_duration(shard: pa.Table, settings: AudioDurationSettings) -> CheckVerdicts:
     """The audio lasts between `min` and `max` seconds.
 
-    What can be decoded counts, whatever the header says: a WAV file that breaks off is as long as what is there. One
-    without samples lasts 0 seconds. What is no audio, or can't be decoded, stays unscored: "audio: ...".
+    Decodable samples count, not the header: a truncated WAV file is as long as its content. A file without samples
+    lasts 0 seconds. A file that is not audio, or cannot be decoded, stays unscored: "audio: ...".
 
-    So does what is too long to measure, here and in the other checks that measure audio: more than 180 million samples
-    in all channels, which is an hour at 48 kHz, or more than 8 million and 16 for each byte of the file. The second
-    limit meets what is packed very tightly: minutes of nothing but silence, or much speech in Opus below 27 kbit/s.
+    Audio that is too long to measure is unscored, here and in the other checks that measure audio: more than 180
+    million samples in all channels (an hour at 48 kHz), or more than 8 million plus 16 for each byte of the file. The
+    second limit affects very strong compression: minutes of silence, or long speech in Opus below 27 kbit/s.
     """
     return judge_audio(shard, settings, "duration in seconds", _duration)
 
@@ -88,11 +87,11 @@ def audio_duration(shard: pa.Table, settings: AudioDurationSettings) -> CheckVer
     ),
 )
 def audio_silence(shard: pa.Table, settings: AudioSilenceSettings) -> CheckVerdicts:
-    """The share of silence, or the length of one, lies within the bounds.
+    """The share of silence, or the length of a silence, lies within the bounds.
 
-    A frame of 10 ms is silent where its power, the mean square over all channels, lies below `threshold_dbfs`. The
-    power is not weighted for the ear. Audio that is silent throughout has a share of 1, and leads, trails and is silent
-    for as long as it lasts. Audio without samples stays unscored: "audio: found no samples".
+    A frame of 10 ms is silent if its power, the mean square over all channels, lies below `threshold_dbfs`. The power
+    is not weighted for the ear. Completely silent audio has a share of 1, and its whole length is leading, trailing and
+    longest silence. Audio without samples stays unscored: "audio: found no samples".
     """
 
     def measure(recording: Recording) -> float:
@@ -108,11 +107,11 @@ def _duration(recording: Recording) -> float:
 
 
 def _silence(is_silent: NDArray[np.bool_], lengths: Samples, kind: SilenceKind, sample_rate: int) -> float:
-    """The silence of that kind. is_silent, lengths (samples a channel): (frame,)."""
+    """Amount of silence of that kind. is_silent, lengths (samples per channel): (frame,)."""
     if kind == "share":
         return float(lengths[is_silent].sum() / lengths.sum())
     heard = np.flatnonzero(~is_silent)
-    # Sound ends a silence and the file's edges do: each gap between two of them is one.
+    # Silences are the gaps between frames with sound, and before the first and after the last of them.
     edges = np.concatenate([[-1], heard, [len(lengths)]])
     until = np.concatenate([[0.0], np.cumsum(lengths)])
     silences = until[edges[1:]] - until[edges[:-1] + 1]

@@ -1,4 +1,4 @@
-"""Small sound files made by arithmetic: for the examples of the checks."""
+"""Small synthetic sound files for the examples of the checks."""
 
 import io
 import wave
@@ -13,13 +13,13 @@ EXAMPLE_RATE = 8_000
 def tone(
     duration_s: float, amplitude: float = 0.5, frequency: float = 997.0, sample_rate: int = EXAMPLE_RATE
 ) -> Samples:
-    """A sine: (frame,). At amplitude 1 it reaches full scale."""
+    """Sine wave: (frame,). Amplitude 1 is full scale."""
     times = np.arange(round(duration_s * sample_rate)) / sample_rate
     return np.asarray(amplitude * np.sin(2 * np.pi * frequency * times))
 
 
 def wave_file(samples: Samples, sample_rate: int = EXAMPLE_RATE) -> bytes:
-    """A WAV file of 16 bits. samples: (frame,) or (frame, channel), in -1..1, clipped beyond."""
+    """Encode a 16-bit WAV file. samples: (frame,) or (frame, channel), clipped to -1..1."""
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
         writer.setnchannels(1 if samples.ndim == 1 else samples.shape[1])
@@ -30,5 +30,5 @@ def wave_file(samples: Samples, sample_rate: int = EXAMPLE_RATE) -> bytes:
 
 
 def shown(samples: Samples) -> dict[str, bytes]:
-    """The columns of an example's row: its sound file."""
+    """Columns of an example row with this sound."""
     return {"audio": wave_file(samples)}

@@ -1,4 +1,4 @@
-"""Loudness as it is heard: K-weighting and gating of ITU-R BS.1770-5 (2023), annex 1."""
+"""Perceived loudness: K-weighting and gating of ITU-R BS.1770-5 (2023), annex 1."""
 
 from functools import lru_cache
 from math import pi, tan
@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.check_kit.audio_reading import Recording, Samples, UnusableAudio
 
-HOPS_A_BLOCK = 8  # with the warm-up 48,000 samples at 48 kHz: longer transforms fall out of a core's cache
-WARM_UP_HOPS = 2  # after 0.2 s what the filter still remembers is below 1e-20: its slowest pole falls by 240 nepers/s
-GATING_HOPS = 4  # a gating block is 400 ms, one begins every 100 ms
+HOPS_A_BLOCK = 8  # with the warm-up 48,000 samples at 48 kHz: longer transforms do not fit a core's cache
+WARM_UP_HOPS = 2  # after 0.2 s the filter's memory is below 1e-20: its slowest pole falls by 240 nepers/s
+GATING_HOPS = 4  # a gating block is 400 ms; one begins every 100 ms
 ABSOLUTE_GATE = -70.0  # LUFS
 CHANNEL_WEIGHTS = {  # table 3; channels in the order of WAV: left, right, centre, low frequencies, surrounds
     1: (1.0,),
@@ -22,9 +22,9 @@ Biquad = tuple[tuple[float, float, float], tuple[float, float, float]]  # numera
 
 
 def hop_powers(recording: Recording) -> Samples:
-    """The K-weighted power of each whole 100 ms, channels weighted and added up: (hop,).
+    """K-weighted power of each whole 100 ms, summed over the weighted channels: (hop,).
 
-    Raises `UnusableAudio` where the channels have no weights, or as reading does.
+    Raises `UnusableAudio` for a number of channels without weights, and for unreadable samples.
     """
     weights = CHANNEL_WEIGHTS.get(recording.channel_count)
     if weights is None:
@@ -32,7 +32,7 @@ def hop_powers(recording: Recording) -> Samples:
     hop = round(recording.sample_rate / 10)
     warm_up, size = WARM_UP_HOPS * hop, (WARM_UP_HOPS + HOPS_A_BLOCK) * hop
     response = k_response(recording.sample_rate, size)
-    # Overlap-save: of each stretch the first part only fills the filter's memory, and circular wrap ends in it.
+    # Overlap-save: the first part of each stretch only fills the filter's memory and absorbs the circular wrap.
     stretch = np.zeros((recording.channel_count, size))
     powers = []
     for block in recording.blocks(HOPS_A_BLOCK * hop):
@@ -51,7 +51,9 @@ def hop_powers(recording: Recording) -> Samples:
 
 @lru_cache(maxsize=4)
 def k_response(sample_rate: int, size: int) -> NDArray[np.complex128]:
-    """What K-weighting does to each frequency of a real Fourier transform of that size: (size // 2 + 1,)."""
+    """Frequency response of K-weighting for a real Fourier transform of that size: (size
+    2 + 1,).
+    """
     delays = np.exp(-2j * pi * np.arange(size // 2 + 1) / size)  # one sample of delay
     powers = np.stack([np.ones_like(delays), delays, delays**2])
     response = np.ones_like(delays)
@@ -61,9 +63,9 @@ def k_response(sample_rate: int, size: int) -> NDArray[np.complex128]:
 
 
 def k_filters(sample_rate: int) -> tuple[Biquad, Biquad]:
-    """The two filters of K-weighting: the head's shelf and the high-pass.
+    """Both filters of K-weighting: the shelf for the head and the high-pass.
 
-    The standard gives them for 48 kHz. Here are the analogue filters behind those, transformed bilinearly for any rate.
+    The standard gives them for 48 kHz. These are the underlying analogue filters, transformed bilinearly for any rate.
     """
     return _shelf(sample_rate), _high_pass(sample_rate)
 
@@ -93,19 +95,19 @@ def _denominator(tangent: float, quality: float) -> tuple[float, tuple[float, fl
 
 
 def window_powers(hops: Samples, hop_count: int) -> Samples:
-    """The mean power of each window of so many hops, one beginning at every hop: (window,), none where too short."""
+    """Mean power of each window of `hop_count` hops, one per hop: (window,), empty if there are too few hops."""
     if len(hops) < hop_count:
         return np.zeros(0)
     return np.asarray(np.lib.stride_tricks.sliding_window_view(hops, hop_count).mean(axis=1))
 
 
 def loudness(powers: Samples) -> Samples:
-    """LUFS of each power, `ABSOLUTE_GATE` for all that is quieter: same shape."""
+    """Loudness in LUFS of each power, at least `ABSOLUTE_GATE`: same shape."""
     return np.asarray(-0.691 + 10 * np.log10(np.maximum(powers, _power_of(ABSOLUTE_GATE))))
 
 
 def gated(powers: Samples, below_mean: float) -> Samples:
-    """The powers above the absolute gate and above the relative one, which lies so many LU below their mean."""
+    """Powers above the absolute gate and above the relative one, `below_mean` LU below their mean."""
     heard = powers[powers > _power_of(ABSOLUTE_GATE)]
     return heard[heard > heard.mean() * 10 ** (-below_mean / 10)] if len(heard) else heard
 

@@ -1,1 +1,1 @@
-"""Checks of what a conversation has to settle: slots, and claims that need a tool call."""
+"""Checks of task-oriented dialogue: slots, and claims that need a tool call."""

@@ -1,4 +1,4 @@
-"""Tool calls in a row's metadata: where they stand, whose they are, and whether they went well."""
+"""Tool calls in a row's metadata: their location, their names and their success."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,9 @@ HTTP_SUCCESS = re.compile("2[0-9]{2}(?: [a-z ]*)?")
 
 
 def calls_at(value: Any, path: str) -> Iterator[Any]:
-    """The calls at the path: each key is read in every entry of a list, and a call alone is a list of one."""
+    """Yield the calls at the path. Each key is looked up in every entry of a list; a single call counts as a list of
+    one.
+    """
     found = [value]
     for key in path.split("."):
         entries = [entry for level in found for entry in (level if isinstance(level, list) else [level])]
@@ -36,7 +38,7 @@ def calls_at(value: Any, path: str) -> Iterator[Any]:
 
 
 def name_of(call: Any) -> str | None:
-    """The name of the tool that was called."""
+    """Name of the called tool."""
     if not isinstance(call, dict):
         return call if isinstance(call, str) else None
     for key in NAME_KEYS:
@@ -49,7 +51,7 @@ def name_of(call: Any) -> str | None:
 
 
 def went_well(call: Any, successes: Sequence[str]) -> bool:
-    """Whether neither the call nor its answer says that it did not go well."""
+    """Whether neither the call nor its answer reports a failure."""
     if not isinstance(call, dict):
         return True
     answers = [answer for key in ANSWER_KEYS if isinstance(answer := _read_answer(call.get(key)), dict)]
@@ -57,7 +59,7 @@ def went_well(call: Any, successes: Sequence[str]) -> bool:
 
 
 def _read_answer(answer: Any) -> Any:
-    """A tool's answer; one that was stored as JSON text is read."""
+    """Answer of a tool; an answer stored as JSON text is parsed."""
     try:
         return parse_json(answer) if isinstance(answer, str) and answer.lstrip().startswith("{") else answer
     except NotJson:

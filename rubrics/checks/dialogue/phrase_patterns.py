@@ -1,9 +1,9 @@
-"""One pattern for many phrases, in the syntax of Python's `re`, that costs about as much as a pattern for a few."""
+"""One pattern for many phrases, in the syntax of Python's `re`, about as fast as a pattern for a few."""
 
 import re
 from collections.abc import Sequence
 
-DEEPEST = 12  # groups within one another: `re` compiles them by recursion
+DEEPEST = 12  # nested groups: `re` compiles them by recursion
 GAP = r"\s+"
 MARKS = "'’"
 APOSTROPHES = f"[{MARKS}]"
@@ -12,10 +12,10 @@ Tokens = tuple[str, ...]
 
 
 def any_phrase(phrases: Sequence[str], case_sensitive: bool) -> str:
-    """What finds any of the phrases, the longest first.
+    """Pattern that finds any of the phrases, the longest first.
 
-    `re` tries the branches of an alternative one after the other. So what phrases begin with alike is written once, and
-    a look at the first character alone turns most places of a text down.
+    `re` tries the branches of an alternative one by one. So a common start of several phrases is written once, and a
+    lookahead at the first character rejects most places of a text.
     """
     tokens = {tuple(_tokens(phrase if case_sensitive else _lower(phrase))) for phrase in phrases}
     firsts = "".join(sorted({MARKS if phrase[0] == APOSTROPHES else phrase[0] for phrase in tokens}))
@@ -23,23 +23,23 @@ def any_phrase(phrases: Sequence[str], case_sensitive: bool) -> str:
 
 
 def phrase_pattern(phrase: str) -> str:
-    """What finds a phrase: typed or typeset apostrophes, and any whitespace between its words."""
+    """Pattern that finds a phrase, with typed or typeset apostrophes and any whitespace between its words."""
     return "".join(_tokens(phrase))
 
 
 def _tokens(phrase: str) -> list[str]:
-    """What finds each character of a phrase, and each gap between its words."""
+    """Pattern for each character of a phrase and for each gap between its words."""
     words = [[APOSTROPHES if sign in MARKS else re.escape(sign) for sign in word] for word in phrase.split()]
     return [token for place, word in enumerate(words) for token in ([GAP] * (place > 0) + word)]
 
 
 def _lower(phrase: str) -> str:
-    """The phrase in lower case, but for letters that become two: `re` does not take those for the same."""
+    """Lower-case phrase, except for letters whose lower case is two characters: `re` does not match those."""
     return "".join(low if len(low := sign.lower()) == 1 else sign for sign in phrase)
 
 
 def _branch(endings: Sequence[Tokens], depth: int) -> str:
-    """What finds any of these endings of phrases, which stand longest first."""
+    """Pattern for any of these endings, ordered from longest to shortest."""
     if len(endings) == 1 or depth == 0:
         return f"(?:{'|'.join(''.join(ending) for ending in endings)})"
     by_first: dict[str, list[Tokens]] = {}
@@ -50,7 +50,7 @@ def _branch(endings: Sequence[Tokens], depth: int) -> str:
 
 
 def _continue(endings: Sequence[Tokens], depth: int) -> str:
-    """What the endings begin with alike, and what finds the rest of them."""
+    """Common start of the endings, followed by a pattern for the rest."""
     shared = next(
         (place for place, tokens in enumerate(zip(*endings, strict=False)) if len(set(tokens)) > 1),
         min(map(len, endings)),

@@ -1,4 +1,4 @@
-"""The check of slots: what a reply has to name, by kind or from a list."""
+"""Check of slots: values that a reply has to contain, by kind or from a list."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)\.?"
 )
-# "any of the 3 may apply" is no date, "3 may 2025" is one.
+# "3 may 2025" is a date, "any of the 3 may apply" is not.
 MONTH_AFTER_DAY = MONTH.replace("|may|", "|(?-i:May|MAY)|may [12][0-9]{3}|")
 DAY = r"(?:0?[1-9]|[12][0-9]|3[01])"
 TWELVE = r"(?:0?[1-9]|1[0-2])"
@@ -32,12 +32,12 @@ NTH_DAY = rf"{DAY}(?:st|nd|rd|th)?"
 HOUR = r"(?:[01]?[0-9]|2[0-3])"
 START = r"(?:\A|[^0-9A-Za-z_.,/-])"
 END = r"(?:\z|[^0-9A-Za-z_])"
-# Lists, for RE2 takes long to compile the class of all digits or signs: Arabic, Devanagari and full-width ones.
+# Listed one by one, as RE2 takes long to compile the class of all digits or signs: Arabic, Devanagari, full-width.
 DIGIT = "[0-9\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19]"
 SIGN = "[$€£¥₹₩₽₺₫₪฿₦₴₱₸₡₲₵₾¢\uff04\uffe5]"
 CURRENCY_CODE = (
     r"(?:usd|eur|gbp|jpy|chf|aud|nzd|inr|cny|rmb|krw|brl|mxn|sek|nok|dkk|pln|czk|huf|zar|sgd|hkd|thb|aed|uah"
-    r"|(?-i:CAD|RON|TRY|SAR|ILS|RUB))"  # "try 3 times" is no Turkish money
+    r"|(?-i:CAD|RON|TRY|SAR|ILS|RUB))"  # "try 3 times" is not Turkish money
 )
 CURRENCY_NAME = r"(?:dollars?|euros?|pounds?|cents?|pence|yen|yuan|rupees?|francs?)"
 SCALE = r"(?: ?(?:k|m|b|bn|mn|thousand|million|billion)\b)?"
@@ -48,7 +48,7 @@ RELATIVE_DATE = (
     r"|(?:\A|[^一两兩几幾每0-9])[周週][一二三四五六日天]"  # "一周三次" is three times a week
 )
 
-# Case is folded, in RE2's syntax.
+# In RE2's syntax, matched with folded case.
 PATTERNS: Mapping[str, str] = MappingProxyType(
     {
         "date": (
@@ -75,14 +75,14 @@ PATTERNS: Mapping[str, str] = MappingProxyType(
 
 
 class SlotSettings(CheckSettings):
-    """What has to be in the output; at least one of `all` and `names`."""
+    """Required slots; at least one of `all` and `names`."""
 
     all: Annotated[tuple[SlotKind, ...], Field(min_length=1)] | None = None
-    """the kinds of which each has to occur: date, time, weekday, number, percent, money, email, phone, url"""
+    """required kinds: date, time, weekday, number, percent, money, email, phone, url"""
     names: Annotated[Mapping[str, ShortWords], Field(min_length=1)] | None = None
-    """further slots, each with the texts of which one has to occur as whole words: {person: [Ada, Bob]}"""
+    """further required slots, each with the texts of which one has to occur as whole words: {person: [Ada, Bob]}"""
     relative_dates: bool = False
-    """whether "tomorrow" or a weekday is a date"""
+    """whether "tomorrow" or a weekday counts as a date"""
     case_sensitive: bool = False
     """whether "Ada" and "ada" differ in `names`"""
 
@@ -110,18 +110,20 @@ class SlotSettings(CheckSettings):
     ),
 )
 def slots(shard: pa.Table, settings: SlotSettings) -> CheckVerdicts:
-    """Every slot asked for is filled in the output. The evidence names those that are missing.
+    """Every required slot is filled in the output. The evidence names the missing ones.
 
     - `date`: 2025-05-03, 3 May 2025, May 3rd, 03/05/2025, 3/5/25, 3.5.2025, 5月3日; months in English; the calendar is
-      not looked up. With `relative_dates` also today, tomorrow, yesterday and weekdays, in English and Chinese.
+      not checked. With `relative_dates` also today, tomorrow, yesterday and weekdays, in English and Chinese.
     - `time`: 19:30, 7 pm, 7.30 p.m., 7 o'clock, 19h30, à 19h, 19.30 Uhr, noon, midnight, 19点.
     - `weekday`: in English and in full.
     - `number`: a digit that is not within a word; `percent`: a number with % or percent.
-    - `money`: a number beside a currency's sign or code, or before its English name: $5, EUR 5, 2 million dollars.
-    - `email`, `url` (with http, https or www.), and `phone` as the check `pii` knows it.
+    - `money`: a number next to a currency sign or code, or before an English currency name: $5, EUR 5, 2 million
+      dollars.
+    - `email`, `url` (with http, https or www.), and `phone` as defined by the check `pii`.
 
-    By shape alone: "1.2.2025" is a date wherever it stands, and "5 pounds" of flour are money. Numbers in words fill no
-    slot. A text of `names` is a whole word in Latin, Greek and Cyrillic script, and anywhere in others.
+    Slots are matched by shape only: "1.2.2025" is a date anywhere, and "5 pounds" of flour are money. Number words do
+    not fill a slot. A text of `names` is a whole word in Latin, Greek and Cyrillic script, and matches anywhere in
+    others.
     """
     texts = text_column(shard, "output")
     finds: dict[str, pa.BooleanArray] = {
@@ -135,7 +137,7 @@ def slots(shard: pa.Table, settings: SlotSettings) -> CheckVerdicts:
 
 
 def _find_kind(texts: pa.Array, kind: SlotKind, relative_dates: bool) -> pa.BooleanArray:
-    """Which texts hold the slot: (output,)."""
+    """Texts that contain the slot: (output,)."""
     if kind == "phone":
         is_likely = find_likely(texts, LIKELY)
         found = [any(find_phones(text)) for text in texts.filter(is_likely).to_pylist()]
@@ -145,14 +147,14 @@ def _find_kind(texts: pa.Array, kind: SlotKind, relative_dates: bool) -> pa.Bool
 
 
 def _any_word(words: Sequence[str], case_sensitive: bool) -> str:
-    """One of the words, with nothing of a word in Latin, Greek or Cyrillic script right before it or after it."""
+    """Pattern of any of the words, not directly next to a Latin, Greek or Cyrillic word character."""
     either = "|".join(re.escape(word) for word in words)
     pattern = rf"(?:\A|[^{LETTERS}_])(?:{either})(?:\z|[^{LETTERS}_])"
     return pattern if case_sensitive else f"(?i){pattern}"
 
 
 def _name_missing(is_passed: pa.BooleanArray, finds: Mapping[str, pa.BooleanArray]) -> pa.StringArray:
-    """Where a slot is missing, which: (output,)."""
+    """List the missing slots of each failed output: (output,)."""
     is_missed = pc.invert(is_passed)
     names = [
         pc.if_else(is_found.filter(is_missed), pa.scalar(None, pa.string()), name) for name, is_found in finds.items()

@@ -1,4 +1,4 @@
-"""The check that what an output claims to have done was done: a tool call in the row's metadata."""
+"""Check that a claimed action was carried out: a tool call in the row's metadata."""
 
 import re
 from functools import lru_cache
@@ -35,9 +35,9 @@ NEGATIONS = (
     "to be",
 )
 MOST_WORDS_BETWEEN = 3
-FAR = 500  # characters: more than the words between a negation and its claim nearly always have
-GAP = r"[^\S\r\n]++"  # a negation does not reach over a line end: "Smoking: no" says nothing of the next line
-NO_NEGATION = r"only|doubts?|problems?|worry|worries"  # "no problem it is booked" claims it
+FAR = 500  # characters: nearly always more than the words between a negation and its claim
+GAP = r"[^\S\r\n]++"  # a negation does not reach across a line end: "Smoking: no" does not negate the next line
+NO_NEGATION = r"only|doubts?|problems?|worry|worries"  # "no problem it is booked" is a claim
 
 
 def _read_path(path: str) -> str:
@@ -56,19 +56,19 @@ Phrase = Annotated[str, AfterValidator(_read_phrase), Field(max_length=500)]  # 
 
 
 class ToolClaimSettings(CheckSettings):
-    """What claims an action, and which calls show that it was done."""
+    """Phrases that claim an action, and tool calls that prove it."""
 
     claims: Annotated[tuple[Phrase, ...], Field(min_length=1)]
     """words and phrases that claim an action: booked, "your refund is on its way\""""
     tools: Words
-    """the names of the tools of which one must have been called"""
+    """names of the tools of which one must have been called"""
     where: Annotated[str, AfterValidator(_read_path)] = "tool_calls"
-    """where the list of calls stands in the metadata: keys with dots between, each read in every entry of a list"""
+    """path of the list of calls in the metadata: keys separated by dots, each looked up in every entry of a list"""
     negations: tuple[Phrase, ...] = NEGATIONS
-    """words that make a claim none where they stand before it on the same line, with at most three words and no
-    punctuation between; "n't" ends a word; an empty list for none"""
+    """words that negate a claim when they precede it on the same line, with at most three words and no punctuation
+    between; "n't" ends a word; an empty list for none"""
     successes: tuple[Phrase, ...] = SUCCESSES
-    """the values of a call's `status` that say that it went well, in any case; 200 to 299 do too"""
+    """values of a call's `status` that mean success, in any case; 200 to 299 do too"""
     case_sensitive: bool = False
     """whether "Booked" and "booked" differ"""
     whole_word: bool = True
@@ -92,24 +92,24 @@ FAILED = {"tool_calls": [{"name": "book_table", "status": "error"}]}
     ),
 )
 def claim_needs_tool(shard: pa.Table, settings: ToolClaimSettings) -> CheckVerdicts:
-    """An output that claims an action has a call of one of the tools in its metadata, and one that went well.
+    """An output that claims an action has a successful call of one of the tools in its metadata.
 
-    An output without a claim passes. One with a claim and without metadata fails: nothing shows that it was done.
+    An output without a claim passes. An output with a claim and without metadata fails, as nothing proves the action.
 
-    The calls stand in a list at `where`: objects with the tool's `name` (or `tool`, `tool_name`, `function`), in
-    the shape of OpenAI's too ({"function": {"name": ...}}), or bare names. A call went well unless it says otherwise,
-    in itself or in its `result`, `response`, `output` or `content` (an object, or the JSON text of one): an `error` or
-    `errors` that is not empty, `is_error` or `isError`, `ok` or `success` false, or a `status` or `status_code` that is
-    none of `successes` nor 200 to 299. Prose such as "Sorry, we are full" is not read.
+    The calls are a list at `where`: objects with the tool's `name` (or `tool`, `tool_name`, `function`), also in
+    OpenAI's form ({"function": {"name": ...}}), or bare names. A call is successful unless it or its `result`,
+    `response`, `output` or `content` (an object, or its JSON text) reports a failure: a non-empty `error` or `errors`,
+    `is_error` or `isError`, a false `ok` or `success`, or a `status` or `status_code` that is neither in `successes`
+    nor 200 to 299. Prose such as "Sorry, we are full" is not read.
 
-    A claim is a word as it stands, its whitespace and apostrophes in any shape. A negation is told by words alone: "not
-    booked" and "has not yet been booked" are no claims; "not only booked" and "no problem, it is booked" are, and so is
-    "shall I get it booked?".
+    Claims match literally, with any whitespace and any shape of apostrophes. Negations are recognised by words only:
+    "not booked" and "has not yet been booked" are not claims; "not only booked", "no problem, it is booked" and "shall
+    I get it booked?" are.
     """
     texts, metadata = (text_column(shard, name) for name in ("output", "metadata"))
     fold = "" if settings.case_sensitive else "(?i)"
     either = "|".join(phrase_pattern(claim) for claim in settings.claims)
-    # For a single row too: Python folds case a little further, and a verdict must not depend on the other rows.
+    # Used for a single row too: Python folds case slightly further, and a verdict must not depend on the other rows.
     is_likely = pc.match_substring_regex(texts, fold + either)
     rows = zip(texts.filter(is_likely).to_pylist(), metadata.filter(is_likely).to_pylist(), strict=True)
     findings = [_judge(text, calls, settings) for text, calls in rows]
@@ -120,29 +120,29 @@ def _judge(text: str, metadata: str | None, settings: ToolClaimSettings) -> RowF
     claim = _first_claim(text, settings)
     if claim is None:
         return RowFinding(True, "no claim")
-    said = f"claims '{cut_text(claim, EXCERPT_CHARACTERS)}'"
+    claimed = f"claims '{cut_text(claim, EXCERPT_CHARACTERS)}'"
     if metadata is None:
-        return RowFinding(False, f"{said}, no metadata")
+        return RowFinding(False, f"{claimed}, no metadata")
     try:
         calls = list(calls_at(parse_json(metadata), settings.where))
     except NotJson as error:
-        return RowFinding(False, f"{said}, the metadata can't be read: {error}")
+        return RowFinding(False, f"{claimed}, the metadata can't be read: {error}")
     named = [(name, call) for call in calls if (name := name_of(call)) in settings.tools]
     done = next((name for name, call in named if went_well(call, settings.successes)), None)
     if done is not None:
-        return RowFinding(True, f"{said}, {done} was called")
+        return RowFinding(True, f"{claimed}, {done} was called")
     if named:
-        return RowFinding(False, f"{said}, the call of {named[0][0]} did not go well")
-    return RowFinding(False, f"{said}, no call of {quote_words(settings.tools)} in metadata")
+        return RowFinding(False, f"{claimed}, the call of {named[0][0]} did not go well")
+    return RowFinding(False, f"{claimed}, no call of {quote_words(settings.tools)} in metadata")
 
 
 def _first_claim(text: str, settings: ToolClaimSettings) -> str | None:
-    """The first claim with no negation before it; None where there is none."""
+    """First claim without a negation before it; None if there is none."""
     bare, judged = _compile_claims(settings.claims, settings.negations, settings.case_sensitive, settings.whole_word)
     reach = MOST_WORDS_BETWEEN + 1 + max((len(negation.split()) for negation in settings.negations), default=0)
     place = 0
     while (claim := bare.search(text, place)) is not None:
-        # Negations far from a claim are passed over: of a hostile text each of a million may begin one.
+        # Negations far from a claim are skipped: a hostile text may have a million of them.
         start = _start_of_words(text, place, claim.start(), reach) if claim.start() - place > FAR else place
         match = judged.search(text, start)
         if match is None or match["claim"]:
@@ -152,7 +152,7 @@ def _first_claim(text: str, settings: ToolClaimSettings) -> str | None:
 
 
 def _start_of_words(text: str, first: int, end: int, word_count: int) -> int:
-    """Where the last words before the end start; not before `first`, which is far away."""
+    """Start of the last `word_count` words before `end`; `first` if they are very long."""
     for size in (FAR, 10 * FAR):
         around = text[max(first, end - size) : end].rsplit(maxsplit=word_count)
         if len(around) > word_count:
@@ -164,7 +164,7 @@ def _start_of_words(text: str, first: int, end: int, word_count: int) -> int:
 def _compile_claims(
     claims: tuple[str, ...], negations: tuple[str, ...], case_sensitive: bool, whole_word: bool
 ) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What finds a claim, and what matches a negation with its claim, or else a claim by itself."""
+    """Pattern of a claim, and pattern of a negated claim or else a claim."""
     either = any_phrase(claims, case_sensitive)
     claim = rf"(?<!\w){either}(?!\w)" if whole_word else either
     flags = re.NOFLAG if case_sensitive else re.IGNORECASE

@@ -1,4 +1,4 @@
-"""Citation marks: what they look like in each style, and the ids that they name."""
+"""Citation marks: their form in each style, and the ids that they name."""
 
 import re
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from gradebook.rubrics.check_kit.matching import find_likely, split_at_matches, 
 from gradebook.rubrics.check_kit.regexes import Regex
 
 StyleName = Literal["brackets", "parentheses", "superscripts", "author_year"]
-MOST_RANGE_IDS = 100  # of a range such as [1-3]; a longer one is no citation of each
+MOST_RANGE_IDS = 100  # in a range such as [1-3]; a longer one does not cite each id
 MOST_POSITION_DIGITS = 6
-# In brackets: a number or a name with a digit in it, after a noun or not. Possessive, so that it never goes back.
+# In brackets: a number, or a name with a digit in it, optionally after a noun. Possessive, so that it never backtracks.
 BRACKETED = re.compile(
     r"(?i:(?:source|doc|document|passage|chunk|context|ref|reference|citation)s?:? #?)?"
     r"""\^?(?=[^0-9]*+[0-9])[^\s\[\](){}<>/:"'=|\\+*%$,;]++|[0-9]++(?::[0-9]++)?†.*+"""
@@ -34,12 +34,12 @@ RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a citation mark looks like: in RE2's syntax, what sets the ids in it apart, and what each has to be."""
+    """Form of a citation mark: a pattern in RE2's syntax, the separators of its ids, and the pattern of each part."""
 
     pattern: str
     separators: str = "[,;]"
     part: re.Pattern[str] | None = None
-    trimmed: re.Pattern[str] | None = None  # what around an id is not part of it
+    trimmed: re.Pattern[str] | None = None  # text around an id that is not part of it
 
 
 STYLES: Mapping[StyleName, Style] = MappingProxyType(
@@ -61,14 +61,14 @@ STYLES: Mapping[StyleName, Style] = MappingProxyType(
 
 
 class CitationMarkSettings(CheckSettings):
-    """What counts as a citation: a style, or a pattern of one's own."""
+    """Form of a citation: a style or a custom pattern."""
 
     style: StyleName = "brackets"
     """brackets: [1], [2, 3], [4-6], [doc-4], [^1], [Source 2], 【3†...】. parentheses: (1), (2, 3). superscripts: ¹ and
     ²,³. author_year: (Smith, 2020; Lee et al., 2021), Smith (2020)"""
     pattern: Regex | None = None
-    """in the place of a style: a regular expression in RE2's syntax; the id is its first group, without one the whole
-    match, and several may stand in it, with commas or semicolons between"""
+    """instead of a style: a regular expression in RE2's syntax; the id is its first group, or the whole match without
+    one; several ids are separated by commas or semicolons"""
 
     @model_validator(mode="after")
     def _style_or_pattern(self) -> Self:
@@ -78,22 +78,24 @@ class CitationMarkSettings(CheckSettings):
 
 
 def mark_style(settings: CitationMarkSettings) -> Style:
-    """The style that the settings ask for, a pattern of one's own as one more."""
+    """Style of the settings; a custom pattern is a style of its own."""
     return STYLES[settings.style] if settings.pattern is None else Style(settings.pattern)
 
 
 def has_marks(texts: pa.Array, style: Style) -> pa.BooleanArray:
-    """Which texts may cite anything: (text,)."""
+    """Texts that may have citations: (text,)."""
     return find_likely(texts, style.pattern)
 
 
 def split_at_marks(texts: pa.Array, style: Style) -> list[list[str]]:
-    """Cut each text at its marks, code left out: each second piece may be one, as `read_mark` tells. texts: (text,)."""
+    """Split each text at its marks, without code. Every second piece may be a mark; `read_mark` decides. texts:
+    (text,).
+    """
     return split_at_matches(without_code(texts), style.pattern)
 
 
 def cited_ids(pieces: list[str], style: Style) -> list[str]:
-    """The ids that a text cites, in order, in lower case."""
+    """Ids that a text cites, in order, in lower case."""
     marks = pieces[1::2]
     read = {mark: read_mark(mark, style) for mark in set(marks)}
     return [cited for mark in marks for cited in read[mark]]
@@ -101,10 +103,10 @@ def cited_ids(pieces: list[str], style: Style) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def read_mark(mark: str, style: Style) -> tuple[str, ...]:
-    """The ids in a mark: [2, 3] has two, [4-6] three, 【4†file】 the id 4, and [see page 3] none."""
+    """Ids in a mark: [2, 3] has two, [4-6] three, 【4†file】 the id 4, and [see page 3] none."""
     inside = mark.strip(EDGES)
     if style.trimmed is None and inside.isascii() and inside.isalnum() and FIRST_NUMBER.search(inside):
-        return (inside.lower(),)  # most are as plain as that
+        return (inside.lower(),)  # true for most marks
     parts = [part.strip(EDGES) for part in re.split(style.separators, inside.translate(RAISED))]
     if style.part is not None and not all(style.part.fullmatch(part) for part in parts):
         return ()
@@ -115,7 +117,7 @@ def read_mark(mark: str, style: Style) -> tuple[str, ...]:
 
 
 def fold_id(name: str) -> str:
-    """One spelling for the same id: "Jones & Lee (2019)" and "(Jones and Lee, 2019)" are one."""
+    """Normalise the spelling of an id: "Jones & Lee (2019)" and "(Jones and Lee, 2019)" are the same."""
     return name.strip(EDGES).replace(" (", ", ").replace(" & ", " and ").lower()
 
 
@@ -128,9 +130,9 @@ def _range_ids(cited: str) -> list[str]:
 
 
 def position_of(cited: str) -> int | None:
-    """The position that an id names: the first whole number in it; None where it has none or one that is too long.
+    """Position that an id names: its first whole number; None if it has none or a very long one.
 
-    None for a range too, for one that is still whole here is too long or runs backwards.
+    None for a range too: one that is not expanded at this point is too long or runs backwards.
     """
     number = None if RANGE.fullmatch(cited) else FIRST_NUMBER.search(cited)
     return int(number[0]) if number is not None and len(number[0]) <= MOST_POSITION_DIGITS else None

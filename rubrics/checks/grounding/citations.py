@@ -1,4 +1,4 @@
-"""Checks of citations: how many, and whether what they name is there."""
+"""Checks of citations: their number, and the presence of the cited passages."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -27,45 +27,45 @@ from gradebook.rubrics.checks.grounding.citation_marks import (
     split_at_marks,
 )
 
-CITED = "\x01"  # stands for a citation mark while sentences are told apart
-# A sentence and the marks after its stop, which belong to it; possessive, so that no text makes it go back.
+CITED = "\x01"  # replaces a citation mark while sentences are split
+# A sentence and the marks after its full stop, which belong to it; possessive, so that it never backtracks.
 SENTENCE = re.compile(
     rf"[^.!?…。\uff01\uff1f\n]*+(?:[.!?…。\uff01\uff1f]++|\n++|\Z)[\"'”’»)*_]*+(?:[ \t]*+\(?{CITED}\)?)*+"
 )
 PARAGRAPH_END = re.compile(r"\n[ \t\r]*+\n")
 ABBREVIATION = re.compile(r"(?:\b(?:Dr|Mr|Mrs|Ms|Prof|St|vs|cf|al|No|Fig|[Aa]pprox|pp|e\.g|i\.e)|\b[A-Z])\.\Z")
-# These end a sentence or not, as the next word begins.
+# These may end a sentence, depending on the next word.
 BEFORE_SMALL = re.compile(r"(?:\b(?:etc|Inc|Ltd|Co|Corp|Jr|Sr|[A-Za-z]\.[A-Za-z])\.|\.\.\.|…)\Z")
-MOST_MARKS = 40  # characters after a stop that are looked through for it
+MOST_MARKS = 40  # characters after a full stop that are searched for marks
 ENDS_ALWAYS = "\n。\uff01\uff1f"
 NEXT_WORD = re.compile(r"[ \t]*+([^ \t])")
 LETTER = re.compile(r"[^\W\d_]")
 
 
 class CitationCountSettings(CitationMarkSettings, BoundsSettings):
-    """How many citations there may be."""
+    """Bounds on the number of citations."""
 
     is_distinct: bool = False
-    """count an id once, however often it is cited"""
+    """count each id once"""
 
 
 class CitationSourceSettings(CitationMarkSettings):
-    """What the citations are held against."""
+    """Sources of the citations."""
 
     context_pattern: Regex | None = None
-    """finds the ids in the passages themselves: its first group, without one the whole match; without it, an id is the
+    """pattern of the ids in the passages: its first group, or the whole match without one; default: an id is the
     position of a passage"""
     count_from: Literal[0, 1] = 1
-    """the position of the first passage: 0 or 1"""
+    """position of the first passage: 0 or 1"""
     require: bool = False
-    """an output that cites nothing fails"""
+    """fail an output without citations"""
     each: Literal["sentence", "paragraph"] | None = None
-    """each sentence, or each paragraph, has to hold a citation"""
+    """require a citation in each sentence or in each paragraph"""
 
     @model_validator(mode="after")
     def _names_need_a_pattern(self) -> Self:
         if self.style == "author_year" and self.context_pattern is None:
-            raise ValueError("found style author_year without context_pattern, expected the pattern of a passage's id")
+            raise ValueError("found style author_year without context_pattern, expected a pattern of the passages' ids")
         return self
 
 
@@ -82,10 +82,10 @@ class CitationSourceSettings(CitationMarkSettings):
 def count_citations(shard: pa.Table, settings: CitationCountSettings) -> CheckVerdicts:
     """The number of citations lies within the bounds.
 
-    Each id counts: [2, 3] is two citations and [4-6] three, a range over 100 is one. In brackets an id holds a digit
-    and no space, slash or colon, so "[sic]", "[x]", "[link](https://...)" and "[10:30]" are none, and "[2024-05-03]" is
-    one. Markdown code is left out. With `is_distinct` case is folded. The styles go by shape alone: "(1)" may be
-    a list marker and "m²" a unit.
+    Each id counts: [2, 3] is two citations and [4-6] three; a range over 100 is one. In brackets, an id has a digit and
+    no space, slash or colon, so "[sic]", "[x]", "[link](https://...)" and "[10:30]" are not citations, and
+    "[2024-05-03]" is one. Markdown code is ignored. With `is_distinct`, case is folded. Styles are matched by shape
+    only: "(1)" may be a list marker and "m²" a unit.
     """
     texts = text_column(shard, "output")
     style = mark_style(settings)
@@ -112,32 +112,31 @@ def count_citations(shard: pa.Table, settings: CitationCountSettings) -> CheckVe
     ),
 )
 def citations_in_context(shard: pa.Table, settings: CitationSourceSettings) -> CheckVerdicts:
-    """Every citation in the output names a passage of the row's context. Without a context it can't tell.
+    """Every citation in the output names a passage of the row's context. Without a context, it is unscored.
 
-    An id is a position: the first whole number in it, so [doc-4] is the fourth passage of the list. With
-    `context_pattern` an id has to be one of those that the passages hold, case folded. An output that cites nothing
-    passes unless `require` or `each` is set; an empty list of passages holds no id. What a citation is,
-    `count_citations` says.
+    An id is a position: its first whole number, so [doc-4] is the fourth passage of the list. With `context_pattern`,
+    an id has to be one of those in the passages, ignoring case. An output without citations passes unless `require` or
+    `each` is set; an empty list of passages has no ids. Citations are as in `count_citations`.
 
     With `each`, a citation right after the full stop still belongs to the sentence. Headings, lines that end with a
-    colon, and pieces without a letter need none. Sentences end at . ! ? … or their East Asian forms and at a line end,
-    not after a few English abbreviations or an initial.
+    colon, and pieces without a letter need no citation. Sentences end at . ! ? … or their East Asian forms and at a
+    line end, but not after an initial or one of a few English abbreviations.
     """
     texts, context = (text_column(shard, name) for name in ("output", "context"))
     style = mark_style(settings)
-    is_told = context.is_valid()
-    is_judged = pc.and_(is_told, has_marks(texts, style)) if settings.each is None else is_told
+    has_context = context.is_valid()
+    is_judged = pc.and_(has_context, has_marks(texts, style)) if settings.each is None else has_context
     unjudged = same_verdicts(len(texts), _judge_ids([], set(), settings))
     others = CheckVerdicts(
-        pc.if_else(is_told, unjudged.is_passed, pa.scalar(None, pa.bool_())),
-        pc.if_else(is_told, unjudged.evidence, pa.scalar(None, pa.string())),
-        evidence_where(pc.invert(is_told), "no context"),
+        pc.if_else(has_context, unjudged.is_passed, pa.scalar(None, pa.bool_())),
+        pc.if_else(has_context, unjudged.evidence, pa.scalar(None, pa.string())),
+        evidence_where(pc.invert(has_context), "no context"),
     )
     return place_findings(is_judged, _judge_rows(texts.filter(is_judged), context.filter(is_judged), settings), others)
 
 
 def _judge_rows(texts: pa.Array, context: pa.ListArray, settings: CitationSourceSettings) -> Iterator[RowFinding]:
-    """What is found in each row that has a context, in order."""
+    """Judge each row that has a context, in order."""
     style = mark_style(settings)
     for pieces, known in zip(split_at_marks(texts, style), _known_ids(context, settings), strict=True):
         finding = _judge_ids(cited_ids(pieces, style), known, settings)
@@ -146,7 +145,7 @@ def _judge_rows(texts: pa.Array, context: pa.ListArray, settings: CitationSource
 
 
 def _known_ids(context: pa.ListArray, settings: CitationSourceSettings) -> list[range | set[str]]:
-    """What may be cited in each row: positions, or ids that the passages hold."""
+    """Ids that may be cited in each row: positions, or ids in the passages."""
     sizes = pc.list_value_length(context).to_pylist()
     if settings.context_pattern is None:
         return [range(settings.count_from, settings.count_from + size) for size in sizes]
@@ -155,7 +154,7 @@ def _known_ids(context: pa.ListArray, settings: CitationSourceSettings) -> list[
 
 
 def _judge_ids(ids: Sequence[str], known: range | set[str], settings: CitationSourceSettings) -> RowFinding:
-    """Hold the cited ids against those that there are."""
+    """Compare the cited ids with the known ones."""
     if not ids:
         return RowFinding(not settings.require, "no citations")
     for cited in dict.fromkeys(ids):
@@ -172,7 +171,7 @@ def _count_passages(count: int) -> str:
 
 
 def _uncited_unit(pieces: list[str], style: Style, kind: Literal["sentence", "paragraph"]) -> str | None:
-    """The first sentence or paragraph that needs a citation and has none."""
+    """First sentence or paragraph that needs a citation and has none."""
     texts = [piece.replace(CITED, " ") for piece in pieces]
     is_mark = {mark: bool(read_mark(mark, style)) for mark in set(texts[1::2])}
     texts[1::2] = [CITED if is_mark[mark] else mark for mark in texts[1::2]]
@@ -187,7 +186,7 @@ def _needs_citation(unit: str) -> bool:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """The sentences of a text, each with the citation marks that follow it."""
+    """Split a text into sentences, each with the citation marks that follow it."""
     pieces: list[str] = []
     for piece in SENTENCE.finditer(text):
         pieces.append(piece[0])
@@ -198,7 +197,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _goes_on(piece: str, text: str, place: int) -> bool:
-    """Whether a sentence goes on at the place in the text where a piece of it ends: after "3." and "et al. [1]"."""
+    """Whether a sentence continues where a piece of it ends: after "3." and "et al. [1]"."""
     following = text[place : place + 1]
     if not following or piece[-1:] in ENDS_ALWAYS:
         return False

@@ -1,4 +1,4 @@
-"""The check of links: how many, and to where."""
+"""Check of links: their number and their domains."""
 
 import re
 import string
@@ -17,7 +17,7 @@ from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
 from gradebook.rubrics.check_kit.matching import all_matches, place_findings
 from gradebook.rubrics.check_kit.rows import RowFinding
 
-# What ends a link beside whitespace: brackets and quotes, and the punctuation of other scripts.
+# Characters other than whitespace that end a link: brackets and quotes, and the punctuation of other scripts.
 ASCII_ENDS = r"""<>"()\[\]{}|^`"""
 WIDE_ENDS = (
     r"«»\x{2018}-\x{201f}\x{2026}\x{3001}\x{3002}\x{3008}-\x{3011}"
@@ -28,7 +28,7 @@ SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 DOMAIN = re.compile(r"[^\s/:@?#.*]+(?:\.[^\s/:@?#.*]+)*")
 HOST_START = re.compile(r"(?:[a-z][a-z0-9+.-]*:(?://)?)?", re.IGNORECASE)
 HOST_END = re.compile(r"[/\\?#]")
-LATE_MARKS = string.punctuation  # in "Go to https://example.org!" and in "**https://example.org**"
+LATE_MARKS = string.punctuation  # as in "Go to https://example.org!" and "**https://example.org**"
 
 
 def _read_scheme(scheme: str) -> str:
@@ -48,17 +48,17 @@ Domains = Annotated[tuple[Annotated[str, AfterValidator(_read_domain)], ...], Fi
 
 
 class UrlSettings(BoundsSettings):
-    """How many links there may be, and to which domains; with `any`, the bounds may be left out."""
+    """Bounds on the number of links, and allowed domains; with `any`, the bounds are optional."""
 
     schemes: Schemes = ("http", "https")
-    """which links count, by what stands before the colon; with http or https a bare "www." counts too"""
+    """schemes of the links to count, without the colon; with http or https, a bare "www." counts too"""
     any: Domains | None = None
-    """the domains that a link may lead to, each with its subdomains; without it, all"""
+    """allowed domains, each with its subdomains; default: all"""
 
     @model_validator(mode="after")
     def _bounds_leave_room(self) -> Self:
         if self.any is None and self.min is None and self.max is None:
-            raise ValueError("found neither min, max nor any, expected a bound or the domains that a link may lead to")
+            raise ValueError("found neither min, max nor any, expected a bound or allowed domains")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"found min {self.min} above max {self.max}, expected min <= max")
         return self
@@ -74,16 +74,16 @@ class UrlSettings(BoundsSettings):
     ),
 )
 def count_urls(shard: pa.Table, settings: UrlSettings) -> CheckVerdicts:
-    """The number of web addresses lies within the bounds, and each leads to a domain that is allowed.
+    """The number of web addresses lies within the bounds, and each leads to an allowed domain.
 
-    Addresses alone count, wherever they stand; `count_links` also counts Markdown links to files and headings, and
-    leaves out images and code.
+    Only addresses count, anywhere in the text; `count_links` also counts Markdown links to files and headings, and
+    ignores images and code.
 
-    A link is an address with its scheme (`https://...`, or `mailto:...` where `schemes` says so), in Markdown and HTML
-    too, or a bare one that starts with "www."; the same address twice counts twice. It ends at whitespace, a bracket,
-    a quote, a comma, a semicolon or East Asian punctuation. "example.org" allows its subdomains, and not
-    "notexample.org". What stands before an @ is not the host. An address without either, such as "evil.test/a" or
-    "//evil.test", is not seen. The evidence is the first link that is not allowed, else the count.
+    A link is an address with its scheme (`https://...`, or `mailto:...` if `schemes` includes it), also in Markdown and
+    HTML, or a bare one that starts with "www."; a repeated address counts again. It ends at whitespace, a bracket, a
+    quote, a comma, a semicolon or East Asian punctuation. "example.org" allows its subdomains, but not
+    "notexample.org". Text before an @ is not the host. An address without scheme and "www.", such as "evil.test/a" or
+    "//evil.test", is not found. The evidence is the first link that is not allowed, else the count.
     """
     texts = text_column(shard, "output")
     ends = ASCII_ENDS + whitespace_class(texts) + ("" if is_all_ascii(texts) else WIDE_ENDS)
@@ -105,13 +105,13 @@ def _url_pattern(schemes: Sequence[str], ends: str) -> str:
     with_host = (
         rf"(?:{'|'.join(starts)})(?:\[[0-9a-f:.]+\])?(?:[^{ends}/\\?#]*@)?"  # "https://a.org,@b.org" leads to b.org
     )
-    # "mailto:", "tel:" and "javascript:" have no slashes; "http:" alone leads nowhere
+    # "mailto:", "tel:" and "javascript:" have no slashes; "http:" alone is no link
     bare = [f"{re.escape(scheme)}:" for scheme in schemes if scheme not in WEB]
     return rf"(?i)(?:\b|_)((?:{'|'.join([with_host, *bare])})[^{ends}',;]+)"
 
 
 def _first_stray(urls: Sequence[str], domains: Sequence[str]) -> str | None:
-    """What to say of the first link that leads elsewhere; None where none does."""
+    """Evidence for the first link to another domain; None if there is none."""
     within = tuple(f".{domain}" for domain in domains)
     for url in urls:
         host = _host(url)
@@ -121,7 +121,7 @@ def _first_stray(urls: Sequence[str], domains: Sequence[str]) -> str | None:
 
 
 def _host(url: str) -> str:
-    """The host of a link, in lower case; an e-mail address's is its domain."""
+    """Host of a link, in lower case; for an e-mail address, its domain."""
     address = url if url[:4].lower() == "www." else HOST_START.sub("", url, count=1)
     authority = HOST_END.split(address, maxsplit=1)[0].rpartition("@")[2]
     return authority.partition(":")[0].rstrip(LATE_MARKS).lower()

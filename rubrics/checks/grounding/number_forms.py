@@ -1,7 +1,7 @@
-"""Numbers in prose: where they stand, and what each may mean, as exact decimal texts.
+"""Numbers in prose: their location and their possible meanings, as exact decimal texts.
 
-1,234 is 1234 or, as a decimal comma, 1.234; .5 is 0.5; ٣ is 3; 5 million is 5000000. Signs,
-currencies, units and % are not part of a number.
+1,234 is 1234 or, with a decimal comma, 1.234; .5 is 0.5; ٣ is 3; 5 million is 5000000. Signs, currencies, units and %
+are not part of a number.
 """
 
 import re
@@ -13,13 +13,13 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
-MOST_NUMBERS = 100_000  # different ones, of an output or of its sources
-MOST_DIGITS = 300  # a longer one is compared as it stands
+MOST_NUMBERS = 100_000  # distinct ones, of an output or of its sources
+MOST_DIGITS = 300  # a longer number is compared literally
 POWERS = MappingProxyType(
     {"k": 3, "thousand": 3, "m": 6, "mn": 6, "million": 6, "bn": 9, "b": 9, "billion": 9, "trillion": 12}
 )
 SPACES = " \u00a0\u2009\u202f"
-# Digits with single points, commas, apostrophes or thin spaces inside. Possessive, so that no text makes it go back.
+# Digits with single points, commas, apostrophes or thin spaces inside. Possessive, so that it never backtracks.
 NUMBER = re.compile(
     r"(?<![A-Za-z_\d])(?:\d++(?:[.,'’_\u066b\u066c\u00a0\u2009\u202f]\d++)*+"
     r"(?:(?: \d{3})++(?!\d)(?:[.,]\d++)?+)?+|(?<!\.)\.\d++)"
@@ -27,7 +27,7 @@ NUMBER = re.compile(
 )
 DIGITS = re.compile(r"\d+")
 SCALE = re.compile(r"[A-Za-z]+\Z")
-GROUPED = re.compile(r"\d{1,3}([,.'_ ])\d{3}(?:\1\d{3})*|\d{1,2}(?:,\d{2})+,\d{3}")  # the second is Indian
+GROUPED = re.compile(r"\d{1,3}([,.'_ ])\d{3}(?:\1\d{3})*|\d{1,2}(?:,\d{2})+,\d{3}")  # the second form is Indian
 # Only before a text: "42." alone is an answer.
 LIST_MARKER = re.compile(
     r"(?m)^[ \t>#*+_-]*+(?:\(?\d{1,3}(?:\.\d{1,3})*[.)]|(?i:step|part|option|question|example) \d{1,3}[.:)])"
@@ -47,16 +47,16 @@ MONTHS = MappingProxyType(
     }
 )  # fmt: skip
 MONTH_NAME = rf"({'|'.join(sorted(MONTHS, key=len, reverse=True))})"
-# Beside a number alone: "you may" is no fifth month.
+# Only next to a number: "you may" is not the fifth month.
 MONTH = re.compile(rf"\d(?:st|nd|rd|th)?(?: of)?[ .,/-]{{1,2}}{MONTH_NAME}\b|\b{MONTH_NAME}[ .,/-]{{1,2}}\d")
 
 
 class TooManyNumbers(Exception):
-    """An output or its sources have more numbers than are compared; its text says how many."""
+    """An output or its sources have too many numbers to compare; the message gives the count."""
 
 
 def numbers_in(text: str) -> list[str]:
-    """The numbers of a text as they are written, each once, in order; the markers of a list are left out.
+    """Distinct numbers of a text as written, in order, without list markers.
 
     Raises `TooManyNumbers`.
     """
@@ -67,20 +67,21 @@ def numbers_in(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldNumbers:
-    """What the numbers of a source may mean.
+class SourceNumbers:
+    """Possible meanings of a source's numbers.
 
-    values: in full, so 5000000 of "5 million". bare: of those with a scale, without it, so 5. plain: of those without.
+    values: complete, so 5000000 for "5 million". bare: of numbers with a scale, without it, so 5. plain: of numbers
+    without a scale.
     """
 
     values: set[str]
     bare: set[str]
     plain: set[str]
 
-    def holds(self, written: str) -> bool:
-        """Whether one of a number's meanings is held, or each of its parts where it may be several numbers.
+    def contains(self, written: str) -> bool:
+        """Whether the source has one of a number's meanings, or each of its parts if it may be several numbers.
 
-        Where one side alone names a scale, the other may have it in the head of its table: "5 million" and 5.
+        If only one side has a scale, the other may have it in a table header: "5 million" and 5.
         """
         meant = readings(written)
         unscaled = self.plain if meant.has_scale else self.bare
@@ -89,8 +90,8 @@ class HeldNumbers:
         return is_whole or (bool(parts) and self.values.issuperset(parts))
 
 
-def hold_numbers(texts: Iterable[str]) -> HeldNumbers:
-    """Everything that the numbers of the texts may mean; the name of an English month beside one holds its number.
+def read_source_numbers(texts: Iterable[str]) -> SourceNumbers:
+    """Collect all possible meanings of the numbers in the texts. An English month next to a number adds its own number.
 
     Raises `TooManyNumbers`.
     """
@@ -107,11 +108,11 @@ def hold_numbers(texts: Iterable[str]) -> HeldNumbers:
         (bare if meant.has_scale else plain).update(meant.bare, parts)
     for text in different:
         values.update(MONTHS[before or after] for before, after in MONTH.findall(text.lower()))
-    return HeldNumbers(values, bare, plain)
+    return SourceNumbers(values, bare, plain)
 
 
 class Readings(NamedTuple):
-    """What a number may mean, each as a plain decimal text without needless zeros. bare: without its scale."""
+    """Possible meanings of a number, as plain decimal texts without superfluous zeros. bare: without its scale."""
 
     values: frozenset[str]
     bare: frozenset[str]
@@ -119,7 +120,7 @@ class Readings(NamedTuple):
 
 
 def readings(written: str) -> Readings:
-    """What a number may mean: "1,234" is 1234 or 1.234."""
+    """Possible meanings of a number: "1,234" is 1234 or 1.234."""
     if written.isascii() and written.isdigit():
         digits = frozenset({written.lstrip("0") or "0"})
         return Readings(digits, digits)
@@ -137,9 +138,9 @@ def _readings(written: str) -> Readings:
 
 
 def _points(plain: str) -> set[str]:
-    """A number's spellings with a point before the fraction and nothing else, or itself where it has none."""
+    """Spellings of a number with a point before the fraction and no other marks, or itself if there are none."""
     if _is_decimal(plain):
-        # 1.234 is one and a bit, or the thousand of other countries
+        # a bit more than one, or a grouped thousand
         return {plain, plain.replace(".", "")} if GROUPED.fullmatch(plain) else {plain}
     if grouped := GROUPED.fullmatch(plain):
         whole = DIGITS.findall(plain)
@@ -156,7 +157,7 @@ def _last_mark(plain: str) -> int:
 
 
 def _plain_decimal(spelling: str, power: int = 0) -> str:
-    """07.50 as 7.5, times ten to the power; a spelling that is no decimal number as it stands."""
+    """Normalise 07.50 to 7.5 and multiply by ten to the power; other spellings are returned unchanged."""
     whole, _, fraction = spelling.partition(".")
     if not (whole + fraction).isdigit():
         return spelling
@@ -166,7 +167,7 @@ def _plain_decimal(spelling: str, power: int = 0) -> str:
 
 
 def _parts(written: str) -> list[str]:
-    """The numbers of what may be several: "12 345", "1,2,3", "3.5.2025"; none of what is one."""
+    """Parts of a text that may be several numbers: "12 345", "1,2,3", "3.5.2025"; empty for a single number."""
     if (
         written.isdigit()
         or len(written) > MOST_DIGITS
@@ -182,7 +183,7 @@ def _is_decimal(value: str) -> bool:
 
 
 def _ascii_digits(written: str) -> str:
-    """The number with digits of all scripts as 0-9, Arabic marks as point and comma, and thin spaces as spaces."""
+    """Number with digits of all scripts as 0-9, Arabic marks as point and comma, and thin spaces as spaces."""
     if written.isascii():
         return written
     return "".join(_ascii(character) for character in written)

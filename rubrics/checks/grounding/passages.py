@@ -1,4 +1,4 @@
-"""Checks of what an output says against what it was given: its quotations and its numbers."""
+"""Checks of the quotations and the numbers of an output against its sources."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,16 +15,16 @@ from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
 from gradebook.rubrics.check_kit.matching import find_likely, place_findings, without_code
 from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.grounding.citation_marks import STYLES, has_marks, read_mark, split_at_marks
-from gradebook.rubrics.checks.grounding.number_forms import TooManyNumbers, hold_numbers, numbers_in
+from gradebook.rubrics.checks.grounding.number_forms import TooManyNumbers, numbers_in, read_source_numbers
 from gradebook.rubrics.checks.grounding.sources import SOURCE_COLUMNS, Sources, has_sources, source_texts, unjudged
 from gradebook.rubrics.checks.privacy.pii_kinds import LETTERS
 
 QUOTE_MARK = '["“”„«»「『]'
-# Scripts that are written without spaces count a word a character: Thai to Khmer, kana, Han.
+# In scripts without spaces, each character counts as a word: Thai to Khmer, kana, Han.
 UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 WORD = re.compile(rf"[{UNSPACED}]|[^\W_]++(?:['’-][^\W_]++)*+")
-# A straight mark opens before a character and after none of a word, and closes the other way round; the inside never
-# holds a mark of its own kind, so each text is read once.
+# A straight mark opens before a character and not after a word character, and closes the other way round. The inside
+# never contains a mark of its own kind, so each text is read once.
 QUOTATION = re.compile(
     rf'(?<![^\W_{UNSPACED}])"(?=\S)([^"]++)(?<=\S)"(?![^\W_{UNSPACED}])'
     r"|[“„]([^“”„]++)[“”]|«([^«»]++)»|»([^«»]++)«|「([^「」]++)」|『([^『』]++)』"
@@ -32,8 +32,8 @@ QUOTATION = re.compile(
 BLANK_LINE = re.compile(r"\n[ \t\r]*+\n")
 CHANGED_LETTER = re.compile(r"\[([^\W\d_])\](?=[^\W\d_])")  # "[R]efunds take five days"
 OMISSION = re.compile(r"\.\.\.|…|\[[^\[\]]*+\]")
-# Where a part of a quotation may not begin or end: "able to refund" is not in "unable to refund", nor "5 days" in
-# "15 days" or "1.5 days". In other scripts a word has its endings and articles right beside it.
+# Places where part of a quotation may not begin or end: "able to refund" is not in "unable to refund", nor "5 days" in
+# "15 days" or "1.5 days". In other scripts, endings and articles are written next to a word.
 CUTS_A_WORD = re.compile(rf"(?<=[{LETTERS}])(?=[{LETTERS}])|(?<=[0-9][.,])(?=[0-9])|(?<=[0-9])(?=[.,][0-9])")
 FOLDED_MARKS = str.maketrans(
     "“”„\u201f«»\u2018’\u201a\u201b\u2010\u2011\u2012\u2013\u2014", '"' * 6 + "'" * 4 + "-" * 5, "\u00ad"
@@ -43,16 +43,16 @@ MOST_SHOWN_NUMBERS = 5
 
 
 class QuoteSettings(CheckSettings):
-    """Which quotations count, and what they are held against."""
+    """Quotations that count, and their sources."""
 
     against: Sources = ("context",)
-    """where a quotation may stand: context, prompt, reference"""
+    """sources to search: context, prompt, reference"""
     min_words: Annotated[Count, Field(ge=1)] = 3
-    """a quotation of fewer words is not looked up"""
+    """minimum number of words of a quotation; shorter ones are ignored"""
     case_sensitive: bool = False
     """whether "Refund" and "refund" differ"""
     require: bool = False
-    """an output without a quotation fails"""
+    """fail an output without a quotation"""
 
 
 def _as_number(value: Any) -> Any:
@@ -65,12 +65,12 @@ def _as_number(value: Any) -> Any:
 
 
 class GroundedNumberSettings(CheckSettings):
-    """Which numbers need no source, and what the others are held against."""
+    """Numbers that need no source, and the sources of the others."""
 
     against: Sources = ("context",)
-    """where a number may stand: context, prompt, reference"""
+    """sources to search: context, prompt, reference"""
     allow: tuple[Annotated[str, BeforeValidator(_as_number)], ...] = ()
-    """numbers that may stand anywhere, such as 24 or 99.5"""
+    """numbers that are always allowed, such as 24 or 99.5"""
 
 
 @register_check(
@@ -85,27 +85,27 @@ class GroundedNumberSettings(CheckSettings):
     ),
 )
 def quotes_in_context(shard: pa.Table, settings: QuoteSettings) -> CheckVerdicts:
-    """Every quotation in the output stands in the row's context, or in another source that `against` names.
+    """Every quotation in the output is found in the row's context, or in another source named in `against`.
 
-    A quotation stands in "...", “...”, „...“, «...», 「...」 or 『...』, has at least `min_words` words, and goes over
-    no blank line; single marks are apostrophes too often. Markdown code is left out. An output without one passes, as
-    "no quotations", unless `require` is set. Without one of the sources it can't tell.
+    A quotation is text in "...", “...”, „...“, «...», 「...」 or 『...』 with at least `min_words` words and no blank
+    line; single quotes are ignored, as they are too often apostrophes. Markdown code is ignored. An output without a
+    quotation passes, as "no quotations", unless `require` is set. If a source is missing, the row is unscored.
 
-    Whitespace, the shapes of quote marks and dashes, and without `case_sensitive` case are folded; . , ; : ! ? at the
-    end are the output's own. "..." and what stands in square brackets, such as "[...]" or a citation, are left out:
-    the parts around them are looked up apart. In Latin, Greek and Cyrillic script a quotation begins and ends with a
-    word: "able to pay" is not in "unable to pay". Nothing else is normalised: "é" as one and as two code points differ.
-    A character of a script without spaces is a word. Above 30 million characters, sources times different parts, it is
-    too long to compare.
+    Whitespace, shapes of quote marks and dashes and, without `case_sensitive`, case are folded; . , ; : ! ? at the end
+    belong to the output. "..." and text in square brackets, such as "[...]" or a citation, are omissions: the parts
+    around them are searched separately. In Latin, Greek and Cyrillic script a quotation begins and ends with a word:
+    "able to pay" is not in "unable to pay". Nothing else is normalised: "é" as one and as two code points differ. A
+    character of a script without spaces is a word. Above 30 million characters, sources times distinct parts, a row is
+    unscored as too long to compare.
     """
     texts = text_column(shard, "output")
-    is_told = has_sources(shard, settings.against)
-    is_judged = pc.and_(is_told, find_likely(texts, QUOTE_MARK))
+    has_all = has_sources(shard, settings.against)
+    is_judged = pc.and_(has_all, find_likely(texts, QUOTE_MARK))
     bodies = without_code(texts.filter(is_judged)).to_pylist()
     sources = source_texts(shard, settings.against, is_judged)
     findings = [_judge_quotes(text, given, settings) for text, given in zip(bodies, sources, strict=True)]
     return place_findings(
-        is_judged, findings, unjudged(is_told, settings.against, not settings.require, "no quotations")
+        is_judged, findings, unjudged(has_all, settings.against, not settings.require, "no quotations")
     )
 
 
@@ -120,7 +120,7 @@ def _judge_quotes(text: str, sources: Sequence[str], settings: QuoteSettings) ->
         return RowFinding(None, reason=f"too long to compare: {found}")
     folded = "\n".join(_fold(source, settings.case_sensitive) for source in sources)
     for quotation in quotations:
-        if not all(_stands_in(part, folded) for part in parts[quotation]):
+        if not all(_contains_part(part, folded) for part in parts[quotation]):
             return RowFinding(
                 False, f"'{cut_text(quotation, EXCERPT_CHARACTERS)}' is not in the {' or '.join(settings.against)}"
             )
@@ -128,7 +128,7 @@ def _judge_quotes(text: str, sources: Sequence[str], settings: QuoteSettings) ->
 
 
 def _quotations(text: str, min_words: int) -> Iterator[str]:
-    """The quotations that are long enough, in order, with the whitespace that they have."""
+    """Quotations that are long enough, in order, with their whitespace."""
     for match in QUOTATION.finditer(text):
         quotation = match[match.lastindex or 0]
         if BLANK_LINE.search(quotation) is None and len(WORD.findall(OMISSION.sub(" ", quotation))) >= min_words:
@@ -136,13 +136,13 @@ def _quotations(text: str, min_words: int) -> Iterator[str]:
 
 
 def _quoted_parts(quotation: str, case_sensitive: bool) -> list[str]:
-    """What has to stand in a source: the quotation, or what is left of it around omissions."""
+    """Parts of a quotation to search in a source: all of it, or the pieces around omissions."""
     written = OMISSION.split(CHANGED_LETTER.sub(r"\1", quotation))
     return [_fold(part, case_sensitive).rstrip(" .,;:!?") for part in written]
 
 
-def _stands_in(part: str, source: str) -> bool:
-    """Whether a source holds the part, from the start of a word to the end of one."""
+def _contains_part(part: str, source: str) -> bool:
+    """Whether a source contains the part as whole words."""
     place = source.find(part)
     while place >= 0 and (CUTS_A_WORD.match(source, place) or CUTS_A_WORD.match(source, place + len(part))):
         place = source.find(part, place + 1)
@@ -167,25 +167,25 @@ def _fold(text: str, case_sensitive: bool) -> str:
     ),
 )
 def numbers_in_context(shard: pa.Table, settings: GroundedNumberSettings) -> CheckVerdicts:
-    """Every number in the output stands in the row's context, or in another source that `against` names.
+    """Every number in the output is found in the row's context, or in another source named in `against`.
 
-    Numbers are compared by value: 1,234 is 1234, .5 is 0.5 and 3,50 is 3.5; digits of all scripts count. What may be
-    read in two ways is enough in one: 1,234 as 1.234, "12 345" as one number or as two. "5 million" is 5,000,000 and
-    also a 5 that stands without a scale, as in a table of millions, but not "5 billion". Signs, currencies, units and %
-    are not compared. The name of a month beside a number holds its own: "3 May" holds 5.
+    Numbers are compared by value: 1,234 is 1234, .5 is 0.5 and 3,50 is 3.5; digits of all scripts count. If a number
+    has two readings, one match is enough: 1,234 as 1.234, "12 345" as one number or as two. "5 million" matches
+    5,000,000 and also a 5 without a scale, as in a table of millions, but not "5 billion". Signs, currencies, units and
+    % are not compared. The name of a month next to a number counts as its number: "3 May" contains 5.
 
-    Not looked up: list markers such as "1.", "(2)" and "Step 3:" at the start of a line and before a text, citations in
-    brackets, Markdown code, and digits within a word ("H2O", "v2"). Numbers in words are not read, and none is worked
-    out: a sum has to stand in the source. An output without a number passes. Without one of the sources it can't tell,
-    nor where the output or its sources have more than 100,000 different numbers.
+    Ignored are list markers such as "1.", "(2)" and "Step 3:" at the start of a line and before a text, citations in
+    brackets, Markdown code, and digits within a word ("H2O", "v2"). Number words are not read, and nothing is computed:
+    a sum has to be in the source. An output without a number passes. A row is unscored if a source is missing, or if
+    the output or its sources have more than 100,000 different numbers.
     """
     texts = text_column(shard, "output")
-    is_told = has_sources(shard, settings.against)
-    is_judged = pc.and_(is_told, find_likely(texts, r"\p{Nd}"))
+    has_all = has_sources(shard, settings.against)
+    is_judged = pc.and_(has_all, find_likely(texts, r"\p{Nd}"))
     bodies = _without_citations(without_code(texts.filter(is_judged)))
     sources = source_texts(shard, settings.against, is_judged)
     findings = [_judge_numbers(text, given, settings) for text, given in zip(bodies, sources, strict=True)]
-    return place_findings(is_judged, findings, unjudged(is_told, settings.against, True, "no numbers"))
+    return place_findings(is_judged, findings, unjudged(has_all, settings.against, True, "no numbers"))
 
 
 def _without_citations(texts: pa.Array) -> list[str]:
@@ -207,10 +207,10 @@ def _judge_numbers(text: str, sources: Sequence[str], settings: GroundedNumberSe
         written = numbers_in(text)
         if not written:
             return RowFinding(True, "no numbers")
-        held = hold_numbers([*sources, *settings.allow])
+        known = read_source_numbers([*sources, *settings.allow])
     except TooManyNumbers as error:
         return RowFinding(None, reason=f"too many numbers to compare: {error}")
-    missing = [number for number in written if not held.holds(number)]
+    missing = [number for number in written if not known.contains(number)]
     if not missing:
         return RowFinding(True)
     shown = ", ".join(cut_text(number, EXCERPT_CHARACTERS // 2) for number in missing[:MOST_SHOWN_NUMBERS])

@@ -1,4 +1,4 @@
-"""What an output is held against: the texts of the row's context, prompt or reference."""
+"""Sources of an output: the texts of the row's context, prompt or reference."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -18,12 +18,12 @@ SOURCE_COLUMNS = ("output", "context", "prompt", "reference")
 
 
 def has_sources(shard: pa.Table, names: Sequence[SourceName]) -> pa.BooleanArray:
-    """Which rows have each of the sources: (output,)."""
+    """Rows that have every source: (output,)."""
     return reduce(pc.and_, [text_column(shard, name).is_valid() for name in names])
 
 
 def source_texts(shard: pa.Table, names: Sequence[SourceName], mask: pa.BooleanArray) -> list[list[str]]:
-    """The texts of the sources of each row of the mask, in order; each of them has its sources."""
+    """Texts of the sources of each row of the mask, in order. Every row of the mask has all sources."""
     columns = [text_column(shard, name).filter(mask).to_pylist() for name in names]
     return [[text for source in row for text in _passages(source)] for row in zip(*columns, strict=True)]
 
@@ -32,10 +32,10 @@ def _passages(source: str | list[str | None]) -> list[str]:
     return [source] if isinstance(source, str) else [passage or "" for passage in source]
 
 
-def unjudged(is_told: pa.BooleanArray, names: Sequence[SourceName], is_passed: bool, evidence: str) -> CheckVerdicts:
-    """The verdicts of rows with nothing to look up; null where a source is missing, and says so. is_told: (output,)."""
+def unjudged(has_all: pa.BooleanArray, names: Sequence[SourceName], is_passed: bool, evidence: str) -> CheckVerdicts:
+    """Verdicts of rows with nothing to search; null with a reason if a source is missing. has_all: (output,)."""
     return CheckVerdicts(
-        pc.if_else(is_told, is_passed, pa.scalar(None, pa.bool_())),
-        evidence_where(is_told, evidence),
-        evidence_where(pc.invert(is_told), f"no {' or no '.join(names)}"),
+        pc.if_else(has_all, is_passed, pa.scalar(None, pa.bool_())),
+        evidence_where(has_all, evidence),
+        evidence_where(pc.invert(has_all), f"no {' or no '.join(names)}"),
     )

@@ -1,1 +1,1 @@
-"""The 25 instructions of IFEval, by its own names and settings; importing this package registers them all."""
+"""The 25 instructions of IFEval, by their original names and settings."""

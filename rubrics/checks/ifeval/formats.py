@@ -20,7 +20,7 @@ from gradebook.rubrics.checks.ifeval.instruction import (
 )
 from gradebook.rubrics.checks.ifeval.searching import SPECIAL, StrippedKeyword
 
-# Each is linear: what it may run over ends at a line's end or at the next of its own marks.
+# Each is linear: every repetition ends at a line end or at the next mark of its own.
 STAR_BULLET = re.compile(r"\n[^\S\n]*\*[^*].*")
 DASH_BULLET = re.compile(r"\n[^\S\n]*-")
 HIGHLIGHT = re.compile(r"\*([^\n*]*)\*")
@@ -35,30 +35,30 @@ class PlaceholderNumberSettings(CheckSettings):
     """Settings of `detectable_content:number_placeholders`."""
 
     num_placeholders: Count
-    """the least number of placeholders"""
+    """minimum number of placeholders"""
 
 
 class BulletNumberSettings(CheckSettings):
     """Settings of `detectable_format:number_bullet_lists`."""
 
     num_bullets: Count
-    """how many bullets there have to be, exactly"""
+    """exact number of bullets"""
 
 
 class HighlightNumberSettings(CheckSettings):
     """Settings of `detectable_format:number_highlighted_sections`."""
 
     num_highlights: Count
-    """the least number of highlights"""
+    """minimum number of highlights"""
 
 
 class SectionNumberSettings(CheckSettings):
     """Settings of `detectable_format:multiple_sections`."""
 
     section_spliter: StrippedKeyword
-    """the word before each section's number, such as `Section`: a pattern in RE2's syntax, in this case"""
+    """word before each section's number, such as `Section`: a pattern in RE2's syntax, case-sensitive"""
     num_sections: Count
-    """the least number of sections"""
+    """minimum number of sections"""
 
 
 @register_instruction(
@@ -68,9 +68,10 @@ class SectionNumberSettings(CheckSettings):
     Example("Dear [name], I live in [city\n].", False, {"num_placeholders": 2}),
 )
 def number_placeholders(text: str, settings: PlaceholderNumberSettings) -> RowFinding:
-    """There are at least `num_placeholders` placeholders: texts in square brackets, on one line.
+    """The output has at least `num_placeholders` placeholders: texts in square brackets, on one line.
 
-    It ends at the first closing bracket, so "[a [b]]" is one; "[]" is one too, and so is a Markdown link's text.
+    A placeholder ends at the first closing bracket, so "[a [b]]" is one; "[]" is one too, and so is a Markdown link's
+    text.
     """
     count = sum(found[-1] == "]" for found in BRACKETED.findall(text))
     return judge_relation(count, "at least", settings.num_placeholders, "placeholder", "placeholders")
@@ -83,9 +84,9 @@ def number_placeholders(text: str, settings: PlaceholderNumberSettings) -> RowFi
     Example("Two:\n* one\n** two", False, {"num_bullets": 2}),
 )
 def number_bullet_lists(text: str, settings: BulletNumberSettings) -> RowFinding:
-    """There are exactly `num_bullets` bullets.
+    """The output has exactly `num_bullets` bullets.
 
-    A bullet is a line that starts, after any whitespace, with an asterisk that no second one follows, or with a
+    A bullet is a line that starts, after any whitespace, with an asterisk not followed by a second one, or with a
     hyphen: "*one*", "-5 degrees" and the rule "---" are bullets, "**one**", "+ one" and "1. one" are not.
     """
     lines = "\n" + text
@@ -100,9 +101,9 @@ def number_bullet_lists(text: str, settings: BulletNumberSettings) -> RowFinding
     Example("My answer is yes!", False),
 )
 def constrained_response(text: str, settings: NoSettings) -> RowFinding:
-    """The output holds one of the three answers: "My answer is yes.", "My answer is no." or "My answer is maybe.".
+    """The output contains one of the three answers: "My answer is yes.", "My answer is no." or "My answer is maybe.".
 
-    They are looked for as they stand, with the period; other text may surround them.
+    They match literally, including the period; other text may surround them.
     """
     if any(answer in text for answer in ANSWERS):
         return FOLLOWED
@@ -116,7 +117,7 @@ def constrained_response(text: str, settings: NoSettings) -> RowFinding:
     Example("*One* and * * or ** words.", False, {"num_highlights": 2}),
 )
 def number_highlighted_sections(text: str, settings: HighlightNumberSettings) -> RowFinding:
-    """There are at least `num_highlights` highlights: texts between two asterisks on one line, not blank.
+    """The output has at least `num_highlights` highlights: non-blank texts between two asterisks on one line.
 
     A text between two pairs of asterisks is one as well. As in IFEval, the asterisk of a bullet pairs with the next one
     on its line: "* a *b* c" has one highlight, which is "a".
@@ -133,10 +134,10 @@ def number_highlighted_sections(text: str, settings: HighlightNumberSettings) ->
     Example("SECTION 1\nOne.\nSection two", False, {"section_spliter": "SECTION", "num_sections": 2}),
 )
 def multiple_sections(texts: list[str], settings: SectionNumberSettings) -> list[RowFinding]:
-    """There are at least `num_sections` sections: the word `section_spliter`, a number, and at most one space between.
+    """The output has at least `num_sections` sections: the word `section_spliter`, at most one space, and a number.
 
-    The word counts in this case only, anywhere in a line, and again wherever it is named again. It is a pattern in
-    RE2's syntax, as it is a pattern in IFEval. A number is made of digits of any script.
+    The word is case-sensitive, matches anywhere in a line, and each occurrence counts. It is a pattern in RE2's syntax,
+    as it is a pattern in IFEval. A number consists of digits of any script.
     """
     counts = _count_sections(texts, settings.section_spliter)
     return [judge_relation(count, "at least", settings.num_sections, "section", "sections") for count in counts]
@@ -159,8 +160,8 @@ def json_format(text: str, settings: NoSettings) -> RowFinding:
     """The whole output is JSON, bare or in a code fence.
 
     The fence may be three backticks alone, or name JSON in one of the spellings json, Json and JSON. Any kind of JSON
-    will do, a bare number too. NaN, Infinity and more than 200 levels of nesting are refused; IFEval's reader takes
-    them.
+    passes, including a bare number. NaN, Infinity and more than 200 levels of nesting are refused; IFEval's reader
+    accepts them.
     """
     inner = text.strip()
     for fence in FENCES:
@@ -179,12 +180,12 @@ def json_format(text: str, settings: NoSettings) -> RowFinding:
     Example("<< >>\nO friends!", False),
 )
 def title(text: str, settings: NoSettings) -> RowFinding:
-    """There is a title in double angular brackets, on one line and not blank: <<Ode to joy>>."""
+    """The output has a title in double angular brackets, on one line and not blank: <<Ode to joy>>."""
     is_found = "<<" in text and any(_has_title(line) for line in text.split("\n"))
     return FOLLOWED if is_found else RowFinding(False, "no text in << and >> on one line")
 
 
 def _has_title(line: str) -> bool:
-    """Whether the text from the first << to the last >> is a title: at most one in a line, the widest, is looked at."""
+    """Whether the text from the first << to the last >> of a line, the widest candidate, is a title."""
     start, stop = line.find("<<"), line.rfind(">>")
     return 0 <= start < stop - 2 and bool(line[start : stop + 2].lstrip("<").rstrip(">").strip())

@@ -1,7 +1,7 @@
-"""What the 25 instructions have in common: how they are registered, how counts are held against them, and blanks.
+"""Common parts of the 25 instructions: registration, comparison of counts, and blank outputs.
 
 The instructions are those of IFEval (Zhou et al. 2023, arXiv 2311.07911) with the names and settings of its data set.
-They are judged an output at a time: the usual call has one output, for a row's own criteria bring their own settings.
+They are judged one output at a time: the usual call has one output, as per-case criteria have settings of their own.
 """
 
 import functools
@@ -19,13 +19,13 @@ BLANK = RowFinding(False, "the output is blank, and a blank output follows no in
 
 
 class NoSettings(CheckSettings):
-    """An instruction that says everything by its name."""
+    """Settings of an instruction that has none."""
 
 
 def register_instruction(
     name: str, settings_model: type[CheckSettings], *examples: Example
 ) -> Callable[[Callable[[str, Any], RowFinding]], CheckFunction]:
-    """Register the decorated function of one output's text, which is never blank."""
+    """Register the decorated function, which judges one output's text. The text is never blank."""
 
     def register(judge: Callable[[str, Any], RowFinding]) -> CheckFunction:
         @register_check(name, settings_model, cost="rows", examples=examples)
@@ -42,7 +42,9 @@ def register_instruction(
 def register_column_instruction(
     name: str, settings_model: type[CheckSettings], *examples: Example
 ) -> Callable[[Callable[[list[str], Any], list[RowFinding]]], CheckFunction]:
-    """Register the decorated function of all outputs' texts; what it finds in a blank one is left aside."""
+    """Register the decorated function, which judges the texts of all outputs. Its findings for blank texts are
+    ignored.
+    """
 
     def register(judge: Callable[[list[str], Any], list[RowFinding]]) -> CheckFunction:
         @register_check(name, settings_model, cost="rows", examples=examples)
@@ -58,18 +60,17 @@ def register_column_instruction(
 
 
 def is_blank(text: str) -> bool:
-    """Whether the text holds nothing but whitespace."""
     return not text or text.isspace()
 
 
 def judge_relation(count: int, relation: Relation, bound: int, unit: str, units: str) -> RowFinding:
-    """Hold a count against the bound: below it for "less than", not below it for "at least"."""
+    """Compare a count with the bound: below it for "less than", at or above it for "at least"."""
     is_followed = count < bound if relation == "less than" else count >= bound
     return FOLLOWED if is_followed else _miss(count, f"{relation} {bound}", unit, units)
 
 
 def judge_exact(count: int, wanted: int, unit: str, units: str) -> RowFinding:
-    """Hold a count against the only one that is right."""
+    """Compare a count with the exact number required."""
     return FOLLOWED if count == wanted else _miss(count, f"exactly {wanted}", unit, units)
 
 

@@ -1,4 +1,4 @@
-"""Instructions about keywords and letters. Keywords are patterns, as IFEval has them, in RE2's syntax."""
+"""Instructions about keywords and letters. Keywords are patterns, as in IFEval, in RE2's syntax."""
 
 from typing import Annotated
 
@@ -28,36 +28,36 @@ class ExistenceSettings(CheckSettings):
     """Settings of `keywords:existence`."""
 
     keywords: Annotated[tuple[Keyword, ...], Field(min_length=1)]
-    """the keywords that each have to occur: patterns in RE2's syntax, in any case"""
+    """required keywords: patterns in RE2's syntax, in any case"""
 
 
 class FrequencySettings(CheckSettings):
     """Settings of `keywords:frequency`."""
 
     keyword: StrippedKeyword
-    """the keyword that is counted: a pattern in RE2's syntax, in any case"""
+    """keyword to count: a pattern in RE2's syntax, in any case"""
     frequency: Count
-    """the bound on how often it occurs"""
+    """bound on the number of occurrences"""
     relation: Relation
-    """whether it has to occur `less than` that often or `at least`"""
+    """whether the number of occurrences has to be `less than` the bound or `at least` the bound"""
 
 
 class ForbiddenWordsSettings(CheckSettings):
     """Settings of `keywords:forbidden_words`."""
 
     forbidden_words: Annotated[tuple[Keyword, ...], Field(min_length=1)]
-    """the words of which none may occur: patterns in RE2's syntax, in any case"""
+    """forbidden words: patterns in RE2's syntax, in any case"""
 
 
 class LetterFrequencySettings(CheckSettings):
     """Settings of `keywords:letter_frequency`."""
 
     letter: Annotated[str, AfterValidator(_one_character)]
-    """the character that is counted, in either case; it need not be a letter: `#` and `!` are fine"""
+    """character to count, in either case; it need not be a letter: `#` and `!` are allowed"""
     let_frequency: Count
-    """the bound on how often it occurs"""
+    """bound on the number of occurrences"""
     let_relation: Relation
-    """whether it has to occur `less than` that often or `at least`"""
+    """whether the number of occurrences has to be `less than` the bound or `at least` the bound"""
 
 
 @register_column_instruction(
@@ -69,8 +69,8 @@ class LetterFrequencySettings(CheckSettings):
 def existence(texts: list[str], settings: ExistenceSettings) -> list[RowFinding]:
     """Every keyword occurs, in any case.
 
-    A keyword is found inside longer words too: "day" is in "yesterday". It is a pattern, as in IFEval, so that "e.g."
-    finds "eggs"; settings whose pattern RE2 does not take, such as "C++", are refused (write `C\\\\+\\\\+`).
+    A keyword also matches inside longer words: "day" is in "yesterday". It is a pattern, as in IFEval, so "e.g." finds
+    "eggs"; settings with a pattern that RE2 refuses, such as "C++", are refused (write `C\\\\+\\\\+`).
     """
     finds = find_keywords(texts, settings.keywords)
     return [_all_found(settings.keywords, row) for row in zip(*finds, strict=True)]
@@ -90,10 +90,10 @@ def _all_found(keywords: tuple[str, ...], finds: tuple[bool, ...]) -> RowFinding
     Example("War and warfare.", False, {"keyword": "war", "frequency": 2, "relation": "less than"}),
 )
 def frequency(texts: list[str], settings: FrequencySettings) -> list[RowFinding]:
-    """The keyword occurs as often as asked for, in any case: less than `frequency` times, or at least so often.
+    """The keyword occurs, in any case, less than `frequency` times, or at least that often.
 
-    It counts inside longer words too, without overlaps: "ana" is once in "banana". It is a pattern in RE2's syntax, as
-    in `keywords:existence`, without whitespace at its ends; one that matches the empty text is refused.
+    It also counts inside longer words, without overlaps: "ana" is once in "banana". It is a pattern in RE2's syntax, as
+    in `keywords:existence`, without whitespace at its ends; a pattern that matches the empty text is refused.
     """
     counts = count_keyword(texts, settings.keyword)
     unit, units = f"time {settings.keyword!r}", f"times {settings.keyword!r}"
@@ -109,9 +109,9 @@ def frequency(texts: list[str], settings: FrequencySettings) -> list[RowFinding]
 def forbidden_words(texts: list[str], settings: ForbiddenWordsSettings) -> list[RowFinding]:
     """None of the words occurs, in any case, as a word of its own.
 
-    The character before it and the one after it may not be a letter, a number or an underscore: "can" is in "can't",
-    not in "canyon". A script without spaces sets no word apart. The words are patterns, as in `keywords:existence`.
-    One that ends with a mark, such as "wow!", is found before a space too, where IFEval's `\\b` wants a letter.
+    The characters before and after it may not be a letter, a number or an underscore: "can" is in "can't", not in
+    "canyon". In a script without spaces, words are not separated. The words are patterns, as in `keywords:existence`. A
+    word that ends with a mark, such as "wow!", is found before a space too, where IFEval's `\\b` requires a letter.
     """
     finds = find_words(texts, settings.forbidden_words)
     return [_none_found(settings.forbidden_words, row) for row in zip(*finds, strict=True)]
@@ -131,9 +131,9 @@ def _none_found(words: tuple[str, ...], finds: tuple[bool, ...]) -> RowFinding:
     Example("#one #two", False, {"letter": "#", "let_frequency": 2, "let_relation": "less than"}),
 )
 def letter_frequency(text: str, settings: LetterFrequencySettings) -> RowFinding:
-    """The letter occurs as often as asked for, in either case: less than `let_frequency` times, or at least so often.
+    """The letter occurs, in either case, less than `let_frequency` times, or at least that often.
 
-    "é" is not "e", nor is "e" with a combining accent one "é".
+    "é" is not "e", nor is "e" with a combining accent the same as "é".
     """
     letter = settings.letter.lower()
     unit, units = f"time {letter!r}", f"times {letter!r}"

@@ -35,36 +35,36 @@ class SentenceNumberSettings(CheckSettings):
     """Settings of `length_constraints:number_sentences`."""
 
     num_sentences: Count
-    """the bound on the number of sentences"""
+    """bound on the number of sentences"""
     relation: Relation
-    """whether there have to be `less than` so many or `at least`"""
+    """whether the number has to be `less than` the bound or `at least` the bound"""
 
 
 class ParagraphNumberSettings(CheckSettings):
     """Settings of `length_constraints:number_paragraphs`."""
 
     num_paragraphs: Count
-    """how many paragraphs there have to be, exactly"""
+    """exact number of paragraphs"""
 
 
 class WordNumberSettings(CheckSettings):
     """Settings of `length_constraints:number_words`."""
 
     num_words: Count
-    """the bound on the number of words"""
+    """bound on the number of words"""
     relation: Relation
-    """whether there have to be `less than` so many or `at least`"""
+    """whether the number has to be `less than` the bound or `at least` the bound"""
 
 
 class FirstWordSettings(CheckSettings):
     """Settings of `length_constraints:nth_paragraph_first_word`."""
 
     num_paragraphs: Place
-    """how many paragraphs there have to be, exactly"""
+    """exact number of paragraphs"""
     nth_paragraph: Place
-    """which of them has to start with the word, counted from 1"""
+    """paragraph that has to start with the word, counted from 1"""
     first_word: Annotated[str, AfterValidator(_reachable_word)]
-    """the word it has to start with, in any case"""
+    """required first word, in any case"""
 
     @model_validator(mode="after")
     def _paragraph_exists(self) -> Self:
@@ -80,12 +80,13 @@ class FirstWordSettings(CheckSettings):
     Example("Dr. Lee paid 3.50 euros. Why?", False, {"num_sentences": 2, "relation": "less than"}),
 )
 def number_sentences(text: str, settings: SentenceNumberSettings) -> RowFinding:
-    """There are less than `num_sentences` sentences, or at least so many.
+    """The output has less than `num_sentences` sentences, or at least that many.
 
     A sentence ends with . ! or ? before whitespace or a closing mark. A period does not end one after an abbreviation,
     an initial or an ellipsis, unless a word such as "The" or "However" follows, nor after a number before a lower-case
-    letter. A line's end ends none. IFEval counts with NLTK's Punkt model for English; these rules come near it, and
-    differ in which abbreviations and first words they know. A text in a script without these marks is one sentence.
+    letter. A line end does not end one. IFEval counts with NLTK's Punkt model for English; these rules approximate it,
+    and differ in the abbreviations and first words that they know. A text in a script without these marks is one
+    sentence.
     """
     count = count_sentences(text)
     return judge_relation(count, settings.relation, settings.num_sentences, "sentence", "sentences")
@@ -99,10 +100,10 @@ def number_sentences(text: str, settings: SentenceNumberSettings) -> RowFinding:
     Example("One.\n***\n***\nTwo.", False, {"num_paragraphs": 2}),
 )
 def number_paragraphs(text: str, settings: ParagraphNumberSettings) -> RowFinding:
-    """There are exactly `num_paragraphs` paragraphs, set apart by three asterisks.
+    """The output has exactly `num_paragraphs` paragraphs, separated by three asterisks.
 
-    Blank lines divide nothing. A blank paragraph at the start or the end is left out; one between two dividers makes
-    the output fail, so six asterisks in a row do.
+    Blank lines do not separate paragraphs. A blank paragraph at the start or the end is ignored; a blank one between
+    two dividers makes the output fail, and so do six asterisks in a row.
     """
     paragraphs = text.split(DIVIDER)
     is_filled = [bool(paragraph) and not paragraph.isspace() for paragraph in paragraphs]
@@ -118,7 +119,7 @@ def number_paragraphs(text: str, settings: ParagraphNumberSettings) -> RowFindin
     Example("A well-known fact.", False, {"num_words": 4, "relation": "less than"}),
 )
 def number_words(text: str, settings: WordNumberSettings) -> RowFinding:
-    """There are less than `num_words` words, or at least so many.
+    """The output has less than `num_words` words, or at least that many.
 
     A word is a run of letters, numbers and underscores (Python's `\\\\w+`): "well-known" and "don't" are two, a text in
     Chinese is one up to the next mark, and a combining mark, as in Thai or Hindi, ends a word.
@@ -141,10 +142,11 @@ def _count_words(text: str) -> int:
     Example("The only one.", False, {"num_paragraphs": 2, "nth_paragraph": 1, "first_word": "the"}),
 )
 def nth_paragraph_first_word(text: str, settings: FirstWordSettings) -> RowFinding:
-    """There are exactly `num_paragraphs` paragraphs, and the one asked for starts with `first_word`, in any case.
+    """The output has exactly `num_paragraphs` paragraphs, and the `nth_paragraph` starts with `first_word`.
 
-    Two line ends (LF) set paragraphs apart. Blank ones do not count; yet `nth_paragraph` counts them, as in IFEval.
-    Quotes before the word are left out, and it ends at whitespace or one of . , ? ! ' ".
+    The case of the word is ignored. Paragraphs are separated by two line ends (LF). Blank ones do not count for
+    `num_paragraphs`, but do for `nth_paragraph`, as in IFEval. Quotes before the word are ignored, and it ends at
+    whitespace or one of . , ? ! ' ".
     """
     paragraphs = text.split("\n\n")
     count = sum(1 for paragraph in paragraphs if paragraph and not paragraph.isspace())

@@ -1,4 +1,4 @@
-"""Instructions about the language, and about capital letters."""
+"""Instructions about the language and about capital letters."""
 
 import difflib
 import re
@@ -17,7 +17,7 @@ from gradebook.rubrics.checks.ifeval.instruction import (
     judge_relation,
     register_instruction,
 )
-from gradebook.rubrics.checks.language.language_of import UNTOLD, find_language
+from gradebook.rubrics.checks.language.language_of import TOO_LITTLE_TEXT, find_language
 
 ENGLISH = "en"
 LANGUAGES = {
@@ -27,12 +27,12 @@ LANGUAGES = {
     "ne": "Nepali", "pa": "Punjabi", "pl": "Polish", "pt": "Portuguese", "ru": "Russian", "sw": "Swahili",
     "ta": "Tamil", "te": "Telugu", "th": "Thai", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese",
 }  # fmt: skip
-# What langdetect tells apart, which IFEval asks; fewer languages make short texts surer.
-TOLD_APART = (
+# Languages known to langdetect, which IFEval uses; fewer candidates make the result for short texts more certain.
+DETECTED_LANGUAGES = (
     *LANGUAGES, "af", "ca", "cs", "cy", "da", "el", "et", "hr", "hu", "id", "lt", "lv", "mk", "nl", "no", "ro", "sk",
     "sl", "so", "sq", "sv", "tl", "tr", "zh",
 )  # fmt: skip
-# What NLTK's word_tokenize ends a word at; its periods do not matter to what is upper case.
+# Characters at which NLTK's word_tokenize ends a word; its treatment of periods does not affect upper case.
 WORD_EDGE = re.compile(
     r"[\s\u00ab\u00bb\u2018\u2019\u201c-\u201e`;@#$%&\u2012-\u2015?!*\[\](){}<>\"]|[:,](?![0-9])|\.\.+|--+|''+"
 )
@@ -53,16 +53,16 @@ class ResponseLanguageSettings(CheckSettings):
     """Settings of `language:response_language`."""
 
     language: Annotated[str, AfterValidator(_known_language)]
-    """the language as an ISO 639-1 code, one of IFEval's thirty, such as `de`"""
+    """language as an ISO 639-1 code, one of IFEval's thirty, such as `de`"""
 
 
 class CapitalWordSettings(CheckSettings):
     """Settings of `change_case:capital_word_frequency`."""
 
     capital_frequency: Count
-    """the bound on the number of words in capital letters"""
+    """bound on the number of words in capital letters"""
     capital_relation: Relation
-    """whether there have to be `less than` so many or `at least`"""
+    """whether the number has to be `less than` the bound or `at least` the bound"""
 
 
 @register_instruction(
@@ -75,18 +75,18 @@ class CapitalWordSettings(CheckSettings):
 def response_language(text: str, settings: ResponseLanguageSettings) -> RowFinding:
     """The output is in the language.
 
-    The language is the likeliest for samples from the whole text, by the model of py3langid, out of those that
-    langdetect knows, which IFEval asks: a word or a name in another language makes no difference, and a language
-    written in another script than its own is not known. Where nothing tells the language, as in a text of digits, or
-    another one is hardly likelier, as in a word or two, the output stays unscored; IFEval counts the first as followed.
+    The language is the likeliest one for samples from the whole text, by the model of py3langid, among those known to
+    langdetect, which IFEval uses: a word or a name in another language makes no difference, and a language in a foreign
+    script is not recognised. If the language cannot be detected, as in a text of digits, or another one is only
+    slightly less likely, as in a word or two, the output stays unscored; IFEval counts the first case as followed.
     """
     return _judge_language(text, settings.language)
 
 
 def _judge_language(text: str, wanted: str) -> RowFinding:
-    found = find_language(text, TOLD_APART, (wanted,))
+    found = find_language(text, DETECTED_LANGUAGES, (wanted,))
     if found is None:
-        return RowFinding(None, reason=UNTOLD)
+        return RowFinding(None, reason=TOO_LITTLE_TEXT)
     return FOLLOWED if found == wanted else RowFinding(False, f"found the language {found}, expected {wanted}")
 
 
@@ -98,9 +98,9 @@ def _judge_language(text: str, wanted: str) -> RowFinding:
     Example("A", None),
 )
 def english_capital(text: str, settings: NoSettings) -> RowFinding:
-    """The output is in English, and every letter that has a case is a capital; there is at least one.
+    """The output is in English, and all of its letters with a case, at least one, are capitals.
 
-    The language is told as in `language:response_language`, and only where the letters are right.
+    The language is detected as in `language:response_language`, and only if the letters are right.
     """
     return _judge_english(text, text.isupper(), "capital")
 
@@ -113,9 +113,9 @@ def english_capital(text: str, settings: NoSettings) -> RowFinding:
     Example("a", None),
 )
 def english_lowercase(text: str, settings: NoSettings) -> RowFinding:
-    """The output is in English, and every letter that has a case is a small one; there is at least one.
+    """The output is in English, and all of its letters with a case, at least one, are small.
 
-    The language is told as in `language:response_language`, and only where the letters are right.
+    The language is detected as in `language:response_language`, and only if the letters are right.
     """
     return _judge_english(text, text.islower(), "lower-case")
 
@@ -133,11 +133,11 @@ def _judge_english(text: str, is_right_case: bool, case: str) -> RowFinding:
     Example("NASA and the U.S. agree: GO!", False, {"capital_frequency": 3, "capital_relation": "less than"}),
 )
 def capital_word_frequency(text: str, settings: CapitalWordSettings) -> RowFinding:
-    """There are less than `capital_frequency` words in capital letters, or at least so many.
+    """The output has less than `capital_frequency` words in capital letters, or at least that many.
 
-    A word has at least one letter with a case, and none of them is small: "I", "A", "COVID-19" and "3D" count. Words
-    end as for NLTK's `word_tokenize`: at whitespace and most marks, not at a hyphen or a slash; "DON'T", "IT'S" and
-    "CANNOT" are two words each.
+    A word has at least one letter with a case, and no small one: "I", "A", "COVID-19" and "3D" count. Words end as in
+    NLTK's `word_tokenize`: at whitespace and most marks, not at a hyphen or a slash; "DON'T", "IT'S" and "CANNOT" are
+    two words each.
     """
     count = _count_capital_words(text)
     unit, units = "word in capital letters", "words in capital letters"
@@ -150,7 +150,7 @@ def _count_capital_words(text: str) -> int:
 
 
 def _count_capitals(word: str) -> int:
-    """The words in capital letters in what stands between two edges: 0, 1 or 2."""
+    """Number of words in capital letters between two edges: 0, 1 or 2."""
     bare = word.rstrip(".")
     upper = bare.upper()
     if bare == upper and upper in TWO_WORDS:

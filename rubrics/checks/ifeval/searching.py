@@ -1,7 +1,7 @@
-"""Searching for keywords, which IFEval takes as patterns, in any case.
+"""Search for keywords, which are patterns in IFEval, in any case.
 
-Most of them are plain words, for which Python's own search is fastest; whatever else is a pattern for RE2. Both take
-time that is linear in the text. Letters match their lower case: "\u00c9" is "\u00e9", "\u00df" is not "SS".
+Most are plain words, for which Python's own search is fastest; the others are patterns for RE2. Both take linear time.
+Letters match their lower case: "\u00c9" is "\u00e9", "\u00df" is not "SS".
 """
 
 import re
@@ -25,13 +25,13 @@ def _not_empty(pattern: str) -> str:
     return pattern
 
 
-# Long enough for any word, and short enough to be looked for anew at each place of a text.
+# Long enough for any word, and short enough to be compared at each place of a text.
 Keyword = Annotated[Regex, Field(max_length=200), AfterValidator(_not_empty)]
 StrippedKeyword = Annotated[Keyword, AfterValidator(str.strip), AfterValidator(_not_empty)]
 
 
 def find_keywords(texts: list[str], keywords: Sequence[str]) -> list[list[bool]]:
-    """For each keyword whether each text has it, in any case: [keyword] of [text]."""
+    """Whether each text has the keyword, in any case: [keyword] of [text]."""
     lowered = [text.lower() for text in texts]
     return [
         [*_matches(pa.array(texts, pa.string()), keyword).to_pylist()]
@@ -42,7 +42,7 @@ def find_keywords(texts: list[str], keywords: Sequence[str]) -> list[list[bool]]
 
 
 def count_keyword(texts: list[str], keyword: str) -> list[int]:
-    """How often each text has the keyword, in any case and without overlaps."""
+    """Number of occurrences in each text, in any case and without overlaps."""
     if SPECIAL.search(keyword):
         return [*pc.count_substring_regex(pa.array(texts, pa.string()), keyword, ignore_case=True).to_pylist()]
     word = keyword.lower()
@@ -50,7 +50,7 @@ def count_keyword(texts: list[str], keyword: str) -> list[int]:
 
 
 def find_words(texts: list[str], keywords: Sequence[str]) -> list[list[bool]]:
-    """As `find_keywords`, with no letter, number or underscore beside it."""
+    """Find keywords as `find_keywords` does, but not next to a letter, number or underscore."""
     lowered = [text.lower() for text in texts]
     return [
         [*_find_alone(pa.array(texts, pa.string()), keyword).to_pylist()]
@@ -76,7 +76,7 @@ def _is_of_word(character: str) -> bool:
 
 def _find_alone(texts: pa.Array, keyword: str) -> pa.BooleanArray:
     is_found = _matches(texts, _alone(keyword, ASCII_WORD))
-    # Where a text has other letters, such as "\u00e9", one of them may stand beside the word.
+    # In a text with other letters, such as "\u00e9", one of them may be next to the word.
     is_doubtful = pc.and_not(is_found, pc.string_is_ascii(texts))
     if not is_doubtful.true_count:
         return is_found

@@ -1,8 +1,8 @@
-"""Counting English sentences by rules of our own that come near those of NLTK's Punkt, which IFEval counts with.
+"""Count of English sentences by rules that approximate NLTK's Punkt, which IFEval uses.
 
-Punkt (Kiss and Strunk 2006, Computational Linguistics 32:4) learns its abbreviations and what starts a sentence from a
-corpus; here both are short lists. As there, a line's end ends no sentence, a list's "1." before a capital is one, and
-so are the asterisks that stay behind when a text ends in "**Done.**". Time is linear in the text.
+Punkt (Kiss and Strunk 2006, Computational Linguistics 32:4) learns its abbreviations and sentence starters from a
+corpus; here both are short lists. As in Punkt, a line end does not end a sentence, a list's "1." before a capital is a
+sentence, and so are the asterisks after the end of a text in "**Done.**". Time is linear in the text.
 """
 
 import re
@@ -25,21 +25,22 @@ _STARTERS = """
 ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
 STARTERS = frozenset(_STARTERS.split())
 CURLY_QUOTES = "\u2018\u2019\u201c\u201d\u00ab\u00bb"
-# Marks that no word holds: an end right before one may end the sentence, as in "(Stop!)" and "**Stop.** Go".
+# Marks that are never part of a word: an end mark right before one may end the sentence, as in "(Stop!)" and "**Stop.**
+# Go".
 MARKS = rf""")";}}\]*:@'({{\[?!{CURLY_QUOTES}"""
 EDGE = re.compile(rf"[\s{MARKS}]")
 END_BEFORE_MARK = re.compile(rf"[.?!](?=[{MARKS}])")
 LOUD_BEFORE_MARK = re.compile(rf"[?!](?=[{MARKS}])")
 ENDING = re.compile(r"[.?!]\S*(?=(?:\s+(\S{1,16}))?)")  # the rest of a word, and the word after it
-LONE_AT_START = "&#-,`"  # more marks that no word starts with
+LONE_AT_START = "&#-,`"  # further marks that never start a word
 CLOSING = "\"')]}" + CURLY_QUOTES
 PUNCTUATION = ";:,.!?"
 NUMBER = re.compile(r"-?[.,]?[0-9][0-9,.-]*\Z")
-LONGEST_TOKEN = 16  # what is longer is neither an abbreviation nor a word of `STARTERS`
+LONGEST_TOKEN = 16  # longer tokens are neither abbreviations nor in `STARTERS`
 
 
 def count_sentences(text: str) -> int:
-    """How many sentences the text holds: one if nothing ends any, as in a title, none if it is blank."""
+    """Count the sentences of a text: one if it has no end mark, as in a title, none if it is blank."""
     sentence_count, is_open = 0, bool(text) and not text.isspace()
     for match in ENDING.finditer(text):
         ending, next_word = match[0], match[1] or ""
@@ -54,15 +55,15 @@ def count_sentences(text: str) -> int:
 
 
 def _last_end(ending: str) -> int:
-    """Behind which of the ending's . ? or ! before another mark a sentence may end; 0 for none."""
+    """End of the last . ? or ! before another mark, where a sentence may end; 0 for none."""
     return max((match.end() for match in END_BEFORE_MARK.finditer(ending)), default=0)
 
 
 def _is_break(before: str, ending: str, following: str) -> bool:
     """Whether a sentence ends here.
 
-    before: what stands before the word's first . ? or !. ending: from there to the mark in question. following: the
-    mark or the word behind that.
+    before: text before the word's first . ? or !. ending: from there to the mark in question. following: the mark or
+    word after that.
     """
     if ending[-1] != "." or (len(ending) > 1 and LOUD_BEFORE_MARK.search(ending)):
         return True
@@ -79,7 +80,7 @@ def _is_break(before: str, ending: str, following: str) -> bool:
 
 
 def _starts_sentence(following: str) -> bool:
-    """Whether the word is one that often starts a sentence, and is written so."""
+    """Whether the word often starts a sentence, and is capitalised."""
     if not following[0].isupper():
         return False
     word = following.rstrip(".,")

@@ -1,4 +1,4 @@
-"""Instructions about what stands where: a postscript, two responses, the prompt repeated, an end, quotes, no comma."""
+"""Instructions about wording: postscript, two responses, repeated prompt, ending, quotation, no comma."""
 
 import re
 from typing import Annotated
@@ -25,21 +25,21 @@ class PostscriptSettings(CheckSettings):
     """Settings of `detectable_content:postscript`."""
 
     postscript_marker: StrippedKeyword
-    """what the postscript starts with: `P.S.`, `P.P.S`, or a pattern in RE2's syntax; in any case"""
+    """start of the postscript: `P.S.`, `P.P.S`, or a pattern in RE2's syntax; in any case"""
 
 
 class RepeatedPromptSettings(CheckSettings):
     """Settings of `combination:repeat_prompt`."""
 
     prompt_to_repeat: Phrase
-    """the text that the output has to start with, in any case"""
+    """text that the output has to start with, in any case"""
 
 
 class EndPhraseSettings(CheckSettings):
     """Settings of `startend:end_checker`."""
 
     end_phrase: Phrase
-    """the text that the output has to end with, in any case"""
+    """text that the output has to end with, in any case"""
 
 
 @register_column_instruction(
@@ -49,10 +49,10 @@ class EndPhraseSettings(CheckSettings):
     Example("See you.\nPS: Bring bread.", False, {"postscript_marker": "P.S."}),
 )
 def postscript(texts: list[str], settings: PostscriptSettings) -> list[RowFinding]:
-    """The postscript's marker occurs, in any case; it may stand anywhere, as in IFEval.
+    """The postscript's marker occurs, in any case, anywhere in the output, as in IFEval.
 
-    "P.S." needs both periods and "P.P.S" the first two, and a space may stand between its letters. Any other marker is
-    a pattern in RE2's syntax, as it is a pattern in IFEval, and so "PS." is also found in "epsilon".
+    "P.S." needs both periods and "P.P.S" the first two, and a space may separate its letters. Any other marker is a
+    pattern in RE2's syntax, as it is a pattern in IFEval, so "PS." is also found in "epsilon".
     """
     marker = settings.postscript_marker
     known = POSTSCRIPTS.get(marker)
@@ -69,10 +69,10 @@ def postscript(texts: list[str], settings: PostscriptSettings) -> list[RowFindin
     Example("Yes.\n******\n******\nNo.", False),
 )
 def two_responses(text: str, settings: NoSettings) -> RowFinding:
-    """There are two different responses, set apart by six asterisks.
+    """The output has two different responses, separated by six asterisks.
 
-    A blank one at the start or the end is left out; one between two dividers makes the output fail. Whitespace around
-    a response makes no difference.
+    A blank response at the start or the end is ignored; a blank one between two dividers makes the output fail.
+    Whitespace around a response is ignored.
     """
     responses = [response.strip() for response in text.split(DIVIDER)]
     filled = [response for response in responses if response]
@@ -92,7 +92,7 @@ def two_responses(text: str, settings: NoSettings) -> RowFinding:
 def repeat_prompt(text: str, settings: RepeatedPromptSettings) -> RowFinding:
     """The output starts with `prompt_to_repeat`, in any case, after any whitespace.
 
-    Whitespace inside it counts: a line end is not a space. Nothing need follow.
+    Whitespace inside the prompt counts: a line end is not a space. Nothing has to follow.
     """
     start = text.lstrip()
     if start.lower().startswith(settings.prompt_to_repeat.lower()):
@@ -107,7 +107,7 @@ def repeat_prompt(text: str, settings: RepeatedPromptSettings) -> RowFinding:
     Example("The end. Bye!", False, {"end_phrase": "The end."}),
 )
 def end_checker(text: str, settings: EndPhraseSettings) -> RowFinding:
-    """The output ends with `end_phrase`, in any case, before any whitespace and any double quotes at the very end."""
+    """The output ends with `end_phrase`, in any case, before any final whitespace and double quotes."""
     end = text.strip().strip('"')
     if end.lower().endswith(settings.end_phrase.lower()):
         return FOLLOWED
@@ -121,7 +121,10 @@ def end_checker(text: str, settings: EndPhraseSettings) -> RowFinding:
     Example("“So it goes.”", False),
 )
 def quotation(text: str, settings: NoSettings) -> RowFinding:
-    """The output starts and ends with a straight double quote, whitespace aside; one quote alone is not enough."""
+    """The output starts and ends with a straight double quote, ignoring whitespace.
+
+    A single quote mark for both is not enough.
+    """
     whole = text.strip()
     if len(whole) > 1 and whole[0] == whole[-1] == '"':
         return FOLLOWED
@@ -135,7 +138,7 @@ def quotation(text: str, settings: NoSettings) -> RowFinding:
     Example("Red, white and blue.", False),
 )
 def no_comma(text: str, settings: NoSettings) -> RowFinding:
-    """There is no comma. Only "," is one: other scripts' commas, such as "、", are not."""
+    """The output has no comma. Only "," counts: commas of other scripts, such as "、", do not."""
     place = text.find(",")
     if place < 0:
         return FOLLOWED

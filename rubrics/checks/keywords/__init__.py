@@ -1,1 +1,1 @@
-"""Checks of words, phrases and patterns."""
+"""Checks of words, phrases and patterns. Text folding and whole-word search for other checks too."""

@@ -1,4 +1,4 @@
-"""Checks of how an output starts and ends."""
+"""Checks of the start and the end of an output."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -15,14 +15,14 @@ from gradebook.rubrics.checks.keywords.keywords import Words
 
 
 class AffixSettings(CheckSettings):
-    """The texts of which one has to stand there; `strip` leaves out the output's whitespace on that side."""
+    """Texts of which one is required; `strip` ignores the output's whitespace on that side."""
 
     any: Words
-    """the texts of which one has to stand there"""
+    """the texts of which one is required"""
     case_sensitive: bool = True
     """whether "Sure" and "sure" differ"""
     strip: bool = True
-    """leave out the output's whitespace on that side first"""
+    """ignore the output's whitespace on that side"""
 
 
 class PrefixSettings(AffixSettings):
@@ -44,7 +44,7 @@ class SuffixSettings(AffixSettings):
 
 
 def _refuse_hopeless(settings: AffixSettings, strip: Callable[[str], str]) -> None:
-    """A stripped output can't start (end) with a text that itself does so with whitespace."""
+    """Refuse a text with whitespace at its edge, which a stripped output cannot match."""
     for text in settings.any:
         if settings.strip and strip(text) != text:
             raise ValueError(f"found {text!r} with strip: true, expected no whitespace at its edge, or strip: false")

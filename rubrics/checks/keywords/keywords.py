@@ -1,4 +1,4 @@
-"""Checks of words that have to occur, or must not."""
+"""Checks of required and forbidden words."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,44 +13,45 @@ from gradebook.rubrics.check_kit.character_classes import gap_class, is_all_asci
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.evidence import cut_text, evidence_where, join_texts, quote_words
+from gradebook.rubrics.check_kit.folding import Fold, fold_text, fold_texts
 from gradebook.rubrics.check_kit.matching import are_few
-from gradebook.rubrics.checks.answers.normalising import fold_case
-from gradebook.rubrics.checks.keywords.folding import Fold, fold_text, fold_texts
+from gradebook.rubrics.check_kit.normalising import fold_case
 from gradebook.rubrics.checks.keywords.whole_words import are_single, find_single_words
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=10_000)], ...], Field(min_length=1)]
-# What stands in a larger pattern: RE2 takes minutes over a text where a longer one nearly matches at each place.
+# Words that become part of a larger pattern: with longer ones RE2 takes minutes if they nearly match at each place.
 ShortWords = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=500)], ...], Field(min_length=1)]
-MANY_WORDS = 8  # so many are looked for at once first, for most outputs hold none of a long list
-LONGEST_WITH_CASE = 1_000  # letters; a longer word has too many states for RE2 where case is folded, and takes minutes
+# from this number on, all words are searched together first, as most outputs contain none of a long list
+MANY_WORDS = 8
+LONGEST_WITH_CASE = 1_000  # letters; with folded case, a longer word has too many states for RE2 and takes minutes
 ANY_APOSTROPHE = "['\u2019\u02bc\uff07]"  # typed, typographic, the letter, full-width
 APOSTROPHE = re.compile(ANY_APOSTROPHE)
-BATCH_CHARACTERS = 2_000  # of the words in one pattern: RE2 takes none that is very large
+BATCH_CHARACTERS = 2_000  # of the words in one pattern: RE2 refuses very large ones
 
 
 class KeywordSettings(CheckSettings):
-    """The words, under exactly one of `any` and `all`.
+    """Words, under exactly one of `any` and `all`.
 
-    A word is any text that isn't empty, and is looked for as it stands, not as a pattern. Without `case_sensitive`,
-    letters match their simple Unicode case variants ("É" is "é", "ß" is not "SS"). With `whole_word`, the character
-    before it and the one after it may not be a letter, a mark, a number or an underscore. `fold` takes away what sets
-    two ways to write the same text apart, from the words and the output alike. An apostrophe in a word with letters or
-    numbers matches in any shape ("it's" is "it’s"); one that stands alone is looked for as it is.
+    A word is any non-empty text, matched literally, not as a pattern. Without `case_sensitive`, letters match their
+    simple Unicode case variants ("É" is "é", "ß" is not "SS"). With `whole_word`, the characters before and after it
+    may not be a letter, a mark, a number or an underscore. `fold` removes differences in writing from the words and
+    from the output. An apostrophe in a word with letters or numbers matches in any shape ("it's" is "it’s"); a separate
+    one is matched literally.
     """
 
     any: Words | None = None
-    """the words of which one is enough"""
+    """words of which one is enough"""
     all: Words | None = None
-    """the words that count together"""
+    """words that are required together"""
     case_sensitive: bool = False
     """whether "Refund" and "refund" differ"""
     whole_word: bool = False
     """a word inside a longer one does not count: "cat" is not in "concatenate\""""
 
     fold: Fold = "none"
-    """what differs in writing only: `none` compares the characters as they stand; `compatibility` reads full-width
-    letters, ligatures and composed characters as the plain ones (NFKC: "ﬁ" is "fi"); `accents` leaves out accents and
-    the vowel points of Hebrew and Arabic too ("café" is "cafe", "й" is "и")"""
+    """differences in writing to ignore: `none` compares the characters as they are; `compatibility` reads full-width
+    letters, ligatures and composed characters as the plain ones (NFKC: "ﬁ" is "fi"); `accents` also removes accents and
+    the vowel points of Hebrew and Arabic ("café" is "cafe", "й" is "и")"""
 
     @model_validator(mode="after")
     def _one_list_of_words(self) -> Self:
@@ -64,7 +65,7 @@ class KeywordSettings(CheckSettings):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words, whichever list they stand in."""
+        """Words of whichever list is given."""
         return self.any or self.all or ()
 
 
@@ -77,7 +78,7 @@ class KeywordSettings(CheckSettings):
     ),
 )
 def contains(shard: pa.Table, settings: KeywordSettings) -> CheckVerdicts:
-    """The words occur: at least one of `any`, or every one of `all`. The evidence names those found or missing."""
+    """The words occur: at least one of `any`, or every one of `all`. The evidence names the words found or missing."""
     finds = _find_words(shard, settings)
     if settings.all is not None:
         is_passed = reduce(pc.and_, finds)
@@ -96,14 +97,14 @@ def contains(shard: pa.Table, settings: KeywordSettings) -> CheckVerdicts:
     ),
 )
 def not_contains(shard: pa.Table, settings: KeywordSettings) -> CheckVerdicts:
-    """The words do not occur: none of `any`, or not all of `all` together. The evidence names those found."""
+    """The words do not occur: none of `any`, or not all of `all` together. The evidence names the words found."""
     finds = _find_words(shard, settings)
     is_found = reduce(pc.or_ if settings.all is None else pc.and_, finds)
     return CheckVerdicts(pc.invert(is_found), name_words("found ", is_found, settings.words, finds, True))
 
 
 def _find_words(shard: pa.Table, settings: KeywordSettings) -> list[pa.BooleanArray]:
-    """For each word, whether it occurs: [word] of (output,)."""
+    """Whether each word occurs: [word] of (output,)."""
     texts = fold_texts(text_column(shard, "output"), settings.fold)
     folded = [fold_text(word, settings.fold) for word in settings.words]
     if are_few(texts) and all(map(str.isascii, folded)) and is_all_ascii(texts):
@@ -128,7 +129,7 @@ def _find_words(shard: pa.Table, settings: KeywordSettings) -> list[pa.BooleanAr
 def _find_single(
     texts: pa.Array, words: Sequence[str], patterns: Sequence[str], settings: KeywordSettings
 ) -> dict[int, pa.BooleanArray]:
-    """Whether a word occurs whole, by its place, for those that no blank or sign divides: (text,) each."""
+    """Whether a word occurs as a whole word, by its index, for words without a blank or sign in them: (text,) each."""
     places = [place for place, is_single in enumerate(are_single(words)) if is_single]
     if not places:
         return {}
@@ -138,7 +139,7 @@ def _find_single(
 
 
 def _find_plainly(texts: pa.Array, words: list[str], settings: KeywordSettings) -> list[pa.BooleanArray]:
-    """As `_find_words`, of ASCII alone, without a pattern to compile for each word."""
+    """Find words in ASCII texts as `_find_words` does, without a pattern to compile for each word."""
     searched: list[str | None] = texts.to_pylist()
     if not settings.case_sensitive:
         searched = [text and text.lower() for text in searched]
@@ -160,7 +161,7 @@ def _has_whole_word(text: str, word: str) -> bool:
 
 
 def _find_word(texts: pa.Array, word: str, settings: KeywordSettings) -> pa.BooleanArray:
-    """Whether the word, a pattern, occurs: (text,)."""
+    """Whether the word, given as a pattern, occurs: (text,)."""
     is_found = pc.match_substring_regex(texts, word)
     found = texts.filter(is_found) if settings.whole_word else texts.slice(0, 0)
     if not len(found):
@@ -178,7 +179,7 @@ def _quote(word: str, case_sensitive: bool) -> str:
 
 
 def _batch_words(words: list[str]) -> Iterator[str]:
-    """Patterns of any of the words, in order, in batches of about `BATCH_CHARACTERS`."""
+    """Yield patterns that match any of the words, in order, in batches of about `BATCH_CHARACTERS`."""
     batch: list[str] = []
     for word in words:
         if batch and sum(map(len, batch)) + len(word) > BATCH_CHARACTERS:
@@ -191,7 +192,10 @@ def _batch_words(words: list[str]) -> Iterator[str]:
 def name_words(
     verb: str, mask: pa.BooleanArray, words: Sequence[str], finds: Sequence[pa.BooleanArray], is_wanted: bool
 ) -> pa.StringArray:
-    """Where the mask is true, list the words whose find is as wanted. mask and each of finds: (output,)."""
+    """List the words found or missing where the mask is true.
+
+    mask and each of finds: (output,). is_wanted: whether to list the words found.
+    """
     if not pc.any(mask).as_py():
         return pa.nulls(len(mask), pa.string())
     names = [

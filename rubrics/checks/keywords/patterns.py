@@ -1,4 +1,4 @@
-"""The check of a regular expression."""
+"""Check of a regular expression."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +11,12 @@ from gradebook.rubrics.check_kit.regexes import Regex
 
 
 class RegexSettings(CheckSettings):
-    """A pattern in RE2's syntax; `is_negated` turns the verdict round."""
+    """Pattern in RE2's syntax; `is_negated` inverts the verdict."""
 
     pattern: Regex
     """a regular expression in RE2's syntax"""
     is_negated: bool = False
-    """the pattern may match nowhere"""
+    """require that the pattern matches nowhere"""
 
 
 @register_check(
@@ -31,9 +31,10 @@ class RegexSettings(CheckSettings):
 def matches_regex(shard: pa.Table, settings: RegexSettings) -> CheckVerdicts:
     """The pattern matches somewhere in the output, or with `is_negated` nowhere. The evidence is the first match.
 
-    RE2's syntax and semantics: time is linear in the text, `.` stops at a line end without (?s), `^` and `$` are the
-    text's own start and end without (?m), `\\d`, `\\w`, `\\s` and `\\b` are ASCII. The empty match counts. A pattern of
-    hundreds of counted repetitions, as `(.{1,30}){1,30}`, takes up to 30 s a megabyte; others a hundredth of one.
+    RE2's syntax and semantics: time is linear in the text, `.` does not match a line end without (?s), `^` and `$` are
+    the start and the end of the text without (?m), `\\d`, `\\w`, `\\s` and `\\b` are ASCII. An empty match counts. A
+    pattern of hundreds of counted repetitions, such as `(.{1,30}){1,30}`, takes up to 30 s a megabyte; others a
+    hundredth of that.
     """
     texts = text_column(shard, "output")
     is_match = pc.match_substring_regex(texts, settings.pattern)
@@ -45,7 +46,7 @@ def matches_regex(shard: pa.Table, settings: RegexSettings) -> CheckVerdicts:
 
 
 def first_matches(texts: pa.Array, pattern: str) -> pa.Array:
-    """The leftmost match in each text. texts: (text,), each with a match. Returns (text,) of the same type."""
+    """Leftmost match in each text. texts: (text,), each with a match. Returns (text,) of the same type."""
     if not len(texts):
         return texts
     parts = pc.split_pattern_regex(texts, pattern, max_splits=1)
@@ -54,11 +55,11 @@ def first_matches(texts: pa.Array, pattern: str) -> pa.Array:
 
 
 def _slice_bytes(texts: pa.Array, starts: np.ndarray, stops: np.ndarray) -> pa.Array:
-    """Each text from its start to its stop, in bytes, without a copy of the content. All: (text,)."""
+    """Slice each text in bytes, without copying the content. All: (text,)."""
     _, edges, content = texts.buffers()
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     firsts = np.frombuffer(edges, width)[texts.offset : texts.offset + len(texts)]
-    # Slices and the gaps between them take turns as the rows of one array; every second row is a slice.
+    # Slices and the gaps between them alternate as rows of one array; every second row is a slice.
     turns = np.column_stack((firsts + starts, firsts + stops)).ravel().astype(width)
     both = pa.Array.from_buffers(texts.type, len(turns) - 1, [None, pa.py_buffer(turns), content])
     return both.take(pa.array(np.arange(0, len(both), 2)))

@@ -1,4 +1,4 @@
-"""Looking for many words at once where each has to stand as a word of its own."""
+"""Search for many whole words at once."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from gradebook.rubrics.check_kit.character_classes import WIDE_GAP, gap_class
 
 
 def are_single(words: Sequence[str]) -> list[bool]:
-    """Which of the words are of letters, marks, numbers and underscores alone."""
+    """Whether each word consists of letters, marks, numbers and underscores only."""
     is_broken = pc.match_substring_regex(pa.array(words, pa.string()), f"[{WIDE_GAP}]")
     return [not broken for broken in is_broken.to_pylist()]
 
@@ -21,11 +21,11 @@ def are_single(words: Sequence[str]) -> list[bool]:
 def find_single_words(
     texts: pa.Array, words: Sequence[str], patterns: Sequence[str], batches: Sequence[str], case_sensitive: bool
 ) -> list[pa.BooleanArray]:
-    """For each word, whether it stands in a text with no letter, mark, number or underscore beside it.
+    """Find the texts in which each word occurs with no letter, mark, number or underscore next to it.
 
-    The texts are cut into their words once, and each different one is looked at once: a search for each word would go
-    through a long text as often as there are words. texts: (text,), no nulls. words: `are_single`, and patterns: the
-    same in RE2's syntax. batches: patterns that match whatever one of the words does. Returns [word] of (text,).
+    The texts are split into words once, and each distinct word is compared once: a search per word would read a long
+    text as often as there are words. texts: (text,), no nulls. words: `are_single`. patterns: the words in RE2's
+    syntax. batches: patterns that match if one of the words does. Returns [word] of (text,).
     """
     parts = pc.split_pattern_regex(texts, f"[{gap_class(texts)}]+")
     encoded = pc.list_flatten(parts).dictionary_encode()
@@ -44,14 +44,14 @@ def find_single_words(
 def _codes_of_words(
     tokens: pa.Array, words: Sequence[str], patterns: Sequence[str], batches: Sequence[str], case_sensitive: bool
 ) -> list[list[int]]:
-    """The places of each word among the tokens: [word] of [place]."""
+    """Indices of each word among the tokens: [word] of [index]."""
     is_plain = pc.string_is_ascii(tokens)
     plain_codes = pc.indices_nonzero(is_plain).to_pylist()
     plain = tokens.filter(is_plain)
     codes_by_key = defaultdict(list)
     for code, key in zip(plain_codes, (plain if case_sensitive else pc.ascii_lower(plain)).to_pylist(), strict=True):
         codes_by_key[key].append(code)
-    # Only RE2 knows which letters beyond ASCII are the same in either case: "K", the sign of kelvin, is "k".
+    # Only RE2 knows which letters beyond ASCII are case variants: "K", the kelvin sign, is "k".
     is_odd = pc.invert(is_plain) if all(map(str.isascii, words)) else pa.repeat(True, len(tokens))
     is_odd = pc.and_(
         is_odd, reduce(pc.or_, [pc.match_substring_regex(tokens, rf"\A(?:{batch})\z") for batch in batches])

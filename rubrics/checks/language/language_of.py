@@ -1,8 +1,8 @@
-"""The language of a text, by the model of py3langid: deterministic, and shipped inside that package.
+"""Language detection with the model of py3langid, which is deterministic and shipped inside that package.
 
-The model weighs short runs of bytes, so a text of one or two words is easily taken for another language. Who holds a
-text to be in a language names it as `wanted`, then, and gets no answer where another one is hardly likelier. Of a long
-text the model sees samples from the first character to the last, so that time does not grow with length.
+The model weighs short runs of bytes, so texts of one or two words are often misclassified. Callers that expect a
+language pass it as `wanted` and get no answer if another one is only slightly likelier. For a long text the model sees
+samples from start to end, so that time does not grow with length.
 """
 
 import copy
@@ -19,25 +19,25 @@ from gradebook.rubrics.checks.language.model import LanguageModel, Scores, read_
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-UNTOLD = "the language can't be told: too little to go by"
+TOO_LITTLE_TEXT = "the language can't be told: too little to go by"
 LETTER = re.compile(r"[^\W\d_]")
 SAMPLE_CHARACTERS = 30
 FEW_SAMPLES, MANY_SAMPLES = 4, 40
 FEW_SAMPLED = FEW_SAMPLES * SAMPLE_CHARACTERS
-BATCH_SIZE = 64  # texts at once, so that what is looked at stays in a core's cache
-# How much likelier another language than a wanted one has to be, as a natural logarithm. English of two to four words
-# that is missed is mostly within it, other languages of three words hardly ever are.
+BATCH_SIZE = 64  # texts at a time, so that the working set fits a core's cache
+# Minimum lead of another language over a wanted one, as a natural logarithm. Misclassified English texts of two to four
+# words mostly lie below it, texts of three words in other languages hardly ever.
 LEAST_LEAD = 6.0
 _SAME_LANGUAGE = {"nn": "no"}  # Norwegian, as one language
 _LOADING = threading.Lock()
 
 
 def find_languages(texts: pa.Array, among: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> pa.StringArray:
-    """The language of each text as an ISO 639-1 code; null where it has no letter to tell it from, or too few.
+    """Detect the language of each text as an ISO 639-1 code; null if it has no letters or too few.
 
-    texts: (text,), string or large_string. among: codes of which one is chosen, without any all that the model knows.
-    wanted: where another language is hardly likelier than one of them, nothing is told. Returns (text,). Raises
-    `ValueError` where the model does not know a code of `among`.
+    texts: (text,), string or large_string. among: candidate codes; empty for all that the model knows. wanted: if
+    another language is only slightly likelier than one of these, the result is null. Returns (text,). Raises
+    `ValueError` if the model does not know a code of `among`.
     """
     found: list[str | None] = []
     for start in range(0, len(texts), BATCH_SIZE):
@@ -47,13 +47,13 @@ def find_languages(texts: pa.Array, among: tuple[str, ...] = (), wanted: tuple[s
 
 
 def find_language(text: str, among: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> str | None:
-    """As `find_languages`, for one text."""
+    """Detect the language of one text as `find_languages` does."""
     return _find_batch((text,), among, wanted)[0]
 
 
 def _find_batch(texts: Sequence[str], among: tuple[str, ...], wanted: tuple[str, ...]) -> list[str | None]:
     found = _classify([_sample(text, FEW_SAMPLES) for text in texts], among, wanted)
-    # A few samples may hold a table, a name or a quote.
+    # A few samples may all be from a table, a name or a quote.
     doubtful = [row for row, text in enumerate(texts) if found[row] not in wanted and len(text) > FEW_SAMPLED]
     if doubtful:
         again = _classify([_sample(texts[row], MANY_SAMPLES) for row in doubtful], among, wanted)
@@ -64,13 +64,13 @@ def _find_batch(texts: Sequence[str], among: tuple[str, ...], wanted: tuple[str,
 
 def _classify(samples: list[str], among: tuple[str, ...], wanted: tuple[str, ...]) -> list[str | None]:
     model = _model(among)
-    # Without a letter nothing is told: the model has seen emoji more often in one language than in another.
+    # Texts without a letter get no answer: the model has seen emoji more often in some languages than in others.
     scores = model.score_texts([sample if LETTER.search(sample) else "" for sample in samples])
     return [None if row is None else _choose(model, row, wanted) for row in scores]
 
 
 def _choose(model: LanguageModel, scores: Scores, wanted: tuple[str, ...]) -> str | None:
-    """The likeliest language, None where one of the wanted is hardly less likely. scores: (column,)."""
+    """Likeliest language, None if one of the wanted is only slightly less likely. scores: (column,)."""
     best = int(scores.argmax())
     found = _SAME_LANGUAGE.get(model.codes[best], model.codes[best])
     if wanted and found not in wanted:
@@ -81,7 +81,7 @@ def _choose(model: LanguageModel, scores: Scores, wanted: tuple[str, ...]) -> st
 
 
 def known_languages() -> tuple[str, ...]:
-    """The codes that `find_languages` can answer without `among`, sorted."""
+    """Codes that `find_languages` can return without `among`, sorted."""
     return tuple(sorted({_SAME_LANGUAGE.get(code, code) for code in _model(()).codes}))
 
 
@@ -94,7 +94,7 @@ def _sample(text: str, count: int) -> str:
 
 
 def _model(among: tuple[str, ...]) -> LanguageModel:
-    with _LOADING:  # so that two threads never load the model at once
+    with _LOADING:  # two threads must never load the model at once
         return _restrict(among)
 
 

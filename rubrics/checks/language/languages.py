@@ -14,10 +14,10 @@ from pydantic import AfterValidator, Field
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import text_column
 from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
-from gradebook.rubrics.checks.language.language_of import UNTOLD, find_languages
+from gradebook.rubrics.checks.language.language_of import TOO_LITTLE_TEXT, find_languages
 from gradebook.rubrics.checks.style.phrases import read_phrases
 
-MEANT = MappingProxyType(  # codes that are taken for them
+MEANT = MappingProxyType(  # common mistakes for these codes
     {"jp": "ja", "cn": "zh", "kr": "ko", "nb": "no", "nn": "no", "iw": "he", "ua": "uk", "gr": "el"}
 )
 PAGE = 256
@@ -46,21 +46,21 @@ def _nearest(name: str, names: Iterable[str], cutoff: float) -> str | None:
 
 
 class LanguageSettings(CheckSettings):
-    """The languages of which the output may be in any."""
+    """Allowed languages of the output."""
 
     any: Annotated[tuple[Annotated[str, AfterValidator(_known_language)], ...], Field(min_length=1)]
-    """the languages of which one is enough, as codes of ISO 639-1: `en`, `de`, `zh`"""
+    """codes of ISO 639-1 of which one is enough: `en`, `de`, `zh`"""
     min_letters: Annotated[int, Field(ge=1, strict=True)] = 10
-    """with fewer letters it can't tell"""
+    """minimum number of letters to decide"""
 
 
 class ScriptSettings(CheckSettings):
-    """The scripts that the letters have to be in."""
+    """Allowed scripts of the letters."""
 
     any: Annotated[tuple[Annotated[str, AfterValidator(_known_script)], ...], Field(min_length=1)]
-    """the scripts of which each letter may be in any, by their names in Unicode: `Latin`, `Han`, `Hiragana`"""
+    """Unicode names of the allowed scripts: `Latin`, `Han`, `Hiragana`"""
     min_rate: Annotated[float, Field(ge=0, le=1)] = 0.9
-    """the least share, 0 to 1, of the letters that has to be in them"""
+    """minimum share, 0 to 1, of the letters in these scripts"""
 
 
 @register_check(
@@ -75,13 +75,13 @@ class ScriptSettings(CheckSettings):
     ),
 )
 def language(shard: pa.Table, settings: LanguageSettings) -> CheckVerdicts:
-    """The output is in one of the languages. The evidence names the language that was found.
+    """The output is in one of the languages. The evidence names the detected language.
 
-    The language is told by the statistical model of py3langid, which knows 97 of them; of a long text it sees samples
-    from beginning to end, and of a mixed one it names the language that weighs most. It can't tell where there are
-    fewer than `min_letters` letters, nor where another language is hardly likelier than one of yours, as in a few
-    words. Related languages (Norwegian and Danish, Croatian and Serbian) are easily taken for each other in a sentence
-    or two, so name both, or ask for some text. Code counts as text.
+    The language is detected by the statistical model of py3langid, which knows 97 languages. It sees samples of a long
+    text from start to end, and returns the dominant language of a mixed one. An output is unscored if it has fewer than
+    `min_letters` letters, or if another language is only slightly likelier than one of yours, as in a few words.
+    Related languages (Norwegian and Danish, Croatian and Serbian) are easily confused in a sentence or two: allow both,
+    or require more text. Code counts as text.
     """
     texts = text_column(shard, "output")
     has_letters = [_has_letters(text.as_py(), settings.min_letters) for text in texts]
@@ -92,7 +92,7 @@ def language(shard: pa.Table, settings: LanguageSettings) -> CheckVerdicts:
 
 def _judge_language(found: str | None, wanted: tuple[str, ...]) -> RowFinding:
     if found is None:
-        return RowFinding(None, reason=UNTOLD)
+        return RowFinding(None, reason=TOO_LITTLE_TEXT)
     if found in wanted:
         return RowFinding(True, f"found {found}")
     return RowFinding(False, f"found {found}, expected {' or '.join(wanted)}")
@@ -114,21 +114,21 @@ def _has_letters(text: str, least: int) -> bool:
     ),
 )
 def script(shard: pa.Table, settings: ScriptSettings) -> CheckVerdicts:
-    """At least `min_rate` of the letters are in one of the scripts. The evidence gives the share, and another letter.
+    """At least `min_rate` of the letters are in one of the scripts. The evidence gives the share and a foreign letter.
 
-    Letters are Unicode's, each with the script of its own: digits, marks, signs, emoji and the few letters that several
-    scripts share ("ー", "µ") count for none. Japanese needs Han, Hiragana and Katakana, Korean Hangul. It can't tell
-    where there is no letter. Exact, and no guess about a language: "Hello" is Latin, whatever it says.
+    Letters and their scripts are Unicode's: digits, marks, signs, emoji and the few letters shared by several scripts
+    ("ー", "µ") do not count. Japanese needs Han, Hiragana and Katakana, Korean Hangul. An output without a letter is
+    unscored. The check is exact and does not detect a language: "Hello" is Latin in any language.
     """
     texts = text_column(shard, "output")
     is_plain = pc.and_(pc.string_is_ascii(texts), pc.match_substring_regex(texts, "[A-Za-z]"))
-    is_told = pc.and_(is_plain, "Latin" in settings.any)
-    others = iter(texts.filter(pc.invert(is_told)).to_pylist())
-    return gather_rows(_judge(None if told else next(others), settings) for told in is_told.to_pylist())
+    is_decided = pc.and_(is_plain, "Latin" in settings.any)
+    others = iter(texts.filter(pc.invert(is_decided)).to_pylist())
+    return gather_rows(_judge(None if decided else next(others), settings) for decided in is_decided.to_pylist())
 
 
 def _judge(text: str | None, settings: ScriptSettings) -> RowFinding:
-    """text: None where all of its letters are known to be in the scripts, and there are some."""
+    """Judge one text. None stands for a text whose letters, at least one, are all in the scripts."""
     if text is None:
         return RowFinding(True)
     counts = [0, 0, 0]
@@ -153,7 +153,7 @@ def _kind(character: str, scripts: tuple[str, ...]) -> int:
 
 @lru_cache(maxsize=4096)
 def _kinds(page: int, scripts: tuple[str, ...]) -> bytes:
-    """What each of the 256 characters of a page is: NEUTRAL, WANTED or FOREIGN."""
+    """Kind of each of the 256 characters of a page: NEUTRAL, WANTED or FOREIGN."""
     characters = pa.array([_character(page * PAGE + place) for place in range(PAGE)])
     wanted = "".join(rf"\p{{{name}}}" for name in scripts)
     is_letter = pc.match_substring_regex(characters, r"[^\P{L}\p{Common}\p{Inherited}]").to_pylist()

@@ -1,8 +1,8 @@
-"""The model of py3langid as arrays, so that no loop in Python goes over the bytes of a text.
+"""Model of py3langid as arrays, so that no Python loop runs over the bytes of a text.
 
 The model is an automaton (Aho and Corasick 1975, Communications of the ACM 18:6): each byte moves it to another state,
-and most states stand for a run of bytes that the model knows. A state depends on the last `LONGEST_RUN` bytes alone, so
-all places of all texts take their steps side by side. The weights of the runs add up as in py3langid itself.
+and most states stand for a run of bytes that the model knows. A state depends only on the last `LONGEST_RUN` bytes, so
+all places of all texts are advanced side by side. The weights of the runs are summed as in py3langid.
 """
 
 import unicodedata
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 LONGEST_RUN = 6  # bytes
-NO_BYTE = b"\xff"  # none of UTF-8, so no run goes beyond it
+NO_BYTE = b"\xff"  # does not occur in UTF-8, so no run crosses it
 
 Scores = NDArray[np.float32]
 Places = NDArray[np.intp]
@@ -25,11 +25,11 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class LanguageModel:
-    """The automaton, and what its runs weigh for each language.
+    """Automaton with the weights of its runs for each language.
 
-    codes: [column], ISO 639-1; one may have two columns, of two scripts. pairs: (first byte, second byte) flat, where
-    the row of the state behind them starts. moves: (row, byte) flat, the next state. rows: (state,), where its row
-    starts. runs: (state,), the number of its run, -1 for none. weights: (run, column). priors: (column,).
+    codes: [column], ISO 639-1; a language may have two columns, for two scripts. pairs: flat (first byte, second byte),
+    start of the row of the state reached. moves: flat (row, byte), next state. rows: (state,), start of its row. runs:
+    (state,), number of its run, -1 for none. weights: (run, column). priors: (column,).
     """
 
     codes: tuple[str, ...]
@@ -41,7 +41,7 @@ class LanguageModel:
     priors: Scores
 
     def score_texts(self, texts: Sequence[str]) -> list[Scores | None]:
-        """How likely each language is for each text, as a logarithm: (column,), None without any known run."""
+        """Log likelihood of each language for each text: (column,), None without any known run."""
         encoded = [_encode(text) for text in texts]
         runs = self._find_runs((NO_BYTE * (LONGEST_RUN - 1)) + NO_BYTE.join(encoded))
         scores, start = [], 0
@@ -51,7 +51,9 @@ class LanguageModel:
         return scores
 
     def _find_runs(self, content: bytes) -> Places:
-        """The run that ends at each byte, -1 for none, from the last byte of the first `LONGEST_RUN` on: (byte,)."""
+        """Run that ends at each byte, -1 for none: (byte,). Starts at the last byte of the first `LONGEST_RUN`
+        bytes.
+        """
         places = np.frombuffer(content, np.uint8).astype(np.intp)
         starts = self.pairs.take(places[:-1] * 256 + places[1:])
         for step in range(2, LONGEST_RUN - 1):
@@ -59,7 +61,7 @@ class LanguageModel:
         return self.runs.take(self.moves.take(starts[:-1] + places[LONGEST_RUN - 1 :]))
 
     def _score(self, runs: Places) -> Scores | None:
-        """runs: (byte,), -1 for none."""
+        """Sum the weights of the runs in one text. runs: (byte,), -1 for none."""
         found = runs[runs >= 0]
         if not len(found):
             return None
@@ -73,17 +75,17 @@ class LanguageModel:
 
 
 def read_model(identifier: "LanguageIdentifier") -> LanguageModel:
-    """The model of an identifier, of the languages that it is restricted to."""
+    """Read the model of an identifier, restricted to the identifier's languages."""
     moves = np.asarray(identifier.tk_nextmove, np.uint32)
     rows = np.asarray(identifier.tk_row).astype(np.intp) * 256
     first = rows[moves[:256]]
     pairs = rows[moves[(first[:, None] + np.arange(256)).ravel()]]
     runs = np.array(identifier.tk_output, np.intp)
-    weights = np.ascontiguousarray(identifier.nb_ptc, np.float32)  # half floats are slow to add up
+    weights = np.ascontiguousarray(identifier.nb_ptc, np.float32)  # half floats are slow to sum
     return LanguageModel(tuple(identifier.nb_classes), pairs, moves, rows, runs, weights, identifier.nb_pc)
 
 
 def _encode(text: str) -> bytes:
-    """As py3langid encodes it: capitals alone say as much as small letters."""
+    """Encode as py3langid does: all-capital text is lowered first."""
     lowered = text.lower() if text.isupper() else text
     return unicodedata.normalize("NFC", lowered).encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""The UTF-8 bytes of a column, a block of rows at a time, and counting marked bytes in them."""
+"""UTF-8 bytes of a column in blocks of rows, and counts of marked bytes."""
 
 from collections.abc import Iterator
 
@@ -11,15 +11,15 @@ from gradebook.rubrics.check_kit.columns import Mask
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]
 
-BLOCK_BYTES = 1 << 18  # stays in a core's cache; larger arrays cost more, for each is given back to the system
+BLOCK_BYTES = 1 << 18  # fits a core's cache; larger arrays are slower because each is returned to the system
 WORD_BITS = 64
 
 
 def text_blocks(texts: pa.Array) -> Iterator[tuple[slice, Bytes, Offsets]]:
-    """Blocks of whole rows, each of about `BLOCK_BYTES`; a block without a byte is left out.
+    """Blocks of whole rows, about `BLOCK_BYTES` each; blocks without a byte are skipped.
 
-    texts: (output,), string or large_string, may be a slice, valid UTF-8. Yields the rows, their content, (byte,), and
-    the edges of the rows in it, (row + 1,), from 0.
+    texts: (output,), string or large_string, may be a slice, valid UTF-8. Yields the rows, their content (byte,), and
+    the edges of the rows in it (row + 1,), from 0.
     """
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     _, edges, content = texts.buffers()
@@ -43,9 +43,10 @@ def _row_ranges(offsets: Offsets) -> Iterator[tuple[int, int]]:
 
 
 def count_before(is_marked: Mask, places: Offsets) -> Offsets:
-    """How many marked bytes stand before each place. is_marked: (byte,). places: (place,), 0 to the number of bytes.
+    """Count the marked bytes before each place.
 
-    The marks are counted 64 at once, which is several times as fast as to list their places.
+    is_marked: (byte,). places: (place,), 0 to the number of bytes. Counts 64 marks at once, several times as fast as
+    listing their places.
     """
     packed = np.packbits(is_marked, bitorder="little")
     words = np.zeros(len(is_marked) // WORD_BITS + 1, "<u8")

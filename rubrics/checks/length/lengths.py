@@ -21,9 +21,9 @@ from gradebook.rubrics.checks.length.words import count_words
 def length_words(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of words lies within the bounds.
 
-    A word is a maximal run of non-whitespace, so "well-known" and "—" are one word each, and a text without spaces is
-    one word, in Chinese, Japanese and Thai too: hold those against `length_characters`. Whitespace is what Python's
-    `str.split` splits at (listed in `gradebook.rubrics.check_kit.regexes`).
+    A word is a maximal run of non-whitespace, so "well-known" and "—" are one word each. A text without spaces is one
+    word, also in Chinese, Japanese and Thai: use `length_characters` for those. Whitespace is as in Python's
+    `str.split` (listed in `gradebook.rubrics.check_kit.regexes`).
     """
     texts = text_column(shard, "output")
     if are_few(texts):
@@ -41,8 +41,8 @@ def length_words(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
 def length_characters(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of characters lies within the bounds.
 
-    A character is a Unicode code point: whitespace counts, "é" is one or two of them as it was written, and an emoji of
-    a family is several.
+    A character is a Unicode code point. Whitespace counts; "é" is one or two code points, depending on how it was
+    typed; a family emoji is several.
     """
     counts = pc.utf8_length(text_column(shard, "output")).cast(pa.int64())
     return judge_counts(counts, settings, "character", "characters")
@@ -59,8 +59,8 @@ def length_characters(shard: pa.Table, settings: BoundsSettings) -> CheckVerdict
 def length_lines(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of lines lies within the bounds.
 
-    A line ends with LF or CRLF, and the last one with the output too: "a" and "a" with a line end are one line, an
-    empty output has none. Blank lines count. A CR alone, U+2028 and other breaks end no line.
+    A line ends with LF or CRLF, or with the end of the output: "a" is one line with or without a line end, and an empty
+    output has none. Blank lines count. A lone CR, U+2028 and other breaks do not end a line.
     """
     texts = text_column(shard, "output")
     has_open_line = pc.and_(pc.greater(pc.binary_length(texts), 0), pc.invert(pc.ends_with(texts, "\n")))
@@ -74,7 +74,7 @@ def length_lines(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     examples=(Example("naïve", True, {"max": 6}), Example("naïve", False, {"max": 5})),
 )
 def length_bytes(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
-    """The number of bytes lies within the bounds, as UTF-8.
+    """The number of bytes in UTF-8 lies within the bounds.
 
     An ASCII character is one byte, "é" two, "中" three, most emoji four.
     """

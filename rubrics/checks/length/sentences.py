@@ -1,4 +1,4 @@
-"""Counting sentences fast and exactly: ends, letters and numbers are found in the UTF-8 bytes themselves."""
+"""Fast, exact sentence counts: end marks, letters and numbers are found in the UTF-8 bytes."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,34 +8,34 @@ from gradebook.rubrics.checks.length.blocks import Bytes, Offsets, count_before,
 
 ASCII_ENDS = b".!?"
 WIDE_ENDS = tuple(mark.encode() for mark in ("…", "。", "\uff01", "\uff1f"))  # three bytes each
-# Every character with one of these first bytes is a letter: Cyrillic, Han but for the extensions, most of Hangul.
+# First bytes that only letters have: Cyrillic, Han without the extensions, most of Hangul.
 IS_LETTER_LEAD = np.isin(np.arange(256), (0xD0, *range(0xE5, 0xEA), 0xEB, 0xEC))
 
 
 def tally_sentences(texts: pa.Array) -> pa.Int64Array:
-    """Count the runs up to an end mark or the end of the text that hold a letter or a number.
+    """Count the runs that contain a letter or a number, each ended by an end mark or the end of the text.
 
     texts: (output,), string or large_string, may be a slice, valid UTF-8. Returns (output,).
     """
     counts = np.zeros(len(texts), np.int64)
     for rows, content, edges in text_blocks(texts):
-        stops = _find_held_stops(content, edges)
+        stops = _find_sentence_stops(content, edges)
         counts[rows] = np.diff(np.searchsorted(stops, edges, side="right"))
     return pa.array(counts)
 
 
-def _find_held_stops(content: Bytes, edges: Offsets) -> Offsets:
-    """Where the runs stop that hold a letter or a number, past their last byte: (sentence,)."""
+def _find_sentence_stops(content: Bytes, edges: Offsets) -> Offsets:
+    """Ends of the runs that contain a letter or a number, after their last byte: (sentence,)."""
     is_last = _find_ascii_ends(content)
-    is_held = _find_ascii_letters(content)
+    is_letter = _find_ascii_letters(content)
     is_wide = content >= 0x80
     has_wide = bool(is_wide.any())
     if has_wide:
-        is_held |= IS_LETTER_LEAD.take(content)
+        is_letter |= IS_LETTER_LEAD.take(content)
         _move_wide_ends(content, is_wide, is_last)
     is_last[edges[1:][np.diff(edges) > 0] - 1] = True
     stops = np.flatnonzero(is_last) + 1
-    has_letter = np.diff(count_before(is_held, stops), prepend=0) > 0
+    has_letter = np.diff(count_before(is_letter, stops), prepend=0) > 0
     if has_wide:
         doubtful = np.flatnonzero(~has_letter & (np.diff(count_before(is_wide, stops), prepend=0) > 0))
         starts = np.concatenate([[0], stops[:-1]])
@@ -51,14 +51,14 @@ def _find_ascii_ends(content: Bytes) -> Mask:
 
 
 def _find_ascii_letters(content: Bytes) -> Mask:
-    """Mark the letters and digits; beyond the bounds the subtractions wrap around: (byte,)."""
+    """Mark the letters and digits: (byte,). Out of range, the subtractions wrap around."""
     is_letter: Mask = (content | np.uint8(0x20)) - np.uint8(ord("a")) < 26
     is_letter |= content - np.uint8(ord("0")) < 10
     return is_letter
 
 
 def _move_wide_ends(content: Bytes, is_wide: Mask, is_last: Mask) -> None:
-    """Mark the last byte of each end mark of three bytes, and count none of the three as wide."""
+    """Mark the last byte of each three-byte end mark, and unmark its three bytes as wide."""
     for mark in WIDE_ENDS:
         places = np.flatnonzero(content == mark[0])
         for step in (1, 2):
@@ -69,7 +69,7 @@ def _move_wide_ends(content: Bytes, is_wide: Mask, is_last: Mask) -> None:
 
 
 def _have_letters(content: Bytes, starts: Offsets, stops: Offsets) -> list[bool]:
-    """Whether each run holds a letter or a number. starts, stops: (run,)."""
+    """Whether each run contains a letter or a number. starts, stops: (run,)."""
     runs = content.tobytes() if len(starts) else b""
     return [
         any(map(str.isalnum, runs[start:stop].decode()))

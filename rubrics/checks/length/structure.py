@@ -1,4 +1,4 @@
-"""Checks of structure: sentences, paragraphs and bullets, by marks alone and so the same in every language."""
+"""Checks of structure: sentences, paragraphs and bullets, by punctuation alone and so independent of the language."""
 
 import re
 
@@ -12,8 +12,8 @@ from gradebook.rubrics.check_kit.matching import are_few
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
 from gradebook.rubrics.checks.length.sentences import tally_sentences
 
-# Each pattern goes on to the end of what it counts, so that the next match begins at the next one. Arrow searches the
-# rest of the text as if it were a text of its own, so an anchor alone would match again right after a match.
+# Each pattern extends to the end of the counted unit, so that the next match is the next unit. Arrow searches the rest
+# of the text as a new text, so an anchor alone would match again right after a match.
 PARAGRAPH = rf"[^{WHITESPACE}].*(?:\n[^\n]*[^{WHITESPACE}].*)*"
 SENTENCE_END = re.compile("[.!?\u2026\u3002\uff01\uff1f]")
 BULLET = r"(?m)^[ \t]*(?:[-*+•]|[0-9]+[.)])[ \t][^\n]*"
@@ -34,9 +34,9 @@ def _count_matches(shard: pa.Table, pattern: str) -> pa.Int64Array:
 def count_sentences(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of sentences lies within the bounds.
 
-    A sentence is a run of text that is ended by one of . ! ? … 。, by the full-width ! or ? (U+FF01, U+FF1F) or by the
-    end of the text, and holds a letter or a number. So "Wait?!" is one; a line end ends none; "3.14" and "e.g." are
-    two, for no language is known.
+    A sentence is a run of text with a letter or a number in it, ended by one of . ! ? … 。, by the full-width ! or ?
+    (U+FF01, U+FF1F) or by the end of the text. So "Wait?!" is one, and a line end does not end one; "3.14" and "e.g."
+    are two, as no language is assumed.
     """
     texts = text_column(shard, "output")
     if are_few(texts):
@@ -61,8 +61,8 @@ def _count_sentences(text: str) -> int:
 def count_paragraphs(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of paragraphs lies within the bounds.
 
-    A paragraph is a block of lines that each hold something, set apart by lines that are empty or hold whitespace
-    alone. Lines end with LF or CRLF.
+    A paragraph is a block of non-blank lines, separated from the next by blank lines (empty or whitespace only). Lines
+    end with LF or CRLF.
     """
     return judge_counts(_count_matches(shard, PARAGRAPH), settings, "paragraph", "paragraphs")
 
@@ -78,7 +78,7 @@ def count_paragraphs(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts
 def count_bullets(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of bullets lies within the bounds.
 
-    A bullet is a line that starts, after any spaces or tabs, with one of - * + • or with digits and . or ) and then has
-    a space or a tab. So "- one" and "2) two" are bullets, "-5 degrees", "**bold**" and "---" are not.
+    A bullet is a line that starts, after any spaces or tabs, with one of - * + • or with digits and . or ) and
+    continues with a space or a tab. So "- one" and "2) two" are bullets, "-5 degrees", "**bold**" and "---" are not.
     """
     return judge_counts(_count_matches(shard, BULLET), settings, "bullet", "bullets")

@@ -1,4 +1,4 @@
-"""The check of length in the tokens of a model's own tokenizer."""
+"""Check of length in tokens of a model's tokenizer."""
 
 import hashlib
 from functools import lru_cache
@@ -15,17 +15,18 @@ from gradebook.rubrics.check_kit.check import CheckVerdicts, register_check
 from gradebook.rubrics.check_kit.columns import text_column, to_mask
 from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
 
-MOST_BYTES = 400_000  # of an output; what is hard for a tokenizer takes it about a second a megabyte, some two
+MOST_BYTES = 400_000  # of an output; hard input takes a tokenizer one to two seconds a megabyte
 BATCH_OUTPUTS = 256
 
 
 class TokenSettings(BoundsSettings):
-    """Bounds on the number of tokens, and the tokenizer that makes them."""
+    """Bounds on the number of tokens, and the tokenizer to count with."""
 
     tokenizer: Annotated[str, Field(min_length=1)]
-    """path to a `tokenizer.json`, as Hugging Face's tokenizers write it; from the current folder if not absolute"""
+    """path of a `tokenizer.json` in the format of Hugging Face tokenizers; a relative path starts at the current
+    folder"""
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
-    """the SHA-256 of that file in hexadecimals; another file is refused"""
+    """SHA-256 of that file in hexadecimal; any other file is refused"""
     _tokenizer: Any = PrivateAttr()
 
     @model_validator(mode="after")
@@ -36,7 +37,7 @@ class TokenSettings(BoundsSettings):
         return self
 
     def count(self, outputs: list[str]) -> list[int]:
-        """The tokens of each output, without those that a tokenizer adds at the start and the end."""
+        """Tokens of each output, without special tokens at the start and the end."""
         encodings = self._tokenizer.encode_batch_fast(outputs, add_special_tokens=False)
         return [len(encoding) for encoding in encodings]
 
@@ -45,10 +46,9 @@ class TokenSettings(BoundsSettings):
 def length_tokens(shard: pa.Table, settings: TokenSettings) -> CheckVerdicts:
     """The number of tokens lies within the bounds, by the `tokenizer.json` of a model.
 
-    Needs the package tokenizers: `pip install 'gradebook[tokens]'`. Special tokens that the tokenizer would add do not
-    count, and a truncation or padding that the file asks for is left out. The content of the file is no part of the
-    rubric's digest: `digest` pins it. An output of more than 400,000 bytes stays unscored: "too long to count". An
-    empty output has no tokens.
+    Needs the package tokenizers: `pip install 'gradebook[tokens]'`. Special tokens are not counted, and truncation or
+    padding settings in the file are ignored. The content of the file is not part of the rubric's digest: `digest` pins
+    it. An output of more than 400,000 bytes stays unscored: "too long to count". An empty output has no tokens.
     """
     texts = text_column(shard, "output")
     sizes = pc.binary_length(texts).cast(pa.int64())
@@ -73,7 +73,7 @@ def _count_tokens(texts: pa.Array, settings: TokenSettings) -> list[int]:
 
 
 def _read_tokenizer(path: Path) -> tuple[str, Any]:
-    """The digest of the file, and its tokenizer. Raises `ValueError` where package, file or content is amiss."""
+    """Digest of the file and its tokenizer. Raises `ValueError` if the package, the file or its content is unusable."""
     try:
         state = path.stat()
         return _parse_tokenizer(path, state.st_mtime_ns, state.st_size)
@@ -83,7 +83,7 @@ def _read_tokenizer(path: Path) -> tuple[str, Any]:
 
 @lru_cache(maxsize=8)
 def _parse_tokenizer(path: Path, modified_ns: int, size: int) -> tuple[str, Any]:
-    """As `_read_tokenizer`; the file's time and size let a changed file be read again."""
+    """Read the tokenizer as `_read_tokenizer` does; time and size in the cache key detect a changed file."""
     try:
         from tokenizers import Tokenizer
     except ImportError:

@@ -1,4 +1,4 @@
-"""Counting words fast and exactly: whitespace is found in the UTF-8 bytes themselves."""
+"""Fast, exact word counts: whitespace is found in the UTF-8 bytes."""
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ THREE_BYTE_SPACES = np.array(
 
 
 def count_words(texts: pa.Array) -> pa.Int64Array:
-    """Count the maximal runs of non-whitespace, with the same counts as `len(text.split())`.
+    """Count the maximal runs of non-whitespace, as `len(text.split())` does.
 
     texts: (output,), string or large_string, may be a slice, valid UTF-8. Returns (output,).
     """
@@ -48,7 +48,7 @@ def _find_spaces(content: Bytes) -> Mask:
 
 
 def _mark_wide_spaces(content: Bytes, is_space: Mask) -> None:
-    """Mark the bytes of whitespace of two and three bytes. Both arrays: (byte,)."""
+    """Mark the bytes of two-byte and three-byte whitespace. Both arrays: (byte,)."""
     pairs = np.flatnonzero(content == TWO_BYTE_LEAD)
     pairs = pairs[np.isin(content.take(pairs + 1, mode="clip"), TWO_BYTE_SPACES)]
     triples = np.flatnonzero(content - np.uint8(THREE_BYTE_LEADS[0]) < len(THREE_BYTE_LEADS))

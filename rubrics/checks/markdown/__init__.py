@@ -1,1 +1,1 @@
-"""Checks of Markdown: headings, code, tables, lists, and whether rows are sorted."""
+"""Checks of Markdown: headings, code, tables, lists, inline marks, and sort order."""

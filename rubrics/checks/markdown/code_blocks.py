@@ -12,7 +12,7 @@ from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
 from gradebook.rubrics.check_kit.evidence import evidence_where, join_texts
 from gradebook.rubrics.checks.markdown.lines import CodeBlocks, count_places, mark_rows, split_markdown
 
-LANGUAGE = r"^\{?\.?(?P<language>[^\s,{}]*)"  # also "{.python}" and "{python, echo=TRUE}", of Pandoc and R
+LANGUAGE = r"^\{?\.?(?P<language>[^\s,{}]*)"  # also "{.python}" and "{python, echo=TRUE}" of Pandoc and R
 PYTHON_BLOCK = "```python\nprint(1)\n```"
 
 
@@ -20,11 +20,11 @@ class CodeBlockSettings(BoundsSettings):
     """Bounds on the number of fenced code blocks."""
 
     language: Annotated[str, Field(pattern=r"^[^\s,{}`]+$")] | None = None
-    """count only the blocks whose opening fence names this language, in upper or lower case ("py" is not "python")"""
+    """count only blocks whose opening fence names this language, ignoring case ("py" is not "python")"""
 
 
 class ClosedFenceSettings(CheckSettings):
-    """Settings of `has_closed_fences`: there are none."""
+    """Settings of `has_closed_fences`, which has none."""
 
 
 @register_check(
@@ -39,10 +39,10 @@ class ClosedFenceSettings(CheckSettings):
 def count_code_blocks(shard: pa.Table, settings: CodeBlockSettings) -> CheckVerdicts:
     """The number of fenced code blocks lies within the bounds.
 
-    A block starts at a line with three or more backticks or tildes, behind any indentation, quote marks and at most one
-    list mark, and ends at a line of at least as many of the same character alone; one that is never closed counts too.
-    A shorter fence within a longer one is its content. The language is the first word behind the opening fence. Code
-    that is only indented, or within a line, is no block.
+    A block starts at a line of three or more backticks or tildes, after any indentation, quote marks and at most one
+    list mark. It ends at a line of at least as many of the same character and nothing else; an unclosed block counts
+    too. A shorter fence inside a longer one is content. The language is the first word after the opening fence.
+    Indented code and inline code are not blocks.
     """
     texts = text_column(shard, "output")
     blocks = split_markdown(texts).blocks
@@ -61,15 +61,15 @@ def count_code_blocks(shard: pa.Table, settings: CodeBlockSettings) -> CheckVerd
     ),
 )
 def has_closed_fences(shard: pa.Table, settings: ClosedFenceSettings) -> CheckVerdicts:
-    """Every code fence that is opened is closed again.
+    """Every opened code fence is closed.
 
-    What opens and what closes a fence is as in `count_code_blocks`. An output without a fence passes. The evidence is
-    the line of the fence that stays open, counted from 1.
+    Opening and closing fences are as in `count_code_blocks`. An output without a fence passes. The evidence is the line
+    of the unclosed fence, counted from 1.
     """
     texts = text_column(shard, "output")
     lines = split_markdown(texts)
     is_open = ~lines.blocks.is_closed
-    rows = lines.blocks.rows[is_open]  # in order, and one an output at most: nothing opens within an open one
+    rows = lines.blocks.rows[is_open]  # in order, at most one per output: no fence opens inside an open one
     numbers = lines.blocks.firsts[is_open] - lines.starts[rows] + 1
     has_open = pa.array(mark_rows(rows, len(texts)))
     shown = join_texts("the fence opened in line ", pa.array(numbers).cast(pa.string()), " is not closed")

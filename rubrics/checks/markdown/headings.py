@@ -30,17 +30,17 @@ HASHES = r"^ {0,3}#{1,6}(?:[ \t\r]|$)"
 HASH_PARTS = r"^ {0,3}(?P<hashes>#{1,6})(?:[ \t]+(?P<title>.*?))??(?:[ \t]+#+)?[ \t\r]*$"
 UNDERLINE = r"^ {0,3}(?:=+|-+)[ \t\r]*$"
 DOUBLE = r"^ {0,3}="
-# What may stand above an underline: no list, quote, table row, break or further underline.
+# Line that may precede an underline: not a list, quote, table row, break or other underline.
 PLAIN = (
     rf"^ {{0,3}}(?:[^-+*>|#=_0-9{WHITESPACE}]|[-+*]+[^-+*{WHITESPACE}]|_+[^_{WHITESPACE}]"
     rf"|[0-9]+[^0-9.)]|[0-9]+[.)][^{WHITESPACE}])"
 )
-# Emoji by their blocks: the classes of Unicode make a pattern that takes a millisecond to compile.
+# Emoji by Unicode block: with Unicode's classes the pattern takes a millisecond to compile.
 DECORATION = rf"[{WHITESPACE}*_`~:\x{{ff1a}}\x{{200d}}\x{{fe0f}}\x{{2190}}-\x{{2bff}}\x{{1f000}}-\x{{1faff}}]*"
 NUMBERING = rf"(?:[0-9]+(?:\.[0-9]+)*[.)]?[{WHITESPACE}\x{{fe0f}}\x{{20e3}}]+)?"
 LABEL_START = rf"^[ \t]*(?:[-*+•][ \t]+)?{DECORATION}{NUMBERING}[*_`{WHITESPACE}]*"
 LABEL_END = rf"(?:[*_`{WHITESPACE}]*[:\x{{ff1a}}]|(?:\*\*|__)[{WHITESPACE}]*$)"
-LABEL_MARK = r"[:\x{ff1a}*_]"  # of which every label has one at its end
+LABEL_MARK = r"[:\x{ff1a}*_]"  # every label ends with one of these
 NOWHERE = np.iinfo(np.int64).max
 
 
@@ -48,25 +48,25 @@ class HeadingSettings(BoundsSettings):
     """Bounds on the number of headings."""
 
     levels: Annotated[tuple[Level, ...], Field(min_length=1)] | None = None
-    """count only the headings of these levels, 1 to 6"""
+    """count only headings of these levels, 1 to 6"""
 
 
 class SectionSettings(CheckSettings):
-    """The titles of the sections, under exactly one of `any` and `all`."""
+    """Section titles, under exactly one of `any` and `all`."""
 
     any: ShortWords | None = None
-    """the titles of which one is enough"""
+    """titles of which one is enough"""
     all: ShortWords | None = None
-    """the titles that all have to stand there"""
+    """titles that are all required"""
     in_order: bool = False
-    """the titles of `all` follow one another as they are listed; others may stand between them"""
+    """require the titles of `all` in the listed order; others may come between them"""
     case_sensitive: bool = False
     """whether "Summary" and "SUMMARY" differ"""
     level: Level | None = None
     """only headings of this level, 1 to 6; labels have none"""
     kind: Literal["heading", "label", "any"] = "heading"
-    """what starts a section: a Markdown `heading`; a `label`, which is a line that starts with the title and a colon
-    ("Summary: ...", "**Summary:**") or is the title in bold alone; or `any` of them"""
+    """start of a section: a Markdown `heading`; a `label`, which is a line that starts with the title and a colon
+    ("Summary: ...", "**Summary:**") or consists of the title in bold; or `any` of them"""
 
     @model_validator(mode="after")
     def _titles_can_be_found(self) -> Self:
@@ -79,18 +79,18 @@ class SectionSettings(CheckSettings):
             raise ValueError(f"found level with kind: {self.kind}, expected it with kind: heading")
         for title in self.titles:
             if not title.strip() or "\n" in title:
-                raise ValueError(f"found the title {title!r}, expected one line that isn't blank")
+                raise ValueError(f"found the title {title!r}, expected a single line that isn't blank")
         return self
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """The titles, whichever list they stand in."""
+        """Titles of whichever list is given."""
         return self.any or self.all or ()
 
 
 @dataclass(frozen=True, slots=True)
 class Headings:
-    """The headings of a shard, in no order. All: (heading,). places: the line of the title."""
+    """Headings of a shard, unordered. All: (heading,). places: line of the title."""
 
     titles: pa.Array
     levels: Places
@@ -108,9 +108,9 @@ class Headings:
 def count_headings(shard: pa.Table, settings: HeadingSettings) -> CheckVerdicts:
     """The number of Markdown headings lies within the bounds.
 
-    A heading is a line of one to six # and a space, at most three spaces in (`#hashtag` is none), or a line of plain
-    text with a line of `=` (level 1) or `-` (level 2) alone right under it. What stands in fenced code or in a quote
-    does not count. A heading without text counts. A line in bold alone is none: `has_sections` finds it as a label.
+    A heading is a line with one to six # and a space, indented at most three spaces (`#hashtag` is not one), or a line
+    of plain text followed by a line of only `=` (level 1) or `-` (level 2). Fenced code and quotes do not count. A
+    heading without text counts. A line in bold is not a heading: `has_sections` finds it as a label.
     """
     texts = text_column(shard, "output")
     lines = split_markdown(texts)
@@ -131,12 +131,12 @@ def count_headings(shard: pa.Table, settings: HeadingSettings) -> CheckVerdicts:
     ),
 )
 def has_sections(shard: pa.Table, settings: SectionSettings) -> CheckVerdicts:
-    """The sections stand there: at least one of `any`, or every one of `all`.
+    """The sections are present: at least one of `any`, or every one of `all`.
 
-    A heading has to be the title as a whole. Around the title, emphasis, emoji and colons are left out, and a number
-    before it: `## 2. **Summary**:` is "Summary", `## Summary of it` is not. Headings are as in `count_headings`; what
-    stands in fenced code is neither a heading nor a label. With `in_order`, each title has to stand below the one
-    before it. Without `case_sensitive`, letters match their simple Unicode case variants.
+    A heading has to match the title as a whole. Emphasis, emoji and colons around the title and a number before it are
+    ignored: `## 2. **Summary**:` is "Summary", `## Summary of it` is not. Headings are as in `count_headings`; fenced
+    code contains neither headings nor labels. With `in_order`, each title has to come below the previous one. Without
+    `case_sensitive`, letters match their simple Unicode case variants.
     """
     texts = text_column(shard, "output")
     lines = split_markdown(texts)
@@ -156,7 +156,7 @@ def has_sections(shard: pa.Table, settings: SectionSettings) -> CheckVerdicts:
 
 
 def find_headings(lines: MarkdownLines) -> Headings:
-    """Find the headings of both kinds."""
+    """Find headings of both kinds."""
     hashed = np.flatnonzero(lines.matches(HASHES))
     parts = pc.extract_regex(lines.texts.take(pa.array(hashed)), HASH_PARTS)
     underlines = np.flatnonzero(lines.matches(UNDERLINE))
@@ -175,7 +175,7 @@ def find_headings(lines: MarkdownLines) -> Headings:
 
 
 def _find_titles(lines: MarkdownLines, settings: SectionSettings) -> list[Places]:
-    """For each title, the lines where its section starts: [title] of (line,)."""
+    """Lines where the section of each title starts: [title] of (line,)."""
     case = "" if settings.case_sensitive else "(?i)"
     hits = [np.zeros(0, np.int64) for _ in settings.titles]
     if settings.kind != "label":
@@ -193,7 +193,7 @@ def _find_titles(lines: MarkdownLines, settings: SectionSettings) -> list[Places
 
 
 def _find_misplaced(lines: MarkdownLines, hits: list[Places], titles: tuple[str, ...], has_all: Mask) -> pa.StringArray:
-    """For each output that has every title, which of them first stands nowhere below the one before it: (output,)."""
+    """First title of each output that does not come below the previous one, if all titles are present: (output,)."""
     reached = np.full(len(has_all), -1, np.int64)
     misplaced = pa.nulls(len(has_all), pa.string())
     for index, (title, places) in enumerate(zip(titles, hits, strict=True)):

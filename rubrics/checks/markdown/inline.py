@@ -1,4 +1,4 @@
-"""Checks of what stands within Markdown's lines: bold and links."""
+"""Checks of inline Markdown: bold and links."""
 
 from functools import reduce
 
@@ -12,7 +12,7 @@ from gradebook.rubrics.check_kit.columns import text_column, to_mask
 from gradebook.rubrics.check_kit.regexes import WHITESPACE, WORD_CHARACTER
 from gradebook.rubrics.checks.markdown.lines import MarkdownLines, Places, count_places, split_markdown
 
-# An escaped sign, or code within a line; what is read first wins, as in "\`" and in "`\`".
+# Escaped character or inline code; the first match wins, as in "\`" and in "`\`".
 LITERAL = r"\\[!-/:-@\[-`{-~]|``(?:[^`]|`[^`])+``|`[^`]+`"
 LITERAL_STAND_IN = "x"
 STARS = rf"\*\*\*?[^*{WHITESPACE}](?:(?:[^*]|\*[^*])*?\*?[^*{WHITESPACE}])?\*\*"
@@ -32,11 +32,11 @@ LINK = rf"\[(?:[^\[\]]|\[[^\[\]]*\])*\]{TARGET}|(?i:https?://|\bwww\.)[^{WHITESP
     ),
 )
 def count_bold(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
-    """The number of passages in bold lies within the bounds.
+    """The number of bold passages lies within the bounds.
 
-    Bold is what stands on one line between `**` and `**`, or between `__` and `__` outside a word, without whitespace
-    just within them; `***bold italic***` is one. Code and escaped signs do not count. Bold that goes on over a line end
-    is not found, and HTML is not read.
+    Bold is text on one line between `**` and `**`, or between `__` and `__` outside a word, without whitespace next to
+    the marks; `***bold italic***` is one passage. Code and escaped marks do not count. Bold across a line end is not
+    found, and HTML is not read.
     """
     texts = text_column(shard, "output")
     lines = split_markdown(texts)
@@ -56,26 +56,26 @@ def count_bold(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
 def count_links(shard: pa.Table, settings: BoundsSettings) -> CheckVerdicts:
     """The number of Markdown links and bare addresses lies within the bounds, wherever the links lead.
 
-    For web addresses alone, the domains they may lead to, or other schemes, there is `count_urls`.
+    Use `count_urls` for web addresses only, for the domains that links may lead to, or for other schemes.
 
-    A link in Markdown is `[text](target)`, whatever the target is, and counts once; an image is none, but a link around
-    one is. A bare address starts with http://, https:// or www. anywhere, so also in angle brackets, in HTML and in the
-    definition that a link like `[text][1]` stands for; the places that use the definition are not counted. Code and
-    e-mail addresses do not count. Whether a target is there is not looked up.
+    A Markdown link is `[text](target)` with any target and counts once; an image is not a link, but a link around one
+    is. A bare address starts with http://, https:// or www. anywhere, including angle brackets, HTML and the definition
+    of a reference link such as `[text][1]`; uses of the definition are not counted. Code and e-mail addresses do not
+    count. Targets are not looked up.
     """
     texts = text_column(shard, "output")
     lines = split_markdown(texts)
-    counts = count_places(_find_inline(lines, LINK, "](", "://", "www.", left_out=IMAGE), len(texts))
+    counts = count_places(_find_inline(lines, LINK, "](", "://", "www.", ignored=IMAGE), len(texts))
     return judge_counts(counts, settings, "link", "links")
 
 
-def _find_inline(lines: MarkdownLines, pattern: str, *signs: str, left_out: str | None = None) -> Places:
-    """The output of each match outside code. Only lines with one of the signs can match."""
+def _find_inline(lines: MarkdownLines, pattern: str, *signs: str, ignored: str | None = None) -> Places:
+    """Output of each match outside code. Only lines with one of the signs can match. ignored: a pattern to ignore."""
     has_sign = reduce(pc.or_, [pc.match_substring(lines.texts, sign, ignore_case=sign == "www.") for sign in signs])
     is_likely = to_mask(has_sign) & ~lines.is_code
     if not is_likely.any():
         return np.zeros(0, np.int64)
     likely = pc.replace_substring_regex(lines.texts.filter(pa.array(is_likely)), LITERAL, LITERAL_STAND_IN)
-    if left_out is not None:
-        likely = pc.replace_substring_regex(likely, left_out, LITERAL_STAND_IN)
+    if ignored is not None:
+        likely = pc.replace_substring_regex(likely, ignored, LITERAL_STAND_IN)
     return lines.rows[is_likely].repeat(pc.count_substring_regex(likely, pattern).to_numpy())

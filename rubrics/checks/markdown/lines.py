@@ -1,8 +1,8 @@
-"""Markdown a line at a time: the lines of a shard's outputs, and those of them that are code.
+"""Markdown by line: the lines of a shard's outputs and their fenced code.
 
-A line ends with LF; a CR before it is left on and counts as whitespace. A fence is three or more backticks or tildes
-behind any indentation, marks of a quote and at most one mark of a list. It is closed by a line of at least as many of
-the same character alone, at most three columns further in; unclosed, it goes on to the end of the output.
+A line ends with LF; a CR before it stays and counts as whitespace. A fence is three or more backticks or tildes after
+any indentation, quote marks and at most one list mark. It is closed by a line of at least as many of the same character
+and nothing else, indented at most three columns further; unclosed, it extends to the end of the output.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from gradebook.rubrics.check_kit.regexes import WHITESPACE
 
 Places = NDArray[np.int64]
 
-# A line of it holds no backtick behind the fence of backticks: "```x```" is code within a line.
+# A line has no backtick after a fence of backticks: "```x```" is inline code.
 FENCE = r"^[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?(?:`{3,}[^`]*|~{3,}.*)$"
 FENCE_PARTS = r"^(?P<quote>[ \t>]*)(?P<mark>(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<words>.*)$"
 MOST_FURTHER_IN = 3
@@ -26,10 +26,10 @@ NOT_BLANK = rf"[^{WHITESPACE}]"
 
 @dataclass(frozen=True, slots=True)
 class CodeBlocks:
-    """The fenced code of a shard, in order. All: (block,).
+    """Fenced code of a shard, in order. All: (block,).
 
-    rows: the output. firsts: the line of the opening fence. lasts: that of the closing fence, or the output's last.
-    words: what stands behind the opening fence.
+    rows: the output. firsts: line of the opening fence. lasts: line of the closing fence, or the output's last. words:
+    text after the opening fence.
     """
 
     rows: Places
@@ -41,10 +41,10 @@ class CodeBlocks:
 
 @dataclass(frozen=True, slots=True)
 class MarkdownLines:
-    """The lines of a shard's outputs, in order.
+    """Lines of a shard's outputs, in order.
 
-    texts: (line,). rows: (line,), the output that each stands in. starts: (output + 1,), the first line of each.
-    is_code: (line,), the fences themselves included.
+    texts: (line,). rows: (line,), output of each line. starts: (output + 1,), first line of each output. is_code:
+    (line,), includes the fences.
     """
 
     texts: pa.Array
@@ -54,16 +54,16 @@ class MarkdownLines:
     is_code: Mask
 
     def matches(self, pattern: str) -> Mask:
-        """Whether each line matches and isn't code: (line,)."""
+        """Whether each line matches and is not code: (line,)."""
         return match_mask(self.texts, pattern) & ~self.is_code
 
     def count(self, is_counted: Mask) -> pa.Int64Array:
-        """How many of each output's lines are counted: (output,)."""
+        """Number of marked lines of each output: (output,)."""
         return count_places(self.rows[is_counted], len(self.starts) - 1)
 
 
 def split_markdown(texts: pa.Array) -> MarkdownLines:
-    """Split the outputs into lines, and find their fenced code. texts: (output,), string or large_string."""
+    """Split the outputs into lines and find their fenced code. texts: (output,), string or large_string."""
     listed = pc.split_pattern(texts, "\n")
     starts = listed.offsets.to_numpy().astype(np.int64)
     rows = np.repeat(np.arange(len(texts)), np.diff(starts))
@@ -73,7 +73,7 @@ def split_markdown(texts: pa.Array) -> MarkdownLines:
 
 
 def spread_ranges(firsts: Places, stops: Places, line_count: int) -> Mask:
-    """Mark the lines of ranges that don't overlap: (line,). firsts, stops: (range,), a stop is past its last line."""
+    """Mark the lines of non-overlapping ranges: (line,). firsts, stops: (range,); a stop is after the last line."""
     turns = np.zeros(line_count + 1, np.int8)
     turns[firsts] = 1
     turns[stops] -= 1
@@ -82,12 +82,12 @@ def spread_ranges(firsts: Places, stops: Places, line_count: int) -> Mask:
 
 
 def match_mask(texts: pa.Array, pattern: str) -> Mask:
-    """Whether each text matches, as an array of numpy: (text,)."""
+    """Whether each text matches: (text,)."""
     return to_mask(pc.match_substring_regex(texts, pattern))
 
 
 def count_places(rows: Places, row_count: int) -> pa.Int64Array:
-    """How often each output occurs: (output,)."""
+    """Number of occurrences of each output: (output,)."""
     return pa.array(np.bincount(rows, minlength=row_count).astype(np.int64))
 
 
@@ -116,7 +116,7 @@ def _find_blocks(lines: pa.Array, rows: Places, starts: Places) -> CodeBlocks:
 
 
 def _pair_fences(fences: pa.StructArray, rows: Places) -> list[tuple[int, int]]:
-    """The place of each opening fence among the fences, and of the one that closes it, -1 where none does.
+    """Pair each opening fence with its closing one, by index; -1 if it is not closed.
 
     fences: (fence,), the groups of `FENCE_PARTS`. rows: (fence,).
     """

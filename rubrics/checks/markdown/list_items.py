@@ -1,4 +1,4 @@
-"""The items of Markdown's lists, and the check of their number."""
+"""Items of Markdown lists, and the check of their number."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ class ListItemSettings(BoundsSettings):
     """Bounds on the number of items."""
 
     kind: ListKind = "any"
-    """which items count: `ordered` (numbered), `unordered` or `any`"""
+    """items to count: `ordered` (numbered), `unordered` or `any`"""
 
 
 @register_check(
@@ -34,9 +34,9 @@ def count_list_items(shard: pa.Table, settings: ListItemSettings) -> CheckVerdic
     """The number of items in Markdown lists lies within the bounds; nested items count.
 
     An item is a line that starts, after any spaces or tabs, with one of `- * +` or with up to nine digits and `.` or
-    `)`, and then has a space or a tab and some text. What stands in fenced code or in a quote does not count, nor do
-    breaks (`* * *`), items without text, and "•", which is no mark in Markdown (`count_bullets` knows it). `- - a` is
-    one item. A line of prose that happens to start with "2024. " counts.
+    `)`, followed by a space or a tab and some text. Fenced code, quotes, breaks (`* * *`) and items without text do not
+    count, nor does "•", which is not a Markdown mark (`count_bullets` counts it). `- - a` is one item. A line of prose
+    that happens to start with "2024. " counts.
     """
     lines = split_markdown(text_column(shard, "output"))
     unit = "list item" if settings.kind == "any" else f"{settings.kind} list item"

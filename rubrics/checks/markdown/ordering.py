@@ -1,4 +1,4 @@
-"""The check that lines, lists or tables are sorted."""
+"""Check that lines, lists or tables are sorted."""
 
 from typing import Annotated, Literal, Self
 
@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from gradebook.rubrics.check_kit.check import CheckSettings, CheckVerdicts, Example, register_check
 from gradebook.rubrics.check_kit.columns import Mask, text_column, to_mask
 from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_texts, evidence_where, join_texts
-from gradebook.rubrics.checks.keywords.folding import Fold
+from gradebook.rubrics.check_kit.folding import Fold
 from gradebook.rubrics.checks.markdown.lines import Places, mark_rows, split_markdown
 from gradebook.rubrics.checks.markdown.sort_keys import date_keys, number_keys, text_keys
 from gradebook.rubrics.checks.markdown.sorted_values import SortedValues, line_values, list_values, table_values
@@ -20,22 +20,22 @@ EXPECTED = {"number": "a number", "date": "an ISO date", "text": "a text"}
 
 
 class SortSettings(CheckSettings):
-    """What has to be sorted, and how."""
+    """Values to compare, and their order."""
 
     source: Literal["lines", "list", "table"]
-    """what has to be sorted: the `lines` of the output, the items of each Markdown `list`, the rows of each `table`"""
+    """values to compare: the `lines` of the output, the items of each Markdown `list`, the rows of each `table`"""
     column: Annotated[int, Field(ge=1, strict=True)] | Annotated[str, Field(min_length=1)] | None = None
-    """the column of a table, by its name or its number from 1; the first one if not given"""
+    """the column of a table, by name or by number from 1; default: the first one"""
     order: Literal["ascending", "descending"] = "ascending"
     """whether the values go up or down"""
     as_: Annotated[Literal["text", "number", "date"], Field(alias="as")] = "text"
-    """what a value is read as: the whole `text`, the first `number` in it, or the first ISO `date` in it"""
+    """how a value is read: the whole `text`, the first `number` in it, or the first ISO `date` in it"""
     case_sensitive: bool = False
-    """whether "b" and "B" differ, in texts and in the column's name: capital letters come before small ones then"""
+    """whether "b" and "B" differ, in texts and in the column's name; capital letters then come before small ones"""
     fold: Fold = "none"
-    """what differs in writing only, in texts, as in `contains`: so that "é" is sorted as "e" with `accents`"""
+    """differences in writing to ignore in texts, as in `contains`: with `accents`, "é" is sorted as "e\""""
     is_strict: bool = False
-    """equal values next to each other fail"""
+    """fail if adjacent values are equal"""
 
     @model_validator(mode="after")
     def _settings_fit_together(self) -> Self:
@@ -63,20 +63,20 @@ class SortSettings(CheckSettings):
 def is_sorted(shard: pa.Table, settings: SortSettings) -> CheckVerdicts:
     """The lines, the items of each list, or the rows of each table are sorted.
 
-    Texts are compared by their code points, without emphasis and, unless `case_sensitive`, without regard to case: no
-    language's own order is known. A number may have a sign, a currency, commas between thousands, a decimal point and
-    an exponent of one or two digits, and is compared as a 64-bit float; one with a longer exponent is not read, and a
-    comma elsewhere ends a number, so that "12,34" and "12,3456" are 12. A date is `YYYY-MM-DD` with a time or without
-    one, whose zone is not read. A value without the number or date asked for leaves the output unscored, unless a pair
-    is out of order.
+    Texts are compared by their code points, without emphasis and, unless `case_sensitive`, without case; the sort order
+    of a language is not known. A number may have a sign, a currency, commas between thousands, a decimal point and an
+    exponent of one or two digits, and is compared as a 64-bit float. A number with a longer exponent is not read; a
+    comma elsewhere ends a number, so "12,34" and "12,3456" are 12. A date is `YYYY-MM-DD` with or without a time; time
+    zones are ignored. A value without the requested number or date leaves the output unscored, unless a pair is out of
+    order.
 
     Lists and tables are as in `count_list_items` and `has_table`. Text at the start of a line ends a list, unless an
-    item with a number above 1 goes on with it; nested items are left out. Lines are those that aren't blank, in fenced
-    code too. An output with no line, list, table or column to sort is unscored; one value alone is sorted.
+    item with a number above 1 continues it; nested items are ignored. Lines are all non-blank ones, including fenced
+    code. An output with no line, list, table or column to sort is unscored; a single value is sorted.
     """
     values = _read_values(text_column(shard, "output"), settings)
     keys = _read_keys(values.texts, settings)
-    is_wrong = np.zeros(len(keys), np.bool_)  # that a value and the next one of its group are
+    is_wrong = np.zeros(len(keys), np.bool_)  # whether a value and the next one of its group are out of order
     is_wrong[:-1] = (values.groups[1:] == values.groups[:-1]) & _are_misplaced(keys, settings)
     row_count = len(values.reasons)
     is_failed = mark_rows(values.rows[is_wrong], row_count)
@@ -114,7 +114,7 @@ def _are_misplaced(keys: pa.Array, settings: SortSettings) -> Mask:
 
 
 def _describe_pairs(values: SortedValues, is_wrong: Mask, settings: SortSettings, is_failed: Mask) -> pa.StringArray:
-    """The first pair of each output that fails: (output,)."""
+    """Describe the first misplaced pair of each failed output: (output,)."""
     places = _first_places(values.rows, is_wrong)
     numbers = places - np.searchsorted(values.groups, values.groups[places]) + 1
     here, following = (cut_texts(values.texts.take(pa.array(places + step)), EXCERPT_CHARACTERS) for step in (0, 1))
@@ -125,7 +125,7 @@ def _describe_pairs(values: SortedValues, is_wrong: Mask, settings: SortSettings
 
 
 def _describe_unread(values: SortedValues, is_unread: Mask, settings: SortSettings, row_count: int) -> pa.StringArray:
-    """The first value of each output that can't be read: (output,)."""
+    """Describe the first unreadable value of each output: (output,)."""
     places = _first_places(values.rows, is_unread)
     shown = cut_texts(values.texts.take(pa.array(places)), EXCERPT_CHARACTERS)
     is_named = pa.array(mark_rows(values.rows[places], row_count))
@@ -133,6 +133,6 @@ def _describe_unread(values: SortedValues, is_unread: Mask, settings: SortSettin
 
 
 def _first_places(rows: Places, mask: Mask) -> Places:
-    """The first marked value of each output that has one. rows, mask: (value,)."""
+    """First marked value of each output that has one. rows, mask: (value,)."""
     places = np.flatnonzero(mask)
     return places[np.unique(rows[places], return_index=True)[1]]

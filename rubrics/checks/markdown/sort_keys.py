@@ -1,13 +1,13 @@
-"""What is compared of the values that have to be sorted: texts, numbers and dates, read a column at a time."""
+"""Sort keys: texts, numbers and dates, read one column at a time."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gradebook.rubrics.check_kit.folding import Fold, fold_texts
 from gradebook.rubrics.check_kit.regexes import WHITESPACE
-from gradebook.rubrics.checks.keywords.folding import Fold, fold_texts
 
 EMPHASIS = rf"[*`]|^[{WHITESPACE}_]+|[{WHITESPACE}_]+$"
-# A sign counts where nothing but whitespace, a bracket or a currency stands before it: "A-5" and "3-5" are 5 and 3.
+# A sign counts only at the start or after whitespace, a bracket or a currency: "A-5" and "3-5" are 5 and 3.
 NUMBER = (
     rf"(?:(?:^|[{WHITESPACE}(\[|\p{{Sc}}])(?P<sign>[-+\x{{2212}}]))?\p{{Sc}}?"
     r"(?P<whole>[0-9]+(?:,[0-9]+)*)(?P<rest>(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)"
@@ -18,19 +18,19 @@ DATE = (
     r"(?:^|[^0-9])(?P<day>[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01]))"
     r"(?:[T ](?P<time>(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?)|[^0-9]|$)"
 )
-MOST_DIGITS = 200  # so that no number is beyond the range of a 64-bit float
+MOST_DIGITS = 200  # keeps every number within the range of a 64-bit float
 
 
 def text_keys(values: pa.Array, fold: Fold, *, is_case_sensitive: bool) -> pa.Array:
-    """The values without emphasis, folded; UTF-8 compares as its code points do: (value,)."""
+    """Values without emphasis, folded: (value,). UTF-8 compares in code point order."""
     bare = fold_texts(pc.replace_substring_regex(values, EMPHASIS, ""), fold)
     return bare if is_case_sensitive else pc.utf8_lower(pc.utf8_upper(bare))
 
 
 def number_keys(values: pa.Array) -> pa.DoubleArray:
-    """The first number in each value, null where there is none or it is too large: (value,).
+    """First number in each value, null if there is none or it is too large: (value,).
 
-    A comma that does not stand between thousands ends a number: the first of "12,34" is 12.
+    A comma that does not separate thousands ends a number: "12,34" gives 12.
     """
     parts = pc.extract_regex(values, NUMBER)
     sign, whole, rest = (pc.struct_field(parts, name) for name in ("sign", "whole", "rest"))
@@ -45,7 +45,7 @@ def number_keys(values: pa.Array) -> pa.DoubleArray:
 
 
 def date_keys(values: pa.Array) -> pa.Array:
-    """The first ISO date in each value with its time, as text that sorts, null where there is none: (value,)."""
+    """First ISO date in each value with its time, as sortable text; null if there is none: (value,)."""
     parts = pc.extract_regex(values, DATE)
     day, time = (pc.struct_field(parts, name) for name in ("day", "time"))
     return pc.binary_join_element_wise(day, time, pa.scalar(" ", day.type))

@@ -1,4 +1,4 @@
-"""The values of an output that can be sorted: its lines, the items of its lists, a column of its tables."""
+"""Sortable values of an output: its lines, the items of its lists, a column of its tables."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,15 @@ from gradebook.rubrics.checks.markdown.table_cells import Cells, find_columns, f
 ITEM_START = rf"^[ \t]*{MARKS['any']}[ \t]+(?:\[[ xX]\][ \t]+)?"
 INDENT = r"^(?P<indent>[ \t]*)"
 CONTINUED_NUMBER = r"^[ \t]*0*(?:[2-9]|1[0-9])[0-9]*[.)]"
-WITHIN_ITEM = 2  # an item so much further in than the first one of its list is nested
+WITHIN_ITEM = 2  # an item indented this much further than the first one of its list is nested
 
 
 @dataclass(frozen=True, slots=True)
 class SortedValues:
-    """Values in the order in which they stand.
+    """Values in their original order.
 
-    texts, rows (the output), groups (the list or table): (value,); only the values of one group are compared. reasons:
-    (output,), why an output has no value; null where it has some.
+    texts, rows (the output), groups (the list or table): (value,); only values of one group are compared. reasons:
+    (output,), why an output has no value; null if it has one.
     """
 
     texts: pa.Array
@@ -32,7 +32,7 @@ class SortedValues:
 
 
 def line_values(lines: MarkdownLines) -> SortedValues:
-    """The lines that aren't blank, those in fenced code too, without the fences themselves."""
+    """Non-blank lines, including those of fenced code but not the fences."""
     is_value = match_mask(lines.texts, NOT_BLANK)
     is_value[lines.blocks.firsts] = False
     is_value[lines.blocks.lasts[lines.blocks.is_closed]] = False
@@ -42,7 +42,7 @@ def line_values(lines: MarkdownLines) -> SortedValues:
 
 
 def list_values(lines: MarkdownLines) -> SortedValues:
-    """The items of each list, without those nested in others."""
+    """Items of each list, without nested ones."""
     places = np.flatnonzero(find_items(lines))
     items = lines.texts.take(pa.array(places))
     groups = _group_items(lines, places, items)
@@ -55,7 +55,7 @@ def list_values(lines: MarkdownLines) -> SortedValues:
 
 
 def table_values(lines: MarkdownLines, column: str | int, *, is_case_sensitive: bool) -> SortedValues:
-    """The cells of the column, by its name or its place from 1, in each table that has it."""
+    """Cells of a column, by name or by number from 1, in each table that has it."""
     tables = find_tables(lines)
     headers = split_cells(lines.texts.take(pa.array(tables.headers)))
     columns = _locate_columns(headers, column, is_case_sensitive)
@@ -72,10 +72,10 @@ def table_values(lines: MarkdownLines, column: str | int, *, is_case_sensitive: 
 
 
 def _group_items(lines: MarkdownLines, places: Places, items: pa.Array) -> Places:
-    """Which list each item is in, from 0: (item,). places: (item,), its line."""
+    """Index of the list that each item belongs to, from 0: (item,). places: (item,), its line."""
     is_between = match_mask(lines.texts, r"^[^ \t\r]") & ~lines.is_code
     is_between[places] = False
-    before = np.cumsum(is_between)[places]  # so many lines of other text stand above
+    before = np.cumsum(is_between)[places]  # number of lines of other text above
     rows = lines.rows[places]
     is_other_row = rows[1:] != rows[:-1]
     is_new = is_other_row | ((before[1:] != before[:-1]) & ~match_mask(items, CONTINUED_NUMBER)[1:])
@@ -89,11 +89,11 @@ def _locate_columns(headers: Cells, column: str | int, is_case_sensitive: bool) 
 
 
 def _pick_cells(cells: Cells, columns: Places) -> pa.Array:
-    """The cell of each line in its column, empty where the line is too short. columns: (line,). Returns (line,)."""
+    """Cell of each line in its column, empty if the line is too short. columns: (line,). Returns (line,)."""
     places = np.where(columns < cells.counts, cells.starts[:-1] + columns, -1)
     return pc.fill_null(read_cells(cells.texts.take(pa.array(places, mask=places < 0))), "")
 
 
 def _reasons(lines: MarkdownLines, rows: Places, reason: str) -> pa.StringArray:
-    """The reason for each output that isn't among the rows: (output,)."""
+    """Put the reason on each output that is not among the rows: (output,)."""
     return evidence_where(pa.array(~mark_rows(rows, len(lines.starts) - 1)), reason)

@@ -1,4 +1,4 @@
-"""Markdown's tables: where they stand, and what their cells hold."""
+"""Markdown tables: their location and their cells."""
 
 from dataclasses import dataclass
 
@@ -10,21 +10,21 @@ from gradebook.rubrics.check_kit.columns import Mask, to_mask
 from gradebook.rubrics.checks.markdown.lines import NOT_BLANK, MarkdownLines, Places, match_mask
 
 DELIMITERS = r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t\r]*$"
-# A heading, a quote, a list's mark, or a break of dashes, asterisks or lines: a table ends above it.
+# Heading, quote, list mark, or break of dashes, asterisks or underscores: a table ends above it.
 BLOCK_START = (
     r"^[ \t]*(?:#{1,6}(?:[ \t\r]|$)|>|(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t\r]|$)"
     r"|(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})\r?$)"
 )
 ESCAPED = r"\|"
-STAND_IN = "\x00"  # for an escaped pipe while a row is split
+STAND_IN = "\x00"  # replaces an escaped pipe while a row is split
 EDGE_MARKS = "*_` "
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The tables of a shard, in order. All: (table,).
+    """Tables of a shard, in order. All: (table,).
 
-    rows: the output. headers: the line of the header. stops: past the line of the last row.
+    rows: the output. headers: line of the header. stops: after the line of the last row.
     """
 
     rows: Places
@@ -33,33 +33,33 @@ class Tables:
 
     @property
     def row_counts(self) -> Places:
-        """The rows below the header: (table,)."""
+        """Number of rows below the header: (table,)."""
         return self.stops - self.headers - 2
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The cells of some lines, to be read by `read_cells`. texts: (cell,). starts: (line + 1,), the first of each."""
+    """Raw cells of some lines, for `read_cells`. texts: (cell,). starts: (line + 1,), first cell of each line."""
 
     texts: pa.Array
     starts: Places
 
     @property
     def counts(self) -> Places:
-        """How many cells each line has: (line,)."""
+        """Number of cells of each line: (line,)."""
         return np.diff(self.starts)
 
     @property
     def lines(self) -> Places:
-        """The line of each cell, by its place among the lines: (cell,)."""
+        """Line of each cell, by index: (cell,)."""
         return np.repeat(np.arange(len(self.starts) - 1), self.counts)
 
 
 def find_tables(lines: MarkdownLines) -> Tables:
-    """Find the tables, as GitHub's Markdown has them.
+    """Find tables as defined by GitHub's Markdown.
 
-    A table is a line right above one of dashes and pipes (at least one of each) with as many cells, and the lines below
-    until a blank one or the start of another block.
+    A table is a line directly above a delimiter line of dashes and pipes (at least one of each) with as many cells,
+    followed by all lines until a blank one or the start of another block.
     """
     delimiters = np.flatnonzero(_are_delimiters(lines))
     headers = delimiters - 1
@@ -70,25 +70,26 @@ def find_tables(lines: MarkdownLines) -> Tables:
     headers = headers[split_cells(texts).counts == split_cells(below).counts]
     stops = np.append(breaks, len(lines.texts))[np.searchsorted(breaks, headers)]
     stops = np.minimum(stops, lines.starts[lines.rows[headers] + 1])
-    stops, firsts = np.unique(stops, return_index=True)  # of what could be a header in one block, the first one is
+    # in a block with several possible headers, the first one counts
+    stops, firsts = np.unique(stops, return_index=True)
     return Tables(lines.rows[headers[firsts]], headers[firsts], stops)
 
 
 def split_cells(lines: pa.Array) -> Cells:
-    """Split the rows of tables at their pipes; "\\|" is a pipe within a cell. lines: (line,)."""
-    held = pc.utf8_trim_whitespace(pc.replace_substring(lines, ESCAPED, STAND_IN))
-    headless = pc.if_else(pc.starts_with(held, "|"), pc.utf8_slice_codeunits(held, 1), held)
+    """Split table rows at their pipes; "\\|" is a pipe within a cell. lines: (line,)."""
+    masked = pc.utf8_trim_whitespace(pc.replace_substring(lines, ESCAPED, STAND_IN))
+    headless = pc.if_else(pc.starts_with(masked, "|"), pc.utf8_slice_codeunits(masked, 1), masked)
     inner = pc.if_else(pc.ends_with(headless, "|"), pc.utf8_slice_codeunits(headless, 0, -1), headless)
     listed = pc.split_pattern(inner, "|")
     return Cells(listed.flatten(), listed.offsets.to_numpy().astype(np.int64))
 
 
 def find_columns(headers: Cells, name: str, *, is_case_sensitive: bool) -> Places:
-    """The place of the column of that name in each header, -1 where none has it: (header,)."""
+    """Index of the named column in each header, -1 if it has none: (header,)."""
     texts, wanted = read_cells(headers.texts), read_cells(pa.array([name]))
     if not is_case_sensitive:
         texts, wanted = (pc.utf8_lower(pc.utf8_upper(both)) for both in (texts, wanted))
-    cells = np.flatnonzero(to_mask(pc.equal(texts, wanted[0])))[::-1]  # reversed: of several the first one is kept
+    cells = np.flatnonzero(to_mask(pc.equal(texts, wanted[0])))[::-1]  # reversed, so that the first of several wins
     places = np.full(len(headers.starts) - 1, -1, np.int64)
     owners = headers.lines[cells]
     places[owners] = cells - headers.starts[owners]
@@ -96,13 +97,13 @@ def find_columns(headers: Cells, name: str, *, is_case_sensitive: bool) -> Place
 
 
 def read_cells(texts: pa.Array) -> pa.Array:
-    """What the cells say, without whitespace and emphasis at the edges: (cell,)."""
-    said = pc.replace_substring(texts, STAND_IN, "|")
-    return pc.utf8_trim(pc.utf8_trim_whitespace(said), EDGE_MARKS)
+    """Text of the cells, without whitespace and emphasis at the edges: (cell,)."""
+    restored = pc.replace_substring(texts, STAND_IN, "|")
+    return pc.utf8_trim(pc.utf8_trim_whitespace(restored), EDGE_MARKS)
 
 
 def _find_breaks(lines: MarkdownLines) -> Places:
-    """The lines that no table goes on in: (break,)."""
+    """Lines that end a table: (break,)."""
     is_break = ~match_mask(lines.texts, NOT_BLANK) | lines.is_code
     is_break |= match_mask(lines.texts, BLOCK_START) & ~_are_delimiters(lines)
     return np.flatnonzero(is_break)

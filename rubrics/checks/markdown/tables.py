@@ -1,4 +1,4 @@
-"""The check of tables."""
+"""Check of tables."""
 
 from typing import Self
 
@@ -19,20 +19,20 @@ PRICES = "| Item | Price |\n|---|---:|\n| Tea | 2 |\n| Cake | 3 |"
 
 
 class TableSettings(CheckSettings):
-    """What the table has to be; with nothing given, any table will do."""
+    """Requirements for the table; without any, every table passes."""
 
     columns: Words | None = None
-    """the names that the header has to hold, in any order, others beside them"""
+    """names required in the header, in any order; other columns may be present"""
     case_sensitive: bool = False
     """whether "Price" and "PRICE" differ"""
     min_columns: Count | None = None
-    """the fewest columns allowed"""
+    """minimum number of columns"""
     max_columns: Count | None = None
-    """the most columns allowed"""
+    """maximum number of columns"""
     min_rows: Count | None = None
-    """the fewest rows allowed, the header not counted"""
+    """minimum number of rows, without the header"""
     max_rows: Count | None = None
-    """the most rows allowed, the header not counted"""
+    """maximum number of rows, without the header"""
 
     @model_validator(mode="after")
     def _bounds_leave_room(self) -> Self:
@@ -42,7 +42,7 @@ class TableSettings(CheckSettings):
             ("rows", self.min_rows or 0, self.max_rows),
         ):
             if most is not None and least > most:
-                raise ValueError(f"found max_{unit} {most}, expected at least the {least} asked for")
+                raise ValueError(f"found max_{unit} {most}, expected at least the {least} required")
         return self
 
 
@@ -56,12 +56,12 @@ class TableSettings(CheckSettings):
     ),
 )
 def has_table(shard: pa.Table, settings: TableSettings) -> CheckVerdicts:
-    """At least one Markdown table stands there that has the columns and as many rows and columns as asked for.
+    """At least one Markdown table has the required columns and an allowed number of rows and columns.
 
-    A table is a line of cells, right under it a line of dashes and pipes with as many cells, and the rows until a blank
-    line or the start of another block, as on GitHub; a pipe at the edge of a line may be left out, `\\|` is a pipe in a
-    cell. Names of columns are compared without whitespace and emphasis around them. HTML tables, and tables in fenced
-    code or in a quote, do not count. The evidence is what the first table lacks.
+    A table is a line of cells, a delimiter line of dashes and pipes with as many cells directly below, and all rows
+    until a blank line or the start of another block, as on GitHub. A pipe at the edge of a line is optional; `\\|` is a
+    pipe in a cell. Column names are compared without surrounding whitespace and emphasis. HTML tables and tables in
+    fenced code or in a quote do not count. The evidence is the first requirement that the first table misses.
     """
     texts = text_column(shard, "output")
     lines = split_markdown(texts)
@@ -76,7 +76,7 @@ def has_table(shard: pa.Table, settings: TableSettings) -> CheckVerdicts:
 
 
 def _find_faults(tables: Tables, headers: Cells, settings: TableSettings) -> pa.StringArray:
-    """What each table lacks first; null where it fits: (table,)."""
+    """First requirement that each table misses; null if it meets all: (table,)."""
     faults = pa.nulls(len(tables.rows), pa.string())
     for name in settings.columns or ():
         is_missing = find_columns(headers, name, is_case_sensitive=settings.case_sensitive) < 0

@@ -1,4 +1,4 @@
-"""Finding many titles in many lines."""
+"""Search for many titles in many lines."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,21 +8,21 @@ import pyarrow as pa
 
 from gradebook.rubrics.checks.markdown.lines import Places, match_mask
 
-FEW_LINES = 1_000  # they are matched in less time than more patterns are compiled
+FEW_LINES = 1_000  # matching this many is faster than compiling more patterns
 MOST_CHARACTERS = 5_000  # of the titles in one pattern: RE2 refuses a pattern that is too large
 
 
 def find_each(texts: pa.Array, titles: Sequence[str], before: str, after: str) -> list[Places]:
-    """For each title, the places of the texts that match it between the two patterns, in order: [title] of (text,)."""
+    """Texts that match each title between the two patterns, in order: [title] of (text,)."""
     words = [re.escape(title.strip()) for title in titles]
     return list(_find(texts, np.arange(len(texts)), words, before, after))
 
 
 def _find(texts: pa.Array, places: Places, words: Sequence[str], before: str, after: str) -> Iterator[Places]:
-    """As `find_each`, places being those of the texts.
+    """Search as `find_each` does; places are the indices of the texts.
 
-    Half of the titles at a time in one pattern, then half of those where it matches: a text that is one of 60 titles
-    is looked at a dozen times and not 60, one that is none of them once.
+    Half of the titles are combined into one pattern, then half of those for the matches, and so on: a text that is one
+    of 60 titles is searched a dozen times instead of 60, any other text once.
     """
     if len(words) == 1 or len(texts) <= FEW_LINES:
         for title in words:

@@ -1,18 +1,18 @@
-"""Numbers that carry their own proof: payment cards and bank accounts."""
+"""Numbers with check digits: payment cards and bank accounts."""
 
 import string
 from collections.abc import Mapping
 from types import MappingProxyType
 
 CARD_DIGITS = range(13, 20)
-# Who issues: 34, 37 American Express, 36, 38, 39 Diners, 35 JCB, 4 Visa, 2221-2720 and 51-55 Mastercard, 50, 56-69 the
-# others. What starts otherwise is no card, so a timestamp in milliseconds is none.
+# Issuers: 34, 37 American Express, 36, 38, 39 Diners, 35 JCB, 4 Visa, 2221-2720 and 51-55 Mastercard, 50, 56-69 the
+# others. Numbers with another start, such as timestamps in milliseconds, are not cards.
 CARD_STARTS = ("34", "35", "36", "37", "38", "39", "30", "4", "5", "6", "22", "23", "24", "25", "26", "27")
 # ISO 7064: a letter counts as two digits, A as 10 and Z as 35.
 LETTER_VALUES = str.maketrans({letter: str(value) for value, letter in enumerate(string.ascii_uppercase, start=10)})
-DOUBLED = str.maketrans("0123456789", "0246813579")  # twice a digit, its own digits added up
+DOUBLED = str.maketrans("0123456789", "0246813579")  # digit sum of twice each digit
 
-# ISO 13616: the length of each country's number, as in SWIFT's registry.
+# ISO 13616: length of each country's number, from SWIFT's registry.
 COUNTRIES_BY_LENGTH: Mapping[int, str] = MappingProxyType(
     {
         15: "NO",
@@ -39,14 +39,14 @@ IBAN_LENGTHS = {country: length for length, countries in COUNTRIES_BY_LENGTH.ite
 
 
 def is_card(digits: str) -> bool:
-    """Whether ASCII digits have a card's length, an issuer's start and a right check digit (Luhn, ISO/IEC 7812-1)."""
+    """Whether ASCII digits have a card's length, an issuer's prefix and a valid check digit (Luhn, ISO/IEC 7812-1)."""
     if len(digits) not in CARD_DIGITS or not digits.startswith(CARD_STARTS):
         return False
     return (sum(map(int, digits[-2::-2].translate(DOUBLED))) + sum(map(int, digits[-1::-2]))) % 10 == 0
 
 
 def is_iban(compact: str) -> bool:
-    """Whether ASCII letters and digits have their country's length and right check digits (ISO 7064 mod 97-10)."""
+    """Whether ASCII letters and digits have their country's length and valid check digits (ISO 7064 mod 97-10)."""
     upper = compact.upper()
     if len(upper) != IBAN_LENGTHS.get(upper[:2]) or not upper[2:4].isdigit():
         return False

@@ -1,4 +1,4 @@
-"""Phone numbers in prose: the forms that people write, told from dates and order numbers by shape and by neighbours."""
+"""Phone numbers in prose, distinguished from dates and order numbers by their form and the words around them."""
 
 import heapq
 import re
@@ -7,13 +7,13 @@ from operator import itemgetter
 
 Span = tuple[int, int]
 
-BLANK = "\u00a0\u202f "  # the characters themselves: RE2 and Python escape them in different ways
+BLANK = "\u00a0\u202f "  # literal characters: RE2 and Python escape them differently
 DASHES = "\u2010-\u2013-"
 DASH = f"[{DASHES}]"
 GAP = f"[{BLANK}.{DASHES}]"  # between two groups of digits
 WIDE_GAP = f"[{BLANK}()./{DASHES}]{{0,3}}"
 
-# What may be a phone: seven digits, with little between them.
+# A possible phone number: seven digits with little between them.
 LIKELY = rf"(?:[0-9]{WIDE_GAP}){{6}}[0-9]"
 
 INTERNATIONAL = rf"(?:\+|\(\+)[1-9](?:{WIDE_GAP}[0-9]){{8,14}}|00[1-9][0-9]{{0,2}}{GAP}[0-9](?:{WIDE_GAP}[0-9]){{6,11}}"
@@ -42,7 +42,7 @@ CUED = re.compile(
 )
 DATE = re.compile(
     r"(?:19|20)[0-9]{2}[ ./\u2010-\u2013-][0-9]{1,2}[ ./\u2010-\u2013-][0-9]{1,2}(?![0-9])"
-    # four pairs and more are no date: 01.99.00.12.34
+    # four pairs or more are not a date: 01.99.00.12.34
     r"|[0-9]{1,2}[./\u2010-\u2013-][0-9]{1,2}[./\u2010-\u2013-](?:[0-9]{4}|[0-9]{2})(?![0-9]|[.][0-9]{2}[.][0-9])"
 )
 NUMBERED = (
@@ -55,7 +55,7 @@ def _any_backwards(words: str) -> str:
     return "|".join(word[::-1] for word in words.split())
 
 
-# What stands before a number is read backwards from it: a search towards it would begin at each character.
+# Words before a number are matched on the reversed text: a forward search would begin at each character.
 OTHER_CUE_BACKWARDS = re.compile(
     rf"(?i)(?:[\s:.#]|\b(?:{_any_backwards('number no nr id is code')})\b){{0,6}}"
     rf"(?:(?:{_any_backwards(NUMBERED)})\b|№)"
@@ -65,7 +65,7 @@ TRUNK_DIGITS = range(9, 13)
 
 
 def find_phones(text: str) -> Iterator[Span]:
-    """The spans of the phone numbers in a text, in order; of two that start together, the one by its form."""
+    """Spans of the phone numbers in a text, in order; of two that start together, the one found by its form."""
     last_start = -1
     for start, stop in heapq.merge(_find_written(text), _find_cued(text), key=itemgetter(0)):
         if start != last_start:
@@ -94,5 +94,5 @@ def _is_phone(match: re.Match[str]) -> bool:
 
 
 def _is_numbered_thing(text: str, start: int) -> bool:
-    """Whether the words before say that it numbers something else: an order, a ticket, a book."""
+    """Whether the preceding words show that it numbers something else: an order, a ticket, a book."""
     return OTHER_CUE_BACKWARDS.match(text[max(0, start - CUE_CHARACTERS) : start][::-1]) is not None

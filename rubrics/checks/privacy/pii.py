@@ -1,4 +1,4 @@
-"""The check of personal data and secrets."""
+"""Check of personal data and secrets."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -14,7 +14,7 @@ from gradebook.rubrics.check_kit.rows import RowFinding
 from gradebook.rubrics.checks.privacy.phone_numbers import Span
 from gradebook.rubrics.checks.privacy.pii_kinds import KINDS, PiiKindName, mask
 
-BLANK = "\x00"  # stands for each character of what an earlier kind has found
+BLANK = "\x00"  # replaces each character of the finds of an earlier kind
 MOST_SHOWN = 4
 
 
@@ -25,13 +25,13 @@ def _read_allowed(text: str) -> str:
 
 
 class PiiSettings(CheckSettings):
-    """What is looked for, and what may stand."""
+    """Kinds to look for, and exceptions."""
 
     kinds: Annotated[tuple[PiiKindName, ...], Field(min_length=1)] = tuple(KINDS)
-    """what may not stand in the output: email, phone, card, iban, ip, ssn, api_key"""
+    """forbidden kinds: email, phone, card, iban, ip, ssn, api_key"""
     allow: tuple[Annotated[str, AfterValidator(_read_allowed)], ...] = ()
-    """what may stand all the same: a whole address, number or key however it is spaced, or a domain such as
-    example.org, with its subdomains, for every address there"""
+    """exceptions: a whole address, number or key with any spacing, or a domain such as example.org, which covers every
+    address there and at its subdomains"""
 
 
 @register_check(
@@ -47,23 +47,23 @@ class PiiSettings(CheckSettings):
     ),
 )
 def pii(shard: pa.Table, settings: PiiSettings) -> CheckVerdicts:
-    """The output holds no personal data and no secret of the kinds asked for.
+    """The output contains no personal data and no secret of the requested kinds.
 
-    The evidence gives the kind, the place (characters before it) and the edges of what was found, never all of it.
-    Digits are those of ASCII, and shapes those of Latin script; names and addresses of houses are not looked for.
+    The evidence gives the kind, the position (characters before it) and the edges of the find, never all of it. Digits
+    are ASCII, and patterns are those of Latin script; names and street addresses are not searched.
 
     - `email`: an address with a dotted domain; Latin, Greek and Cyrillic letters.
     - `phone`: international with + (9 to 15 digits) or 00; the national forms of North America, of countries with
       a leading 0, of Brazil and of China, in groups; any 7 to 15 digits right after a word such as "call" or "tel".
-      Dates are none, nor what stands after a word such as "order", "ticket" or "ISBN". By shape, so a guess.
-    - `card`: 13 to 19 digits, in one or in the groups that cards show, with an issuer's first digits and a right Luhn
-      check digit; one in ten long numbers has that by chance.
-    - `iban`: the country's length and right check digits (mod 97).
+      Dates are excluded, and numbers after a word such as "order", "ticket" or "ISBN". By form, so a guess.
+    - `card`: 13 to 19 digits, ungrouped or grouped as on cards, with an issuer's prefix and a valid Luhn check digit;
+      one in ten long numbers has that by chance.
+    - `iban`: the country's length and valid check digits (mod 97).
     - `ip`: version 4 with octets of 0 to 255, version 6 with a group of three hexadecimal digits or more, so not "::1".
-      Private and local ones count; not after "version", "section" or a name and a slash ("Chrome/120.0.0.0").
-    - `ssn`: of the United States, in three groups (or bare after "SSN"), in ranges that are given out.
+      Private and local addresses count; not after "version", "section" or a name and a slash ("Chrome/120.0.0.0").
+    - `ssn`: of the United States, in three groups (or ungrouped after "SSN"), in assigned ranges.
     - `api_key`: keys of OpenAI and Anthropic (sk-), Stripe, AWS, GitHub, GitLab, Slack, Google and Hugging Face by
-      their shape, JSON web tokens, and the header of a private key.
+      their form, JSON web tokens, and the header of a private key.
     """
     texts = text_column(shard, "output")
     is_likely = find_likely(texts, "|".join(dict.fromkeys(KINDS[kind].likely for kind in settings.kinds)))
@@ -74,7 +74,7 @@ def pii(shard: pa.Table, settings: PiiSettings) -> CheckVerdicts:
 
 
 def _likely_kinds(texts: pa.Array, settings: PiiSettings) -> list[list[PiiKindName]]:
-    """The kinds to look for in each text: those that it may hold, up to the last one asked for."""
+    """Kinds to look for in each text: those with a likely match, up to the last requested one."""
     names = list(KINDS)
     names = names[: 1 + max(names.index(kind) for kind in settings.kinds)]
     masks = {likely: find_likely(texts, likely).to_pylist() for likely in {KINDS[kind].likely for kind in names}}
@@ -92,13 +92,13 @@ def _judge(text: str, kinds: Sequence[PiiKindName], settings: PiiSettings) -> Ro
 def _first_finds(
     text: str, kinds: Sequence[PiiKindName], settings: PiiSettings
 ) -> Iterator[tuple[int, int, PiiKindName]]:
-    """The first of each kind that may not stand, and its place."""
+    """First forbidden find of each kind, with its place."""
     allowed = {_compact(entry) for entry in settings.allow}
     domains = tuple(entry.lower() for entry in settings.allow)
     unsearched = text
     for kind in kinds:
         spans: Iterable[Span] = KINDS[kind].find(unsearched)
-        if kind != kinds[-1]:  # all of them are blanked for the next kind; of the last one the first is enough
+        if kind != kinds[-1]:  # all finds are blanked for the next kind; of the last kind the first one is enough
             spans = tuple(spans)
             unsearched = _blank(unsearched, spans)
         if kind in settings.kinds:
@@ -111,7 +111,7 @@ def _first_finds(
 
 
 def _compact(text: str) -> str:
-    """An e-mail address in lower case; of a number or key its letters and digits, however they are spaced."""
+    """E-mail address in lower case, or the letters and digits of a number or key, whatever its spacing."""
     lower = text.lower()
     return lower if "@" in lower else "".join(character for character in lower if character.isalnum())
 
@@ -123,7 +123,7 @@ def _is_at(found: str, domains: tuple[str, ...]) -> bool:
 
 
 def _blank(text: str, spans: Iterable[Span]) -> str:
-    """The text with the spans blanked, each other character at its place. spans: in order."""
+    """Blank the spans of a text without moving other characters. spans: in order."""
     pieces, place = [], 0
     for start, stop in spans:
         pieces += [text[place:start], BLANK * (stop - max(start, place))]

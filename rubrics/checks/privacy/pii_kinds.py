@@ -1,7 +1,7 @@
-"""The kinds of personal data and secrets: where they stand in a text, and how they are shown without being told.
+"""Kinds of personal data and secrets: their location in a text, and a masked form for display.
 
-Each kind has a RE2 pattern that matches every text with one, and many without, and a search that reads a text in linear
-time: its expressions are possessive or bounded.
+Each kind has an RE2 pattern that matches every text with a find, and many others, and a search that reads a text in
+linear time: its expressions are possessive or bounded.
 """
 
 import ipaddress
@@ -16,15 +16,15 @@ from gradebook.rubrics.checks.privacy.phone_numbers import BLANK, DASHES, GAP, L
 
 PiiKindName = Literal["email", "phone", "card", "iban", "ip", "ssn", "api_key"]
 
-# Latin, Greek and Cyrillic letters: with those of scripts without spaces a name would take in the sentence before it.
+# Latin, Greek and Cyrillic letters. With scripts without spaces, a name would include the sentence before it.
 LETTERS = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f"
-# The same characters may not stand before it, or a run of them would be read from each of its characters on.
+# The lookbehind has the same characters, or a run of them would be read from each of its characters on.
 EMAIL = re.compile(rf"(?<![{LETTERS}.%+_&~'-])[{LETTERS}.%+_&~'-]++@(?=([{LETTERS}.-]++))")
 TOP_LEVEL = re.compile(rf"xn--[a-z0-9-]+|(?:(?![0-9_])[{LETTERS}]){{2,24}}", re.IGNORECASE)
 EDGE_MARKS = "%+_&~.'-"
-NO_MAILBOX = re.compile(r"git@|[^@]*@[1-9]x\.")  # a repository, and a picture for dense screens
+NO_MAILBOX = re.compile(r"git@|[^@]*@[1-9]x\.")  # a repository, and an image for high-resolution screens
 CARD = re.compile(
-    # after two groups of four there is no end of them: a table, not a card
+    # no match after two groups of four: such a sequence is a table, not a card
     rf"(?<![0-9A-Za-z])(?<![0-9][.,])(?<![0-9]{{4}}{GAP}[0-9]{{4}}{GAP})(?=([0-9]{{13,19}}(?![0-9])"
     rf"|[0-9]{{4}}({GAP})[0-9]{{4}}\2[0-9]{{4}}\2[0-9]{{1,4}}(?:\2[0-9]{{1,3}})?(?![0-9])"
     rf"|[0-9]{{4}}({GAP})[0-9]{{6}}\3[0-9]{{4,5}}(?![0-9])))"
@@ -70,14 +70,16 @@ API_KEY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PiiKind:
-    """likely: in RE2's syntax, matches every text with one. find: the spans of those in a text, in order."""
+    """likely: pattern in RE2's syntax that matches every text with a find. find: spans of the finds in a text, in
+    order.
+    """
 
     likely: str
     find: Callable[[str], Iterator[Span]]
 
 
 def find_emails(text: str) -> Iterator[Span]:
-    """The spans of the addresses; a mark at an edge is the sentence's."""
+    """Spans of e-mail addresses; marks at an edge belong to the sentence."""
     for match in EMAIL.finditer(text):
         name, domain = match[0][:-1].lstrip(EDGE_MARKS), match[1].rstrip(".-")
         labels = domain.split(".")
@@ -89,14 +91,14 @@ def find_emails(text: str) -> Iterator[Span]:
 
 
 def find_cards(text: str) -> Iterator[Span]:
-    """The spans of the numbers with a right check digit, in the groups that cards show or in one."""
+    """Spans of numbers with a valid check digit, grouped as on cards or ungrouped."""
     for match in CARD.finditer(text):
         if is_card(match[1].replace(match[2] or match[3] or " ", "")):
             yield match.span(1)
 
 
 def find_ibans(text: str) -> Iterator[Span]:
-    """The spans of the account numbers; with gaps in capitals alone, or prose would be one now and then."""
+    """Spans of account numbers; grouped ones in capitals only, as prose would match now and then."""
     for start in (match.start() for match in IBAN_START.finditer(text)):
         length = IBAN_LENGTHS.get(text[start : start + 2].upper())
         written = IBANS[length].match(text, start) if length else None
@@ -109,7 +111,7 @@ def find_ibans(text: str) -> Iterator[Span]:
 
 
 def find_ips(text: str) -> Iterator[Span]:
-    """The spans of the addresses, version 4 and 6; none after "version", "section" or a product's name and slash."""
+    """Spans of addresses, version 4 and 6; not after "version", "section" or a product's name and slash."""
     spans = [match.span() for match in IPV4.finditer(text) if _is_ipv4(match)]
     yield from sorted(spans + [match.span() for match in IPV6.finditer(text) if _is_ipv6(match[0])])
 
@@ -120,7 +122,7 @@ def _is_ipv4(match: re.Match[str]) -> bool:
 
 
 def _is_ipv6(text: str) -> bool:
-    if len(text) > 45 or LONG_GROUP.search(text) is None:  # "1::2" is a slice more often
+    if len(text) > 45 or LONG_GROUP.search(text) is None:  # "1::2" is more often a slice
         return False
     try:
         ipaddress.IPv6Address(text.rstrip(":") if text.endswith(":") and not text.endswith("::") else text)
@@ -130,17 +132,17 @@ def _is_ipv6(text: str) -> bool:
 
 
 def find_ssns(text: str) -> Iterator[Span]:
-    """The spans of the numbers in ranges that are given out, in three groups, or in one after "SSN"."""
+    """Spans of numbers in assigned ranges, in three groups, or ungrouped after "SSN"."""
     spans = [match.span() for match in SSN.finditer(text)]
     yield from sorted(spans + [match.span(1) for match in BARE_SSN.finditer(text)])
 
 
 def find_api_keys(text: str) -> Iterator[Span]:
-    """The spans of what has the shape of a key that a service gives out, a signed token, or a private key's header."""
+    """Spans of texts in the form of a service's key, a signed token, or a private key's header."""
     return (match.span() for match in API_KEY.finditer(text))
 
 
-# In this order: what one kind has found is not searched by the next, so the digits of an account are no phone.
+# In this order: finds of one kind are not searched by the next, so an account number's digits are not a phone number.
 KINDS: Mapping[PiiKindName, PiiKind] = MappingProxyType(
     {
         "api_key": PiiKind(
@@ -160,7 +162,7 @@ KINDS: Mapping[PiiKindName, PiiKind] = MappingProxyType(
 
 
 def mask(kind: PiiKindName, found: str) -> str:
-    """What was found, told by its edges alone: a***@e***.org, DE***00; of a key its first four characters."""
+    """Masked find: a***@e***.org, DE***00; for a key, its first four characters."""
     if kind == "email":
         name, _, domain = found.rpartition("@")
         return f"{name[0]}***@{domain[0]}***.{domain.rpartition('.')[2]}"

@@ -1,1 +1,1 @@
-"""Checks of texts for programs: JSON, XML, YAML, SQL, Python."""
+"""Checks of machine-readable text: JSON, XML, YAML, SQL, Python."""

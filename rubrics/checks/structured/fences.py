@@ -1,4 +1,4 @@
-"""Text that may stand in one Markdown code fence, for the checks of syntax."""
+"""Text that may be wrapped in one Markdown code fence, for the syntax checks."""
 
 import re
 from collections.abc import Callable
@@ -17,15 +17,17 @@ CLOSING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t\r]*$", re.MULTILINE)
 
 
 class SyntaxSettings(CheckSettings):
-    """What every check of syntax may be told."""
+    """Settings shared by the syntax checks."""
 
     fence: Fence = "optional"
-    """whether the text stands in one Markdown code fence, with nothing around it: it may (`optional`), it has to
-    (`required`), or it may not (`never`)"""
+    """whether one Markdown code fence encloses the whole text: `optional`, `required` or `never`"""
 
 
 class Misfit(Exception):
-    """The text is not what was expected. line: from 1, within the text that was read; None: it is not about a line."""
+    """The text is not what was expected.
+
+    line: from 1, within the text that was read; None if the fault has no line.
+    """
 
     def __init__(self, reason: str, line: int | None = None, column: int | None = None) -> None:
         super().__init__(reason, line, column)
@@ -35,7 +37,7 @@ class Misfit(Exception):
 
 
 class CannotTell(Exception):
-    """The text can't be read far enough to tell."""
+    """The text cannot be read far enough to decide."""
 
 
 class _Body(NamedTuple):
@@ -46,10 +48,10 @@ class _Body(NamedTuple):
 def judge_syntax(
     shard: pa.Table, settings: SyntaxSettings, name: str, most: int, read: Callable[[str], None]
 ) -> CheckVerdicts:
-    """Read each output, out of its code fence.
+    """Check the syntax of each output, inside its code fence.
 
-    name: what is expected, "XML". most: the characters beyond which an output stays unscored. read: raises `Misfit`
-    or `CannotTell`; it sees no blank text.
+    name: expected format, e.g. "XML". most: number of characters above which an output stays unscored. read: raises
+    `Misfit` or `CannotTell`; never called with a blank text.
     """
     texts = text_column(shard, "output").to_pylist()
     return gather_rows(_finding(text, settings.fence, name, most, read) for text in texts)
@@ -79,7 +81,7 @@ def _place(misfit: Misfit, lines_before: int) -> str:
 
 
 def _unfenced(text: str, fence: Fence) -> _Body:
-    """What stands in the fence, or the text itself where there is none. Raises `Misfit` where `fence` is not met."""
+    """Content of the fence, or the text itself without one. Raises `Misfit` if `fence` is violated."""
     opening = OPENING.match(text)
     if opening is None:
         if fence == "required":

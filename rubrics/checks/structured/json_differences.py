@@ -1,4 +1,4 @@
-"""Where two JSON values differ, and putting the lists of one in order."""
+"""First difference of two JSON values, and sorting of lists for an order-independent comparison."""
 
 import json
 import math
@@ -11,21 +11,22 @@ from gradebook.rubrics.check_kit.evidence import EXCERPT_CHARACTERS, cut_text
 from gradebook.rubrics.check_kit.stack import on_a_full_stack
 
 SHOWN_LEVELS = 8  # of a path
-ROUNDING = 1e-15  # what the difference of two floats can be off, as a share of the larger one
-EXACT = Context(prec=1_000)  # digits, more than lie between the first of 1e308 and the last of 5e-324
-RANKS = MappingProxyType({type(None): 0, bool: 1, int: 2, float: 2, str: 3, list: 4, dict: 5})  # equal ones compare
-AS_THEY_ARE = frozenset((str, int, bool, type(None)))  # equal where type and value are: a float may be infinite
+ROUNDING = 1e-15  # maximum error of the difference of two floats, as a share of the larger one
+EXACT = Context(prec=1_000)  # digits, more than there are between the first of 1e308 and the last of 5e-324
+# types of equal rank are comparable
+RANKS = MappingProxyType({type(None): 0, bool: 1, int: 2, float: 2, str: 3, list: 4, dict: 5})
+AS_THEY_ARE = frozenset((str, int, bool, type(None)))  # equal if type and value are; a float may be infinite
 
 
 class TooLarge(Exception):
-    """Two numbers are too large to be told apart."""
+    """Two numbers are too large to compare."""
 
     def __str__(self) -> str:
         return "too large to compare: found two numbers beyond 1e308"
 
 
 class _Difference(Exception):
-    """Two values differ. path: its keys and places from the innermost outwards, added on the way up."""
+    """Two values differ. path: keys and indices from the innermost outwards, appended on the way up."""
 
     def __init__(self, words: str, *path: str | int) -> None:
         super().__init__(words, *path)
@@ -34,9 +35,9 @@ class _Difference(Exception):
 
 
 def put_in_order(value: Any) -> Any:
-    """Sort the lists of a value in place, and return what values of one kind are ordered by.
+    """Sort the lists of a value in place, and return a sort key for values of the same type.
 
-    It is flat, a rank before each entry that says of which kind it is: a tuple for each of them takes twice as long.
+    The key is flat, with a type rank before each entry: a tuple per entry takes twice as long.
     """
     kind = type(value)
     if kind is dict:
@@ -64,9 +65,9 @@ def _sort_entries(entries: list[Any]) -> tuple[Any, ...]:
 
 
 def find_difference(found: Any, expected: Any, tolerance: float) -> str | None:
-    """The first difference with its path, in the order of what is expected; None where there is none.
+    """First difference with its path, in the order of the expected value; None if there is none.
 
-    Raises `TooLarge` where two numbers beyond 1e308 stand against each other before it.
+    Raises `TooLarge` if two numbers beyond 1e308 have to be compared before it.
     """
     try:
         _compare(found, expected, tolerance)
@@ -79,7 +80,7 @@ def _compare(found: Any, expected: Any, tolerance: float) -> None:
     """Raise the first difference."""
     kind, is_alike = type(found), type(found) is type(expected)
     if is_alike and kind in AS_THEY_ARE and found == expected:
-        return  # most values are such
+        return  # true for most values
     if is_alike and kind is dict:
         _compare_objects(found, expected, tolerance)
     elif is_alike and kind is list:
@@ -124,7 +125,9 @@ def _is_same(found: Any, expected: Any, tolerance: float) -> bool:
 
 
 def _is_near(found: float, expected: float, tolerance: float) -> bool:
-    """Whether they are, as they are written: 1.1 is 0.1 from 1, though their floats are farther apart."""
+    """Whether two numbers are within the tolerance as written: 1.1 is 0.1 from 1, though their floats are further
+    apart.
+    """
     difference = abs(found - expected)
     rounding = max(abs(found), abs(expected)) * ROUNDING
     if math.isinf(difference) or abs(difference - tolerance) > rounding:
@@ -134,7 +137,7 @@ def _is_near(found: float, expected: float, tolerance: float) -> bool:
 
 
 def _path_text(path: list[str | int]) -> str:
-    """The path as JSONPath has it, the middle left out where it is long."""
+    """Path in JSONPath notation, shortened in the middle if it is long."""
     parts = [f"[{part}]" if isinstance(part, int) else _key_text(part) for part in path]
     if len(parts) > SHOWN_LEVELS:
         parts = [*parts[: SHOWN_LEVELS // 2], "…", *parts[-SHOWN_LEVELS // 2 :]]

@@ -1,4 +1,4 @@
-"""The check that an output's JSON is the JSON it was meant to be."""
+"""Check that an output's JSON equals the expected JSON."""
 
 import json
 from collections.abc import Collection
@@ -16,23 +16,23 @@ from gradebook.rubrics.check_kit.rows import RowFinding, gather_rows
 from gradebook.rubrics.check_kit.stack import on_a_full_stack
 from gradebook.rubrics.checks.structured.json_differences import TooLarge, find_difference, put_in_order
 
-MOST_CONTAINERS = 200_000  # lists and objects of a text
+MOST_CONTAINERS = 200_000  # lists and objects in one text
 
 
 class JsonEqualsSettings(CheckSettings):
-    """What the JSON is compared with, and what does not count."""
+    """Expected JSON, and differences to ignore."""
 
     value: Any = None
-    """the JSON that is expected, in the place of the row's reference"""
+    """the expected JSON, instead of the row's reference"""
     extract: Extract = "whole"
-    """`whole`: the output is the JSON; `found`: it holds one JSON object among other text, or with no object one
-    array"""
+    """`whole`: the output is the JSON; `found`: the output contains one JSON object among other text, or no object and
+    one array"""
     ignore_order: bool = False
-    """lists are equal in whatever order their entries stand"""
+    """ignore the order of list entries"""
     ignore_keys: tuple[str, ...] = ()
-    """keys that do not count, in any object at any depth"""
+    """keys to ignore, in any object at any depth"""
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
-    """how far two numbers may be apart"""
+    """maximum difference of two numbers"""
 
     @field_validator("value")
     @classmethod
@@ -40,7 +40,7 @@ class JsonEqualsSettings(CheckSettings):
         try:
             json.dumps(read := parse_json(json.dumps(value, allow_nan=False)), allow_nan=False)
         except (ValueError, TypeError, RecursionError) as error:
-            raise ValueError(f"found what JSON can't hold ({error}), expected JSON") from None
+            raise ValueError(f"found a value that JSON can't hold ({error}), expected JSON") from None
         return read
 
 
@@ -59,12 +59,12 @@ class JsonEqualsSettings(CheckSettings):
 def json_equals(shard: pa.Table, settings: JsonEqualsSettings) -> CheckVerdicts:
     """The output's JSON equals the row's reference, read as JSON, or the `value` of the settings.
 
-    The order of keys never counts; 1 and 1.0 are equal, 1 and true are not. The evidence is the first path that
-    differs. Of a key that an object has twice the last counts. A row without a reference stays unscored ("no
-    reference"), and so does one whose reference is no JSON, or where two numbers beyond 1e308 stand against each
-    other, or where the output or the reference has more than 200,000 lists and objects: "too many lists and objects to
-    compare". With `ignore_order` and a `tolerance`, entries are paired after sorting, so that two lists of objects with
-    nearly equal numbers can be paired otherwise than they should be.
+    The order of keys is ignored; 1 and 1.0 are equal, 1 and true are not. The evidence is the first path that differs.
+    If an object has a key twice, the last one counts. A row stays unscored if it has no reference ("no reference"), if
+    its reference is not JSON, if two numbers beyond 1e308 have to be compared, or if the output or the reference has
+    more than 200,000 lists and objects ("too many lists and objects to compare"). With `ignore_order` and a
+    `tolerance`, entries are paired after sorting, so two lists of objects with nearly equal numbers may be paired
+    wrongly.
     """
     outputs = text_column(shard, "output").to_pylist()
     if "value" in settings.model_fields_set:
@@ -102,7 +102,7 @@ def _compared(output: str, expected: Any, settings: JsonEqualsSettings) -> RowFi
 
 
 def _size_fault(text: str, name: str) -> str | None:
-    """Why a text takes too long to compare; None where it does not."""
+    """Reason why a text takes too long to compare; None if it does not."""
     count = text.count("[") + text.count("{")
     if count <= MOST_CONTAINERS:
         return None
@@ -110,7 +110,7 @@ def _size_fault(text: str, name: str) -> str | None:
 
 
 def _normalised(value: Any, settings: JsonEqualsSettings) -> Any:
-    """The value without the keys that do not count, its own lists put in order where the order does not."""
+    """Remove ignored keys, and sort the value's lists if their order is ignored."""
     if settings.ignore_keys:
         value = on_a_full_stack(partial(_without_keys, value, frozenset(settings.ignore_keys)))
     if settings.ignore_order:

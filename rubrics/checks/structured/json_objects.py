@@ -1,4 +1,4 @@
-"""Checks of the JSON that an output is or holds: that it is there, and that it satisfies a JSON Schema."""
+"""Checks of JSON in an output: its presence and its validity against a JSON Schema."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -16,12 +16,12 @@ PLURALS = {"object": "JSON objects", "array": "JSON arrays", "any": "JSON object
 
 
 class JsonObjectSettings(CheckSettings):
-    """What the text has to hold."""
+    """JSON to look for in the text."""
 
     kind: Literal["object", "array", "any"] = "object"
-    """what is looked for; `any` takes objects and arrays alike"""
+    """what to look for; `any` accepts objects and arrays"""
     is_only_one: bool = True
-    """exactly one may be there; else one or more"""
+    """whether exactly one is allowed; otherwise one or more"""
 
 
 @register_check(
@@ -35,13 +35,13 @@ class JsonObjectSettings(CheckSettings):
     ),
 )
 def has_json_object(shard: pa.Table, settings: JsonObjectSettings) -> CheckVerdicts:
-    """The output holds exactly one JSON object, bare or in a code fence, whatever prose stands around it.
+    """The output contains exactly one JSON object, bare or in a code fence, with any prose around it.
 
-    An object that stands within another one or within an array is part of that, and doesn't count; nor does what a
-    broken object holds, up to the bracket that closes it, or without one up to the end of its code fence or of the
-    text. A bracketed number such as [1] is an array. NaN, Infinity and more than 200 levels of nesting are refused.
-    A quotation mark in prose right after a bracket can hide an object up to the end of its line. A text with more
-    than 50,000 objects and arrays, or 10,000 broken ones, stays unscored.
+    An object within another object or an array is part of that and does not count. A broken object is skipped with its
+    content: up to its closing bracket, or without one to the end of its code fence or of the text. A bracketed number
+    such as [1] is an array. NaN, Infinity and more than 200 levels of nesting are refused. A quotation mark in prose
+    right after a bracket can hide an object up to the end of its line. A text with more than 50,000 objects and arrays,
+    or 10,000 broken ones, stays unscored.
     """
     texts = text_column(shard, "output")
     has_bracket = pc.match_substring_regex(texts, r"[{\[]")
@@ -72,20 +72,20 @@ def _count_kind(found: FoundJson, kind: str) -> int:
 
 
 class JsonSchemaSettings(CheckSettings):
-    """A JSON Schema, and where the JSON stands."""
+    """JSON Schema, and the location of the JSON."""
 
     model_config = ConfigDict(populate_by_name=True)
 
     json_schema: Annotated[dict[str, Any], Field(alias="schema")]
-    """a JSON Schema; nothing is fetched, references stay within it, patterns are RE2's"""
+    """a JSON Schema; nothing is fetched, references stay within it, patterns are in RE2's syntax"""
     extract: Extract = "whole"
-    """`whole`: the output is the JSON; `found`: it holds one JSON object among other text, or with no object one
-    array"""
+    """`whole`: the output is the JSON; `found`: the output contains one JSON object among other text, or no object and
+    one array"""
 
     @model_validator(mode="after")
     def _schema_can_be_used(self) -> Self:
         from gradebook.rubrics.schemas.validating import (
-            check_schema,  # here: it is slow to import, and few rubrics need it
+            check_schema,  # here: slow to import, and few rubrics need it
         )
 
         fault = check_schema(self.json_schema)
@@ -107,9 +107,9 @@ class JsonSchemaSettings(CheckSettings):
 def json_schema(shard: pa.Table, settings: JsonSchemaSettings) -> CheckVerdicts:
     """The output's JSON satisfies a JSON Schema, draft 2020-12 unless `$schema` names another.
 
-    As the method `schema`, with the JSON also looked for among other text. What is no JSON fails. The evidence holds
-    the first three errors, each with its path. `format` asserts nothing. An output whose validation takes more than
-    200,000 steps stays unscored. The rubric's `schemas` are not seen from here.
+    Works as the method `schema`, but can also find the JSON among other text. Text that is not JSON fails. The evidence
+    lists the first three errors, each with its path. `format` is not asserted. An output whose validation takes more
+    than 200,000 steps stays unscored. The rubric's `schemas` are not available here.
     """
     from gradebook.rubrics.schemas.validating import validate_outputs
 

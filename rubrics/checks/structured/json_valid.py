@@ -1,4 +1,4 @@
-"""The check that an output is JSON."""
+"""Check that an output is JSON."""
 
 import re
 from typing import Literal
@@ -19,10 +19,10 @@ EXPECTED_BY_KIND = {"any": "JSON", "object": "a JSON object", "array": "a JSON a
 
 
 class JsonSettings(CheckSettings):
-    """What the JSON has to be."""
+    """Required kind of JSON."""
 
     kind: Literal["any", "object", "array"] = "any"
-    """what stands at the top"""
+    """type of the top-level value"""
 
 
 @register_check(
@@ -36,10 +36,10 @@ class JsonSettings(CheckSettings):
     ),
 )
 def json_valid(shard: pa.Table, settings: JsonSettings) -> CheckVerdicts:
-    """The whole output is JSON (RFC 8259) of the kind asked for; whitespace may surround it, a code fence may not.
+    """The whole output is JSON (RFC 8259) of the required kind; whitespace may surround it, a code fence may not.
 
-    NaN, Infinity and more than 200 levels of nesting are refused. An object may hold a key twice. The evidence
-    gives the place and the reason.
+    NaN, Infinity and more than 200 levels of nesting are refused. An object may have a key twice. The evidence gives
+    the place and the reason.
     """
     texts = text_column(shard, "output")
     if are_few(texts):
@@ -75,9 +75,9 @@ def _json_fault(text: str) -> str | None:
 
 
 def _cut_starts(texts: pa.Array, mask: pa.BooleanArray) -> pa.Array:
-    """The start of each text where the mask is true, without whitespace: one character more than an excerpt has.
+    """Start of each text where the mask is true, without whitespace: one character longer than an excerpt.
 
-    Cut first, so that whole texts are copied only where whitespace stands before them.
+    Texts are cut first, so that only those with leading whitespace are copied as a whole.
     """
     starts = pc.utf8_slice_codeunits(texts, 0, EXCERPT_CHARACTERS + 1)
     trimmed = pc.utf8_ltrim(starts, characters=JSON_WHITESPACE)

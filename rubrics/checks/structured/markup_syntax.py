@@ -16,8 +16,8 @@ from gradebook.rubrics.checks.structured.fences import CannotTell, Misfit, Synta
 MOST_XML = 10_000_000
 MOST_YAML = 200_000
 MOST_YAML_LEVELS = 100
-MOST_YAML_TAG_LINES = 20  # each one is looked for among all those before it
-LONGEST_TYPED_KEY = 100  # a longer one is text, whatever it looks like
+MOST_YAML_TAG_LINES = 20  # each one is compared with all those before it
+LONGEST_TYPED_KEY = 100  # a longer key counts as text, whatever it looks like
 TAG = "tag:yaml.org,2002:"
 KNOWN_TAGS = frozenset(
     {"str", "int", "float", "bool", "null", "map", "seq", "set", "omap", "pairs", "binary", "timestamp"}
@@ -27,10 +27,10 @@ RESOLVER: Any = yaml.resolver.Resolver()
 
 
 class XmlSettings(SyntaxSettings):
-    """What the XML has to be."""
+    """Required root element."""
 
     root: Annotated[str, Field(min_length=1)] | None = None
-    """the name of the outermost element, as it is written"""
+    """exact name of the root element"""
 
 
 @register_check(
@@ -46,9 +46,8 @@ class XmlSettings(SyntaxSettings):
 def xml_valid(shard: pa.Table, settings: XmlSettings) -> CheckVerdicts:
     """The whole output is one well-formed XML document, bare or in a code fence; whitespace may surround it.
 
-    A DOCTYPE is refused, and with it every entity but XML's own five. Nothing is fetched. The encoding that a
-    declaration names is passed over. Prefixes of namespaces need no declaration. The evidence gives the place and
-    the reason.
+    A DOCTYPE is refused, and so is every entity except XML's own five. Nothing is fetched. A declared encoding is
+    ignored. Namespace prefixes need no declaration. The evidence gives the place and the reason.
     """
     return judge_syntax(shard, settings, "XML", MOST_XML, lambda text: _read_xml(text, settings.root))
 
@@ -83,12 +82,12 @@ def _take_root(parser: expat.XMLParserType, root: str | None) -> Callable[[str, 
 
 
 class YamlSettings(SyntaxSettings):
-    """What the YAML has to be."""
+    """Required kind of YAML."""
 
     kind: Literal["mapping", "list", "any"] = "mapping"
-    """what stands at the top; `any` takes a bare value too, and so nearly every sentence"""
+    """type of the top-level value; `any` accepts a bare value too, and so nearly every sentence"""
     has_unique_keys: bool = True
-    """no mapping may hold a key twice"""
+    """refuse a mapping with a repeated key"""
 
 
 @register_check(
@@ -104,17 +103,17 @@ class YamlSettings(SyntaxSettings):
 def yaml_valid(shard: pa.Table, settings: YamlSettings) -> CheckVerdicts:
     """The whole output is one YAML document, bare or in a code fence, with a mapping at its top.
 
-    Refused are a second document, an alias without its anchor, and tags beyond those of YAML itself. Aliases are not
-    written out, so a bomb of them does no harm. A value's own form is not looked at: 2025-99-99 passes. Keys that
-    are lists or mappings may repeat. More than 200,000 characters or 100 levels of nesting stay unscored. The
-    evidence gives the place and the reason.
+    Refused are a second document, an alias without its anchor, and tags other than YAML's own. Aliases are not
+    expanded, so an alias bomb is harmless. The form of a value is not checked: 2025-99-99 passes. Keys that are lists
+    or mappings may repeat. More than 200,000 characters or 100 levels of nesting stay unscored. The evidence gives the
+    place and the reason.
     """
     return judge_syntax(shard, settings, "YAML", MOST_YAML, lambda text: _read_yaml(text, settings))
 
 
 @dataclass(slots=True)
 class _Level:
-    """A list or mapping that is open. keys: those that the mapping has had; None for a list."""
+    """Open list or mapping. keys: keys of the mapping so far; None for a list."""
 
     keys: set[tuple[str, str]] | None
     is_key_next: bool = True
@@ -174,7 +173,7 @@ def _take_node(event: yaml.NodeEvent, reading: _YamlReading) -> None:
 
 
 def _take_place(event: yaml.NodeEvent, around: _Level, settings: YamlSettings) -> None:
-    """Keys and values take turns in a mapping."""
+    """Check a node inside a collection. Keys and values alternate in a mapping."""
     if around.keys is None:
         return
     if around.is_key_next and isinstance(event, yaml.ScalarEvent) and settings.has_unique_keys:
@@ -187,7 +186,7 @@ def _take_place(event: yaml.NodeEvent, around: _Level, settings: YamlSettings) -
 
 
 def _type_of(event: yaml.ScalarEvent) -> str:
-    """What tells the key 1 from the key "1"."""
+    """Type tag of a key, which distinguishes 1 from "1"."""
     if event.tag is not None or not event.implicit[0] or len(event.value) > LONGEST_TYPED_KEY:
         return event.tag or TAG + "str"
     return str(RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False)))

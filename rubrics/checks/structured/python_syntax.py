@@ -1,4 +1,4 @@
-"""The check that an output is Python."""
+"""Check that an output is Python."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ FAR_FROM_THE_CUT = 100
 STR_ESCAPES = frozenset("\\'\"\n\rabfnrtv01234567xNuU")
 BYTES_ESCAPES = STR_ESCAPES - frozenset("NuU")
 ESCAPE = re.compile(r"\\(?:[4-7][0-7]{2}|[\s\S])")
-# Every quantifier is possessive or followed by what it can't take, so a text is gone through once.
+# Every quantifier is possessive or followed by something it cannot match, so a text is scanned once.
 LITERAL = re.compile(
     r"""
     \#[^\n]*
@@ -32,7 +32,7 @@ LITERAL = re.compile(
 
 
 class PythonSettings(SyntaxSettings):
-    """What the Python has to be: nothing but Python."""
+    """Settings of `python_valid`, which has none of its own."""
 
 
 @register_check(
@@ -48,10 +48,10 @@ class PythonSettings(SyntaxSettings):
 def python_valid(shard: pa.Table, settings: PythonSettings) -> CheckVerdicts:
     """The whole output parses as a Python module, bare or in a code fence.
 
-    It is parsed by the Python that gradebook runs on, and neither compiled nor run: a `return` outside a function
-    passes, and so do names that nothing defines. A bare word is Python too. What only earns a warning, such as an
-    escape that Python does not know, passes. More than 100,000 characters, or nesting beyond what the parser takes,
-    stay unscored. The evidence gives the place and the reason.
+    The text is parsed by the Python that runs gradebook, and neither compiled nor run: a `return` outside a function
+    and undefined names pass. A bare word is Python too. Code that only causes a warning, such as an unknown escape,
+    passes. More than 100,000 characters, or nesting that is too deep for the parser, stay unscored. The evidence gives
+    the place and the reason.
     """
     return judge_syntax(shard, settings, "Python", MOST_PYTHON, _read_python)
 
@@ -68,7 +68,7 @@ def _read_python(text: str) -> None:
 
 
 def _parse(text: str) -> None:
-    """Raises `Misfit`, and `RecursionError` or `MemoryError` where the parser gives up."""
+    """Parse a text. Raises `Misfit`, and `RecursionError` or `MemoryError` if the parser gives up."""
     try:
         on_a_full_stack(partial(ast.parse, text))
     except SyntaxError as error:
@@ -78,7 +78,7 @@ def _parse(text: str) -> None:
 
 
 def _refuse_early_fault(text: str) -> None:
-    """Raise `Misfit` where the beginning alone is plainly wrong: over a long line of prose the parser gives up."""
+    """Raise `Misfit` if the beginning alone is clearly wrong: the parser gives up on a long line of prose."""
     head = text[:HEAD_CHARACTERS]
     try:
         _parse(head)
@@ -92,9 +92,9 @@ def _refuse_early_fault(text: str) -> None:
 
 
 def _without_warnings(match: re.Match[str]) -> str:
-    """What the parser reads in the same way and does not warn about.
+    """Replace a literal with one that parses the same without a warning.
 
-    A warning goes to whoever configured them, for the whole process: it could end in an error, or on the screen.
+    Warnings are configured for the whole process: one could become an error or appear on the screen.
     """
     if match["number"] is not None:
         return match[0] + " "  # "1if x else 2"

@@ -1,4 +1,4 @@
-"""The check that an output is SQL."""
+"""Check that an output is SQL."""
 
 import re
 from collections.abc import Iterator
@@ -29,26 +29,26 @@ KIND_OF_CLASS: dict[str, Kind] = {
 }
 NO_STATEMENTS = ("Condition", "Alias", "Aliases", "Tuple", "Paren", "Identifier", "Star", "Ordered")
 TOKEN_PLACE = re.compile(r" from ([0-9]+):([0-9]+)")
-TOKEN_TEXT = re.compile(r"<Token token_type: TokenType\.(\w+),.*", re.DOTALL)  # as sqlglot's messages show one
-CLASS_NAME = re.compile(r"<class '(?:\w+\.)*(\w+)'>")  # of a part of a statement, as sqlglot words it
+TOKEN_TEXT = re.compile(r"<Token token_type: TokenType\.(\w+),.*", re.DOTALL)  # a token in sqlglot's messages
+CLASS_NAME = re.compile(r"<class '(?:\w+\.)*(\w+)'>")  # of a part of a statement, in sqlglot's messages
 
 
 class SqlSettings(SyntaxSettings):
-    """What the SQL has to be."""
+    """Dialect, and limits on the statements."""
 
     dialect: str | None = None
-    """whose SQL: `duckdb`, `postgres`, `mysql`, `sqlite`, `bigquery`, `snowflake`, `spark`, `tsql`, ...; none: what
-    most of them share, and more"""
+    """SQL dialect: `duckdb`, `postgres`, `mysql`, `sqlite`, `bigquery`, `snowflake`, `spark`, `tsql`, ...; none: the
+    common parts of most of them, and more"""
     statements: Annotated[int, Field(ge=1, strict=True)] | None = None
-    """the most statements allowed"""
+    """maximum number of statements"""
     kinds: Annotated[tuple[Kind, ...], Field(min_length=1)] | None = None
-    """the kinds of statement allowed: `select`, `insert`, `update`, `delete`, `merge`, `create`, `alter`, `drop`,
-    `truncate`, `other`; all, where none are given"""
+    """allowed kinds of statement: `select`, `insert`, `update`, `delete`, `merge`, `create`, `alter`, `drop`,
+    `truncate`, `other`; default: all"""
 
     @field_validator("dialect")
     @classmethod
     def _dialect_is_known(cls, dialect: str | None) -> str | None:
-        from sqlglot.dialects.dialect import Dialects  # here: it is slow to import
+        from sqlglot.dialects.dialect import Dialects  # here: slow to import
 
         known = sorted(each.value for each in Dialects if each.value)
         if dialect is not None and dialect not in known:
@@ -70,17 +70,17 @@ class SqlSettings(SyntaxSettings):
 def sql_valid(shard: pa.Table, settings: SqlSettings) -> CheckVerdicts:
     """The whole output parses as SQL, bare or in a code fence: one or more statements, of the kinds allowed.
 
-    Parsed by sqlglot, which is lenient: it refuses what it can't read, and lets some pass that a database refuses. No
-    table or column is looked up. A bare expression is no statement. A query is a `select`, whatever it begins with; a
-    statement that writes within a `with`, and `select ... into`, count as what they do. A statement that sqlglot keeps
-    as text (`call`, `explain`, ...) can't be told: unscored, or a fail where `kinds` are given without `other`. So
-    stays unscored what is longer than 10,000 characters or nested too deeply.
+    Parsed by sqlglot, which is lenient: it accepts some statements that a database refuses. Tables and columns are not
+    looked up. A bare expression is not a statement. A query is a `select`, whatever its first word; a statement that
+    writes within a `with`, and `select ... into`, also count as the kind of what they write. A statement that sqlglot
+    does not parse (`call`, `explain`, ...) is unscored, or fails if `kinds` are given without `other`. More than 10,000
+    characters or too deep a nesting stay unscored.
     """
     return judge_syntax(shard, settings, "SQL", MOST_SQL, lambda text: _read_sql(text, settings))
 
 
 class _Unread(Exception):
-    """A statement that sqlglot keeps as text."""
+    """Statement that sqlglot stores as text."""
 
 
 def _read_sql(text: str, settings: SqlSettings) -> None:
@@ -134,7 +134,7 @@ def _statements(text: str, dialect: str | None) -> list[Any]:
 
 @lru_cache
 def _quiet(dialect: str | None) -> tuple[Any, Any]:
-    """The dialect and its parser without their log lines about what they keep as text."""
+    """Dialect and parser without log messages about statements stored as text."""
     from sqlglot.dialects.dialect import Dialect
 
     language: Any = Dialect.get_or_raise(dialect)
@@ -148,7 +148,7 @@ def _quiet(dialect: str | None) -> tuple[Any, Any]:
 
 
 def _kind_of(statement: Any) -> Kind | None:
-    """None for what is no statement."""
+    """Kind of a statement; None for anything else."""
     from sqlglot import exp
 
     for name, kind in KIND_OF_CLASS.items():
@@ -158,7 +158,7 @@ def _kind_of(statement: Any) -> Kind | None:
 
 
 def _kinds_within(statement: Any) -> Iterator[Kind]:
-    """What a statement does beside what it is: a `with` that writes, and `select ... into`."""
+    """Kinds of the writes inside a statement: a `with` that writes, and `select ... into`."""
     from sqlglot import exp
 
     for part in statement.find_all(exp.CTE, exp.Into):

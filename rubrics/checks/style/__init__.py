@@ -1,1 +1,1 @@
-"""Checks of how an output speaks: level, repetition, endings, refusals, tone."""
+"""Checks of style: reading level, repetition, endings, refusals, tone. `phrases` has the phrase search."""

@@ -1,4 +1,4 @@
-"""Words in disguise: signs or digits for letters, letters set apart, letters drawn out."""
+"""Disguised words: signs or digits for letters, spaced letters, drawn-out letters."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-LEAST_LETTERS = 4  # shorter words come about by chance: "a$$" is also a price
+LEAST_LETTERS = 4  # shorter words match by chance: "a$$" is also a price
 ANY_LETTER = "*#"
 LETTER_OF = MappingProxyType({"@": "a", "4": "a", "3": "e", "1": "i", "!": "i", "|": "i", "0": "o", "$": "s"})
 AS_LETTERS = str.maketrans(dict(LETTER_OF))
@@ -22,7 +22,7 @@ HINT = r"(?i)[a-z@$][@4310!|*#$]+[a-z@$*#]|[@$][a-z]|(?:[^a-z]|\A)[a-z](?:[ ._-]
 
 
 def find_disguised(texts: pa.Array, words: frozenset[str]) -> list[tuple[str, ...]]:
-    """Those of the words (lower case) that stand in disguise in each text: [text]."""
+    """Words (lower case) that occur in disguise in each text: [text]."""
     found: list[tuple[str, ...]] = [()] * len(texts)
     is_likely = pc.match_substring_regex(texts, HINT)
     places = pc.indices_nonzero(is_likely).to_pylist()
@@ -33,7 +33,7 @@ def find_disguised(texts: pa.Array, words: frozenset[str]) -> list[tuple[str, ..
 
 @lru_cache(maxsize=64)
 def _long_enough(words: frozenset[str]) -> dict[tuple[int, str], list[str]]:
-    """The words that can be told in disguise, by their length and first letter, in order."""
+    """Words long enough to be recognised in disguise, sorted, by length and first letter."""
     shelves: dict[tuple[int, str], list[str]] = {}
     for word in sorted(words):
         if len(word) >= LEAST_LETTERS and word.isascii() and word.isalpha():

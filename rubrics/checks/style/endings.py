@@ -1,4 +1,4 @@
-"""The check that an output was not cut off."""
+"""Check that an output was not cut off."""
 
 import re
 from functools import lru_cache
@@ -16,15 +16,15 @@ from gradebook.rubrics.checks.style.spaced_words import UNSPACED
 
 MARKS = ".!?…。！？।॥؟۔؛։።"  # noqa: RUF001
 CLOSERS = "\"'”’»›」』)]}）】*_`~|>$"  # noqa: RUF001
-TAIL_CHARACTERS = 2000  # what is read of the end
-LEAST_FRAGMENT_WORDS = 4  # after a sentence; fewer may be a name under a letter
-LEAST_LINE_WORDS = 8  # in a line without any mark; fewer may be a heading or a signature
+TAIL_CHARACTERS = 2000  # length of the ending that is read
+LEAST_FRAGMENT_WORDS = 4  # after a sentence; fewer words may be a name under a letter
+LEAST_LINE_WORDS = 8  # in a line without any mark; fewer words may be a heading or a signature
 
-# Plainly whole, so that most rows are told by one kernel: an end with a mark, and nothing that may be left open.
+# A clearly complete end, so that one kernel decides most rows: an end mark, and nothing that may be open.
 ENDED = rf"[{re.escape(MARKS)}][\"'”’»)*_]*\s*\z"
 SUSPECT = rf"```|~~~|\A[{WHITESPACE}]*(?:<think>|[{{\[])|(?:\A|\n)[{WHITESPACE}]*[0-9]+[.)][{WHITESPACE}]*\z"
-LEAST_ROWS_TO_TELL = 32  # of fewer rows, looking at all of them is faster than compiling the patterns
-LAST_CHARACTERS = 40  # in which `ENDED` has to match
+LEAST_ROWS_TO_TELL = 32  # for fewer rows, reading all of them is faster than compiling the patterns
+LAST_CHARACTERS = 40  # for `ENDED` to match in
 
 FENCE = re.compile(r"^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
 BULLET = re.compile(r"[-*+•]|([0-9]+)[.)]")
@@ -33,7 +33,7 @@ SENTENCE_END = re.compile(r"(\w*)[)\"'”’»*_]?[.!?…][\"'”’»)*_]*\s+|[
 NO_SENTENCE_END = frozenset(("etc", "prof", "approx", "inc", "ltd", "corp", "dept", "est", "fig", "sen", "gov", "rev"))
 UNSPACED_LETTER = re.compile(UNSPACED)
 ADDRESS = re.compile(r"://|[@#\\/]|^www\.")
-STRAIGHT_QUOTE = re.compile(r'(?<![0-9])"')  # behind a digit it stands for inches
+STRAIGHT_QUOTE = re.compile(r'(?<![0-9])"')  # after a digit it means inches
 EMOTICON_END = re.compile(r"[:;=]['’]?-?[(\[{]$")
 EMOTICON = re.compile(r"(?<!\w)[:;]['’]?-?[()\[\]{}]")
 OPEN_ENDS = (
@@ -44,17 +44,17 @@ OPEN_ENDS = (
     ("—–", "ends with a dash"),
 )
 PAIRS = (
-    ("([", ")]", "an open bracket"),  # together, for an interval may be half open: [0, 1)
+    ("([", ")]", "an open bracket"),  # together, as an interval may be half open: [0, 1)
     ("{", "}", "an open bracket"),
     ("（【", "）】", "an open bracket"),  # noqa: RUF001
     ("“", "”", "an open quote"),
     ("「『", "」』", "an open quote"),
 )
-LOW_QUOTE = "„"  # which “ closes, as in German
+LOW_QUOTE = "„"  # closed by “, as in German
 
 
 class CompleteSettings(CheckSettings):
-    """Nothing to set."""
+    """Settings of `is_complete`, which has none."""
 
 
 @register_check(
@@ -70,29 +70,29 @@ class CompleteSettings(CheckSettings):
     ),
 )
 def is_complete(shard: pa.Table, settings: CompleteSettings) -> CheckVerdicts:
-    """The output does not break off in the middle. The evidence says what is open, and quotes the ending.
+    """The output does not break off in the middle. The evidence names the open part and quotes the ending.
 
-    It breaks off where a code fence, a `<think>` block or a JSON text is left open, where it ends with a comma, a
-    colon, a dash, an open bracket or quote, a bare bullet or half a table row, or where its last line
+    An output breaks off if a code fence, a `<think>` block or a JSON text is open, if it ends with a comma, a colon, a
+    dash, an open bracket or quote, a bare bullet or half a table row, or if its last line
 
-    - has a bracket or a quote open, and no mark at its end that ends a sentence;
-    - ends on a word that ends no English sentence, such as "the" or "of" (`lists/unfinished.txt`);
-    - goes on after a sentence for four words or more (six characters in scripts without spaces) without such a mark;
-    - is prose of eight words or more without such a mark, while the text above it has sentences.
+    - has an open bracket or quote, and no end mark at its end;
+    - ends with a word that cannot end an English sentence, such as "the" or "of" (`lists/unfinished.txt`);
+    - continues after a sentence for four words or more (six characters in scripts without spaces) without an end mark;
+    - is prose of eight words or more without an end mark, while the text above it has sentences.
 
     An empty output is not complete. Titles, short answers, bullets, links, hashtags, emoji, code and signatures pass,
     and so does a line of up to three words with a comma, such as "Kind regards,".
 
-    It is a heuristic that would rather miss a cut than find one that is not there: a text that was cut right after a
-    sentence passes, and so does one of unmarked short lines. Of a long last line, the last 2,000 characters count.
+    The heuristic prefers to miss a cut over reporting a wrong one: a text cut right after a sentence passes, and so
+    does one of short lines without marks. Of a long last line, the last 2,000 characters count.
     """
     texts = text_column(shard, "output")
     if len(texts) < LEAST_ROWS_TO_TELL:
         return gather_rows(_judge(text) for text in texts.to_pylist())
     is_ended = pc.match_substring_regex(pc.utf8_slice_codeunits(texts, -LAST_CHARACTERS, None), ENDED)
-    is_told = pc.and_not(is_ended, pc.match_substring_regex(texts, SUSPECT))
-    doubtful = iter(texts.filter(pc.invert(is_told)).to_pylist())
-    return gather_rows(RowFinding(True) if told else _judge(next(doubtful)) for told in is_told.to_pylist())
+    is_decided = pc.and_not(is_ended, pc.match_substring_regex(texts, SUSPECT))
+    doubtful = iter(texts.filter(pc.invert(is_decided)).to_pylist())
+    return gather_rows(RowFinding(True) if decided else _judge(next(doubtful)) for decided in is_decided.to_pylist())
 
 
 def _judge(output: str) -> RowFinding:
@@ -119,7 +119,7 @@ def _open_block(text: str) -> str | None:
 
 
 def _has_open_fence(text: str) -> bool:
-    """A fence is closed by one of its own kind, at least as long and with nothing behind it."""
+    """Whether a fence is open. It is closed by one of its own kind, at least as long and with nothing after it."""
     opened = ""
     for fence in FENCE.finditer(text):
         marks, rest = fence.groups()
@@ -131,7 +131,7 @@ def _has_open_fence(text: str) -> bool:
 
 
 def _open_line(text: str) -> str | None:
-    """What is open in the last line; None where it seems whole. text: stripped at its end, not empty."""
+    """Open part of the last line; None if it seems complete. text: stripped at its end, not empty."""
     above, _, line = text[-TAIL_CHARACTERS:].rpartition("\n")
     if _is_bare_bullet(line, above):
         return "a bare bullet"
@@ -150,12 +150,12 @@ def _open_line(text: str) -> str | None:
 
 
 def _turned_quotes(text: str) -> str:
-    """Which quotes close here though they open in English or French: „so“ and »so«."""
+    """Quotes that close here though they open in English or French: „so“ and »so«."""
     return "“" * (LOW_QUOTE in text) + "«" * (0 <= text.find("»") < text.rfind("«"))
 
 
 def _is_bare_bullet(line: str, above: str) -> bool:
-    """A number alone may be an answer, unless the line above begins with one too."""
+    """Whether a line is a bare bullet. A number alone may be an answer, unless the line above begins with one too."""
     bullet = BULLET.fullmatch(line.strip())
     if bullet is None or bullet[1] is None:
         return bullet is not None
@@ -174,12 +174,12 @@ def _open_pair(line: str) -> str | None:
         if not is_low and sum(map(line.count, opening)) > sum(map(line.count, closing)):
             return fault
     quotes = len(STRAIGHT_QUOTE.findall(line))
-    # One at the end may close what was opened some lines above.
+    # A quote at the end may close one that was opened some lines above.
     return "an open quote" if quotes % 2 and not line.endswith('"') else None
 
 
 def _cut_prose(line: str, above: str) -> str | None:
-    """What says that a line that ends with a letter or a number was cut off."""
+    """Reason why a line that ends with a letter or a number was cut off."""
     words = line.split()
     if ADDRESS.search(words[-1]):
         return None
@@ -194,7 +194,7 @@ def _cut_prose(line: str, above: str) -> str | None:
 
 
 def _after_last_sentence(line: str) -> str | None:
-    """What follows the last sentence that ends in a line; None where none does."""
+    """Text after the last sentence that ends in a line; None if no sentence does."""
     fragment = None
     for end in SENTENCE_END.finditer(line):
         word, rest = end[1], line[end.end() :]
@@ -205,12 +205,12 @@ def _after_last_sentence(line: str) -> str | None:
 
 
 def _size(text: str) -> int:
-    """Words; in scripts without spaces two characters stand for one and a half of them, on a rough average."""
+    """Number of words; in scripts without spaces, two characters count as 1.5 words, a rough average."""
     return max(len(text.split()), len(UNSPACED_LETTER.findall(text)) * 2 // 3)
 
 
 def _is_prose(above: str) -> bool:
-    """Whether at least half of the lines, leaving out bullets and headings, end with a mark, and some line does."""
+    """Whether at least half of the lines, without bullets and headings, end with a mark, and at least one does."""
     lines = [line.rstrip() for line in above.splitlines() if line.strip() and not MARKED_LINE.match(line)]
     ended = sum(line.rstrip(CLOSERS)[-1:] in tuple(MARKS) for line in lines)
     return ended > 0 and ended * 2 >= len(lines)

@@ -1,4 +1,4 @@
-"""Phrases looked for in texts word by word: lists that ship as files, and a search that is linear in the text."""
+"""Word-by-word phrase search: shipped phrase lists, and a search in linear time."""
 
 import re
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ from pydantic import AfterValidator, Field
 from gradebook.rubrics.check_kit.check import CheckSettings
 from gradebook.rubrics.checks.style.spaced_words import UNSPACED
 
-# Marks that belong to the letter before them, and are no \w: Latin, Hebrew, Arabic, and those of India and Sri Lanka.
+# Marks that belong to the letter before them and are not in \w: Latin, Hebrew, Arabic, and of India and Sri Lanka.
 COMBINING = "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
 COMBINING += "\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff\u200c\u200d"
 TOKEN = re.compile(rf"[\w{COMBINING}]+(?:'[\w{COMBINING}]+)*|[.,!?;:…。、！？，；：।؟]")  # noqa: RUF001
 LAST_TOKEN = re.compile(rf"(?:{TOKEN.pattern})\Z")
 # fmt: off
-COMMON_WORDS = frozenset((  # these tell little of what a text holds
+COMMON_WORDS = frozenset((  # too common to find texts by
     "about", "all", "an", "and", "are", "as", "at", "be", "but", "by", "can", "do", "for", "from", "have", "i",
     "in", "is", "it", "my", "not", "of", "on", "or", "so", "that", "the", "this", "to", "was", "we", "who", "with",
     "you",
@@ -29,11 +29,11 @@ COMMON_WORDS = frozenset((  # these tell little of what a text holds
 # fmt: on
 HAS_WORD = re.compile(r"\w")
 HAS_UNSPACED = re.compile(UNSPACED)
-MOST_PHRASE_WORDS = 20  # so many are compared at each place of a text
+MOST_PHRASE_WORDS = 20  # compared at each place of a text
 APOSTROPHES = "’‘ʼ＇`´"  # noqa: RUF001
 OPEN_MARK = re.compile(r" ([.,!?;:])")
 CHOICE = re.compile(r"\(([^()]*)\)")
-LEAST_ROWS_TO_PREFILTER = 32  # of fewer rows, reading all of them is faster than compiling a pattern
+LEAST_ROWS_TO_PREFILTER = 32  # for fewer rows, reading all of them is faster than compiling a pattern
 
 
 def _has_words(phrase: str) -> str:
@@ -44,7 +44,7 @@ def _has_words(phrase: str) -> str:
         raise ValueError(f"found a phrase of {word_count} words and marks, expected at most {MOST_PHRASE_WORDS}")
     key = _fold(phrase).strip(" '")
     if not HAS_UNSPACED.search(key) and not (TOKEN.match(key) and LAST_TOKEN.search(key)):
-        raise ValueError(f"found {phrase!r}, expected no sign at its ends but . , ! ? ; :, for others do not count")
+        raise ValueError(f"found {phrase!r}, expected no sign at its ends except . , ! ? ; :")
     return phrase
 
 
@@ -52,17 +52,17 @@ Phrases = tuple[Annotated[str, AfterValidator(_has_words)], ...]
 
 
 class PhraseSettings(CheckSettings):
-    """Changes to a list of phrases that ships with the check."""
+    """Changes to a shipped list of phrases."""
 
     more: Phrases = ()
     """further phrases to look for"""
     except_: Annotated[Phrases, Field(alias="except")] = ()
-    """phrases that never count, nor does a listed one that begins inside of them"""
+    """phrases that never count, together with listed ones that begin inside them"""
 
 
 @dataclass(slots=True)
 class _Node:
-    """The words that may come next; `phrase` where one ends here, `is_excepted` where it does not count."""
+    """Words that may come next. `phrase`: the phrase that ends here; `is_excepted`: it does not count."""
 
     following: dict[str, "_Node"] = field(default_factory=dict)
     phrase: str | None = None
@@ -70,10 +70,10 @@ class _Node:
 
 
 class PhraseBook:
-    """Phrases to look for, never changed once built.
+    """Searchable set of phrases, immutable once built.
 
-    Letters match in either case and apostrophes in any shape; a phrase matches whole words, with whatever stands
-    between them but a mark such as . or , that is not its own. The end of a text counts as a full stop. One in a
+    Letters match in either case and apostrophes in any shape. A phrase matches whole words, with anything between them
+    except a mark such as . or , that it does not have itself. The end of a text counts as a full stop. A phrase in a
     script without spaces matches anywhere.
     """
 
@@ -87,14 +87,14 @@ class PhraseBook:
         self.prefilter = _prefilter(rare_words)
 
     def find(self, text: str) -> tuple[str, ...]:
-        """The phrases in a text, each once, in order; of phrases that overlap, the one that begins first."""
+        """Distinct phrases in a text, in order; of overlapping phrases, the one that begins first."""
         return tuple(self._places(_fold(text)))
 
     def quote(self, text: str) -> tuple[str, ...]:
-        """What `find` finds, in the text's own letters and signs."""
+        """Phrases that `find` finds, quoted as the text writes them."""
         folded = _fold(text)
         found = self._places(folded)
-        if len(folded) != len(text):  # a letter whose lower case is two: the places are not the text's
+        if len(folded) != len(text):  # some letter has a lower case of two characters, so places differ from the text's
             return tuple(found)
         last_place = max((place for span in found.values() if span for place in span), default=0)
         edges = [match.span() for match in islice(TOKEN.finditer(folded), last_place)]
@@ -106,7 +106,9 @@ class PhraseBook:
         return tuple(quoted)
 
     def _places(self, folded: str) -> dict[str, tuple[int, int] | None]:
-        """The phrases in a folded text, each with its first word and the one after it; None where it has no words."""
+        """Phrases in a folded text, each with the index of its first word and of the one after it; None if it has no
+        words.
+        """
         found: dict[str, tuple[int, int] | None] = dict.fromkeys(each for each in self._anywhere if each in folded)
         tokens = [*TOKEN.findall(folded), "."]
         starts = self._root.following
@@ -123,7 +125,7 @@ class PhraseBook:
         return found
 
     def _longest(self, tokens: list[str], place: int) -> tuple[_Node, int]:
-        """The longest phrase that begins at a place, and the place after it; a node without one where none does."""
+        """Longest phrase that begins at a place, and the place after it; a node without a phrase if there is none."""
         node = longest = self._root
         end = place
         for after, token in enumerate(tokens[place : place + self._most_tokens], place + 1):
@@ -136,7 +138,7 @@ class PhraseBook:
         return longest, end
 
     def _add(self, phrase: str, is_excepted: bool) -> str | None:
-        """Add a phrase. Returns the word of it that a text has to hold; None where none can be named."""
+        """Add a phrase. Returns a word that every text with the phrase contains; None if there is none."""
         key = phrase_key(phrase)
         if HAS_UNSPACED.search(key):
             self._anywhere = [other for other in self._anywhere if other != key] + [key] * (not is_excepted)
@@ -152,7 +154,7 @@ class PhraseBook:
 
 
 def phrase_key(phrase: str) -> str:
-    """A phrase as `PhraseBook.find` names it."""
+    """Name of a phrase in the results of `PhraseBook.find`."""
     folded = _fold(phrase)
     if HAS_UNSPACED.search(folded):
         return folded
@@ -168,7 +170,7 @@ def _fold(text: str) -> str:
 
 
 def _prefilter(words: list[str | None]) -> str | None:
-    """A pattern that matches wherever a phrase does: each phrase has one of the words. None where one has none."""
+    """Pattern that matches every text with a phrase, if each phrase has one of the words. None if a phrase has none."""
     known = sorted({word for word in words if word})
     if not known or None in words:
         return None
@@ -177,7 +179,7 @@ def _prefilter(words: list[str | None]) -> str | None:
 
 
 def find_phrases(texts: pa.Array, book: PhraseBook, *, is_quoted: bool = False) -> list[tuple[str, ...]]:
-    """The book's phrases in each text, as the book names them or, quoted, as the text writes them: [text]."""
+    """Phrases of the book in each text, as named in the book or, if quoted, as written in the text: [text]."""
     find = book.quote if is_quoted else book.find
     if book.prefilter is None or len(texts) < LEAST_ROWS_TO_PREFILTER:
         return [find(text) for text in texts.to_pylist()]
@@ -191,7 +193,7 @@ def find_phrases(texts: pa.Array, book: PhraseBook, *, is_quoted: bool = False) 
 
 @lru_cache(maxsize=32)
 def read_phrases(name: str) -> tuple[str, ...]:
-    """The phrases of a list that ships: a line each, `(a|b)` standing for either, `#` before a comment."""
+    """Phrases of a shipped list: one per line, `(a|b)` for alternatives, `#` before a comment."""
     text = files("gradebook.rubrics.checks").joinpath("lists", f"{name}.txt").read_text("utf-8")
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return tuple(dict.fromkeys(phrase for line in lines if line for phrase in _expand(line)))

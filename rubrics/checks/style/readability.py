@@ -1,4 +1,4 @@
-"""The reading level of a text, by formulas over its words, sentences, letters and syllables."""
+"""Reading level of a text, by formulas over its words, sentences, letters and syllables."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +9,6 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pydantic import Field
 
 from gradebook.rubrics.check_kit.check import CheckVerdicts, Example, register_check
@@ -17,15 +16,15 @@ from gradebook.rubrics.check_kit.columns import Mask, text_column
 from gradebook.rubrics.check_kit.evidence import evidence_where
 from gradebook.rubrics.check_kit.measures import MeasureSettings, judge_measures
 from gradebook.rubrics.checks.style.spaced_words import UNSPACED, Numbers, WordColumn, split_words, text_blocks
+from gradebook.rubrics.model.arrays import Floats
 
 Formula = Literal["flesch_kincaid", "flesch_ease", "coleman_liau", "ari", "gunning_fog"]
-Floats = NDArray[np.float64]
 
 COMPLEX_SYLLABLES = 3
-LINE_END = "\ue000"  # a private character: a word of its own that stands for a line end
-LEAST_SHARE = 0.5  # of the words that have to be in a script which the formula is for
-MOST_DIFFERENT = 50_000  # words of a text: each is read by itself, the same one once
-MOST_LETTERS = 40  # of what can be an English word
+LINE_END = "\ue000"  # a private character: a word of its own that represents a line end
+LEAST_SHARE = 0.5  # of the words that must be in a script that the formula supports
+MOST_DIFFERENT = 50_000  # words of a text: each distinct word is parsed once
+MOST_LETTERS = 40  # of a possible English word
 
 MARKS = ".!?…。！？।؟۔"  # noqa: RUF001
 CLOSERS = "\"'”’»)]}*_`"
@@ -44,7 +43,7 @@ APART = re.compile(
 )
 
 
-# What is known of a word, as the bits of one number, so that a column of words is an array.
+# Properties of a word as bits of one number, so that a column of words is an array.
 IS_WORD, IS_ENGLISH, IS_COMPLEX, IS_UNSPACED, ENDS_SENTENCE, STARTS_SMALL, IS_NUMBERED, IS_LINE_END = (
     1 << bit for bit in range(8)
 )
@@ -52,7 +51,7 @@ SYLLABLES_SHIFT, LETTERS_SHIFT = 8, 24
 
 
 class Counts(NamedTuple):
-    """What is counted in each text. All: (text,)."""
+    """Counts of each text. All: (text,)."""
 
     words: Floats
     sentences: Floats
@@ -61,7 +60,7 @@ class Counts(NamedTuple):
     complex_words: Floats
     english_words: Floats
     unspaced_words: Floats
-    is_crowded: Mask  # it has too many different words, and none is counted
+    is_crowded: Mask  # too many distinct words, so nothing is counted
 
 
 FORMULAS: Mapping[Formula, Callable[[Counts], Floats]] = MappingProxyType(
@@ -86,13 +85,13 @@ BY_LETTERS = ("coleman_liau", "ari")
 
 
 class ReadingLevelSettings(MeasureSettings):
-    """The formula, and bounds on what it gives."""
+    """Formula, and bounds on its value."""
 
     formula: Formula = "flesch_kincaid"
     """`flesch_kincaid`, `coleman_liau`, `ari` (school grades: higher is harder), `gunning_fog` (years of school), or
     `flesch_ease` (100 is very easy, 0 very hard)"""
     min_words: Annotated[int, Field(ge=1, strict=True)] = 1
-    """with fewer words it can't tell"""
+    """minimum number of words to decide"""
 
 
 @register_check(
@@ -116,17 +115,18 @@ def reading_level(shard: pa.Table, settings: ReadingLevelSettings) -> CheckVerdi
     - `flesch_ease`: 206.835 - 1.015 W/S - 84.6 Y/W (Flesch 1948)
     - `coleman_liau`: 5.88 L/W - 29.6 S/W - 15.8 (Coleman and Liau 1975)
     - `ari`: 4.71 L/W + 0.5 W/S - 21.43 (Smith and Senter 1967)
-    - `gunning_fog`: 0.4 (W/S + 100 C/W) (Gunning 1952; whatever the ending or the capital of a long word)
+    - `gunning_fog`: 0.4 (W/S + 100 C/W) (Gunning 1952; any ending or capital of a long word)
 
-    A word is what stands between whitespace and holds a letter or a digit, so "well-known" is one; a number at a line's
-    start ("1.") is none. A sentence ends at . ! ? … and their like behind a word, not at "Dr.", "e.g." or an initial;
-    and at a line end, unless the next line goes on with a small letter. Code and tables are read as text.
+    A word is text between whitespace with a letter or a digit in it, so "well-known" is one; a number at the start of a
+    line ("1.") is not. A sentence ends at . ! ? … and similar marks after a word, not at "Dr.", "e.g." or an initial;
+    and at a line end, unless the next line continues with a small letter. Code and tables are read as text.
 
-    Syllables are a heuristic for English: groups of vowels, without a silent ending ("make", "walked"), with vowels
-    that are spoken apart ("radio", "science"); a number or a word without a vowel is one.
-    Some words come out one off ("every", "business"). The formulas with syllables can't tell where half of the words or
-    more are not plain English letters (a to z); `coleman_liau` and `ari`, where half or more are in a script without
-    spaces; none can without a word, or with more than 50,000 different ones.
+    Syllables are a heuristic for English: groups of vowels, without a silent ending ("make", "walked"), and with
+    separately spoken vowels ("radio", "science"); a number or a word without a vowel has one.
+
+    Some words are off by one ("every", "business"). An output is unscored without a word or with more than 50,000
+    different ones; for the formulas with syllables also if half of the words or more are not plain English letters (a
+    to z), and for `coleman_liau` and `ari` if half or more are in a script without spaces.
     """
     counts = _count_all(text_column(shard, "output"))
     few = counts.words < settings.min_words
@@ -184,7 +184,7 @@ def _count(texts: pa.Array) -> Counts:
 
 
 def _are_crowded(column: WordColumn, row_count: int) -> Mask:
-    """Whether a text has too many different words: (text,)."""
+    """Whether a text has too many distinct words: (text,)."""
     size = len(column.vocabulary)
     if size <= MOST_DIFFERENT:
         return np.zeros(row_count, np.bool_)
@@ -194,7 +194,7 @@ def _are_crowded(column: WordColumn, row_count: int) -> Mask:
 
 
 def _without_rows(column: WordColumn, is_dropped: Mask) -> WordColumn:
-    """Leave out the words of some texts, and those that no other has from the vocabulary. is_dropped: (text,)."""
+    """Drop the words of some texts, and remove unused words from the vocabulary. is_dropped: (text,)."""
     is_kept = ~is_dropped[column.rows]
     used, ids = np.unique(column.ids[is_kept], return_inverse=True)
     return WordColumn(ids, column.rows[is_kept], column.vocabulary.take(pa.array(used)))
@@ -206,7 +206,7 @@ def _has(known: Numbers, flag: int) -> Mask:
 
 
 def _count_sentences(rows: Numbers, is_word: Mask, ends: Mask, row_count: int) -> Floats:
-    """Sentences with a word in them. rows, is_word, ends: (word,). Returns (text,)."""
+    """Number of sentences with a word in them. rows, is_word, ends: (word,). Returns (text,)."""
     number: Numbers = (np.cumsum(ends) - ends)[is_word]
     rows = rows[is_word]
     is_first = np.ones(len(rows), np.bool_)
@@ -224,7 +224,7 @@ def _known_word(text: str) -> int:
 
 
 def _read_word(text: str) -> int:
-    """What a word is by itself: its flags, syllables and letters, as one number."""
+    """Flags, syllables and letters of a word, packed into one number."""
     if text.isalpha() and text.isascii() and len(text) <= MOST_LETTERS:  # most words, and most of the time
         syllables = _count_syllables(text.lower())
         flags = IS_WORD | IS_ENGLISH | STARTS_SMALL * text[0].islower() | IS_COMPLEX * (syllables >= COMPLEX_SYLLABLES)
@@ -233,7 +233,7 @@ def _read_word(text: str) -> int:
 
 
 def _read_odd_word(text: str) -> int:
-    """As `_read_word`, of what is more than the letters a to z."""
+    """Parse a word, as `_read_word` does, with characters other than a to z."""
     letters = len(text) if text.isalnum() else sum(map(str.isalnum, text))
     if not letters:
         return IS_LINE_END * (text == LINE_END)
@@ -251,7 +251,7 @@ def _read_odd_word(text: str) -> int:
 
 
 def _count_syllables(word: str) -> int:
-    """By the groups of vowels; at least one. word: small letters, and an apostrophe with letters behind it."""
+    """Count the groups of vowels; at least one. word: small letters, optionally an apostrophe with letters after it."""
     groups = VOWELS.findall(word)
     count = len(groups)
     if len(max(groups, key=len, default="")) > 1 or not word.isalpha():

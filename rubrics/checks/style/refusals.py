@@ -1,4 +1,4 @@
-"""Checks of what a model says of itself: that it refuses, and that it is an AI."""
+"""Checks of refusals and of references to being an AI."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -16,19 +16,19 @@ from gradebook.rubrics.checks.style.phrases import PhraseBook, PhraseSettings, f
 
 
 class SelfReferenceSettings(PhraseSettings):
-    """Changes to the list of self-references; `is_negated` asks for one."""
+    """Changes to the list of self-references; `is_negated` requires one."""
 
     is_negated: bool = False
-    """the output has to say it"""
+    """require a self-reference"""
 
 
 class RefusalSettings(PhraseSettings):
-    """Changes to the list of refusals, and where they are looked for; `is_negated` asks for one."""
+    """Changes to the list of refusals, and the part of the output to search; `is_negated` requires a refusal."""
 
     within: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 300
-    """the number of characters at the beginning in which a refusal has to stand to count"""
+    """number of characters at the start of the output that are searched"""
     is_negated: bool = False
-    """the output has to refuse"""
+    """require a refusal"""
 
 
 @register_check(
@@ -46,13 +46,13 @@ class RefusalSettings(PhraseSettings):
 def no_refusal(shard: pa.Table, settings: RefusalSettings) -> CheckVerdicts:
     """The output does not begin with a refusal, or with `is_negated` it does. The evidence quotes it.
 
-    A refusal is a phrase of the list that ships (`lists/refusals.txt`, English) or of `more`, such as "I can't help
-    with", "I am unable to" or "As an AI language model, I cannot", that stands whole in the first `within` characters,
-    after any whitespace. Letters match in either case, apostrophes in any shape, and words whole. A phrase of `except`
-    never counts, nor does a listed one that begins inside of it. An empty output refuses nothing.
+    A refusal is a phrase of the shipped list (`lists/refusals.txt`, English) or of `more`, such as "I can't help with",
+    "I am unable to" or "As an AI language model, I cannot", completely within the first `within` characters, after any
+    whitespace. Letters match in either case, apostrophes in any shape, and words whole. A phrase of `except` never
+    counts, nor does a listed one that begins inside it. An empty output has no refusal.
 
-    This reads words and not intent: a refusal in other words or another language is missed, and a character who says
-    "I'm unable to" in the first lines of a story is found. Where that matters, ask a judge.
+    The check reads words, not intent: a refusal in other words or another language is missed, and a character who says
+    "I'm unable to" in the first lines of a story is found. If that matters, use a judge.
     """
     heads = pc.utf8_slice_codeunits(pc.utf8_ltrim_whitespace(text_column(shard, "output")), 0, settings.within)
     found = find_phrases(heads, _book("refusals", settings.more, settings.except_), is_quoted=True)
@@ -71,12 +71,12 @@ def no_refusal(shard: pa.Table, settings: RefusalSettings) -> CheckVerdicts:
     ),
 )
 def not_as_an_ai(shard: pa.Table, settings: SelfReferenceSettings) -> CheckVerdicts:
-    """The output nowhere speaks of itself as an AI, or with `is_negated` it does. The evidence quotes it.
+    """The output never refers to itself as an AI, or with `is_negated` it does. The evidence quotes it.
 
-    Looked for are the phrases of the list that ships (`lists/as_an_ai.txt`, English) and of `more`, such as "as an AI
-    language model", "I'm just an AI," or "my knowledge cutoff". Letters match in either case, apostrophes in any shape,
-    and words whole. A phrase of `except` never counts, nor does a listed one that begins inside of it. Somebody else's
-    words in quotes count as the output's own.
+    The phrases are those of the shipped list (`lists/as_an_ai.txt`, English) and of `more`, such as "as an AI language
+    model", "I'm just an AI," or "my knowledge cutoff". Letters match in either case, apostrophes in any shape, and
+    words whole. A phrase of `except` never counts, nor does a listed one that begins inside it. Quoted words of
+    somebody else count as the output's own.
     """
     book = _book("as_an_ai", settings.more, settings.except_)
     found = find_phrases(text_column(shard, "output"), book, is_quoted=True)

@@ -1,4 +1,4 @@
-"""The check of repetition: a text that goes round in a loop."""
+"""Check of repetition: a text caught in a loop."""
 
 from typing import Annotated, NamedTuple, Self
 
@@ -20,7 +20,7 @@ from gradebook.rubrics.checks.style.spaced_words import (
     without_empty,
 )
 
-MOST_PERIOD = 64  # words of a phrase, or characters of a piece of a word, that is looked for in a row
+MOST_PERIOD = 64  # words of a phrase, or characters of a piece of a word, that may repeat in a row
 PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”‘’«»…—–、。，！？；：（）「」『』【】《》•"  # noqa: RUF001
 RULES = "-=_.*#~+|/\\<>:`'\",;()[]{}…—–·•0123456789"
 MOST_BASE = 1 << 31  # its square is below 2 ** 63
@@ -28,14 +28,14 @@ EACH_UNSPACED = f"({UNSPACED})"
 
 
 class RepetitionSettings(CheckSettings):
-    """How much may come back; at least one of `max_rate` and `max_run` is given."""
+    """Allowed repetition; at least one of `max_rate` and `max_run` is required."""
 
     n: Annotated[int, Field(ge=1, le=100, strict=True)] = 4
-    """the words of the phrases whose repetition `max_rate` limits"""
+    """number of words in the phrases that `max_rate` limits"""
     max_rate: Annotated[float, Field(ge=0, le=1)] | None = 0.5
-    """the greatest share, 0 to 1, of phrases of `n` words that stood in the output before; null for any"""
+    """maximum share, 0 to 1, of phrases of `n` words that occurred before; null for no limit"""
     max_run: Annotated[int, Field(ge=1, strict=True)] | None = 10
-    """how many times in a row the same phrase, word or piece of a word may stand; null for any"""
+    """maximum number of times in a row that the same phrase, word or piece of a word may occur; null for no limit"""
 
     @model_validator(mode="after")
     def _something_is_limited(self) -> Self:
@@ -45,7 +45,7 @@ class RepetitionSettings(CheckSettings):
 
 
 class Run(NamedTuple):
-    """A piece that stands several times in a row: how often, where in its array it begins, and how long it is."""
+    """Piece that is repeated in a row: number of times, start in its array, and length."""
 
     times: int
     start: int
@@ -65,17 +65,17 @@ class Run(NamedTuple):
     ),
 )
 def repetition(shard: pa.Table, settings: RepetitionSettings) -> CheckVerdicts:
-    """The output does not repeat itself more than allowed, in a row (`max_run`) or all over (`max_rate`).
+    """The output does not repeat itself more than allowed, in a row (`max_run`) or overall (`max_rate`).
 
     `max_rate` limits 1 - distinct / all phrases of `n` words (rep-n of Welleck et al. 2020, arXiv 1908.04319): near 0
-    in prose, up to about 0.3 in lists that are worded alike, over 0.7 in a loop. `max_run` limits how many times in a
-    row a phrase of 1 to 64 words stands ("I am sorry. I am sorry."), over line ends too, so that repeated lines count,
-    or a piece of 1 to 64 characters inside of a word ("aaaa", "hahaha").
+    in prose, up to about 0.3 in lists with similar wording, over 0.7 in a loop. `max_run` limits how many times in a
+    row a phrase of 1 to 64 words occurs ("I am sorry. I am sorry."), also across line ends, so that repeated lines
+    count, or a piece of 1 to 64 characters inside a word ("aaaa", "hahaha").
 
-    Words stand between whitespace and are compared without their case and the punctuation around them; in scripts
-    without spaces (Chinese, Japanese, Thai, Khmer, Lao, Burmese) each character is one. An emoji is one as well. Digits
-    and signs that draw rules ("-----", "|---|", "0.3333333") make no run inside of a word. Fewer words than `n`, or
-    none, repeat nothing. The evidence gives the share, or the piece and how many times it stands.
+    Words are separated by whitespace and compared without case and surrounding punctuation; in scripts without spaces
+    (Chinese, Japanese, Thai, Khmer, Lao, Burmese) each character is a word. An emoji is one as well. Digits and signs
+    of rules ("-----", "|---|", "0.3333333") do not count as a run inside a word. Fewer words than `n`, or none, have no
+    repetition. The evidence gives the share, or the piece and its number of repetitions.
     """
     texts = text_column(shard, "output")
     return gather_rows(finding for block in text_blocks(texts) for finding in _judge(block, settings))
@@ -91,7 +91,7 @@ def _judge(texts: pa.Array, settings: RepetitionSettings) -> list[RowFinding]:
             share = f"{repeated[row] / totals[row]:.3f} of the phrases of {settings.n} words stood before"
             findings[row] = RowFinding(False, f"{share}, at most {settings.max_rate:g} allowed")
     if settings.max_run is not None:
-        # A phrase of p words that stands k times in a row repeats (k - 1) * p - n + 1 phrases of n words, or more.
+        # A phrase of p words k times in a row repeats at least (k - 1) * p - n + 1 phrases of n words.
         is_likely = repeated > settings.max_run - settings.n
         runs = {**_piece_runs(raw, settings.max_run), **_phrase_runs(words, is_likely, settings.max_run)}
         for row, (count, piece) in runs.items():
@@ -113,17 +113,17 @@ def _set_apart(texts: pa.Array) -> pa.Array:
 
 
 def _normalise(raw: WordColumn) -> WordColumn:
-    """Words without their case and the punctuation around them; what is left empty is no word."""
+    """Strip words of case and surrounding punctuation; words left empty are dropped."""
     plain = pc.utf8_lower(pc.utf8_trim(raw.vocabulary, characters=PUNCTUATION)).dictionary_encode()
     ids = plain.indices.to_numpy().astype(np.int64)
     return without_empty(WordColumn(ids[raw.ids], raw.rows, plain.dictionary))
 
 
 def _count_repeated(words: WordColumn, n: int, row_count: int) -> tuple[Numbers, Numbers]:
-    """All phrases of n words, and those that stood in the same text before: both (text,)."""
+    """Number of phrases of n words, and of those that occurred before in the same text: both (text,)."""
     ids, base, width = words.ids, len(words.vocabulary), 1
     while width < n and len(ids):
-        step = min(width, n - width)  # two phrases that touch or overlap tell the longer one
+        step = min(width, n - width)  # two adjacent or overlapping phrases identify the longer one
         ids, base = _small(ids, base)
         ids, base = ids[: max(len(ids) - step, 0)] * base + ids[step:], base * base
         width += step
@@ -136,7 +136,7 @@ def _count_repeated(words: WordColumn, n: int, row_count: int) -> tuple[Numbers,
 
 
 def _small(values: Numbers, base: int) -> tuple[Numbers, int]:
-    """Values below a base, numbered anew where the product of two of them may not fit into 64 bits."""
+    """Values below a base, renumbered if the product of two of them may exceed 64 bits."""
     if base <= MOST_BASE:
         return values, base
     numbered = pa.array(values).dictionary_encode()
@@ -144,7 +144,7 @@ def _small(values: Numbers, base: int) -> tuple[Numbers, int]:
 
 
 def _phrase_runs(words: WordColumn, is_likely: Mask, max_run: int) -> dict[int, tuple[int, str]]:
-    """By text, of those that are likely, how often a phrase stands in a row, and the phrase."""
+    """Longest run of a phrase in each likely text: number of repetitions and the phrase."""
     if not is_likely.any():
         return {}
     is_read = is_likely[words.rows]
@@ -157,7 +157,7 @@ def _phrase_runs(words: WordColumn, is_likely: Mask, max_run: int) -> dict[int, 
 
 
 def _piece_runs(raw: WordColumn, max_run: int) -> dict[int, tuple[int, str]]:
-    """By text, how often a piece of a word stands in a row, and the piece."""
+    """Longest run of a piece of a word in each text: number of repetitions and the piece."""
     places = np.flatnonzero(pc.utf8_length(raw.vocabulary).to_numpy() > max_run)
     if not len(places):
         return {}
@@ -166,7 +166,7 @@ def _piece_runs(raw: WordColumn, max_run: int) -> dict[int, tuple[int, str]]:
     owners = np.repeat(places, pc.utf8_length(texts).to_numpy())
     keys = owners * (1 << 21) + points
     is_rule = np.isin(points, [ord(mark) for mark in RULES])
-    keys[is_rule] = -1 - np.flatnonzero(is_rule)  # like nothing else
+    keys[is_rule] = -1 - np.flatnonzero(is_rule)  # unequal to any other
     runs = _longest_runs(keys, owners, max_run)
     counts = np.zeros(len(raw.vocabulary), np.int64)
     counts[list(runs)] = [run.times for run in runs.values()]
@@ -181,9 +181,9 @@ def _piece_runs(raw: WordColumn, max_run: int) -> dict[int, tuple[int, str]]:
 
 
 def _longest_runs(keys: Numbers, owners: Numbers, max_run: int) -> dict[int, Run]:
-    """By owner, its longest run of more than `max_run`; the shortest piece, then the first, where several are as long.
+    """Longest run of more than `max_run` for each owner; on ties the shortest piece, then the first.
 
-    keys: (place,), different from owner to owner. owners: (place,), ascending.
+    keys: (place,), different between owners. owners: (place,), ascending.
     """
     found: dict[int, Run] = {}
     edges = np.flatnonzero(np.diff(owners, prepend=-1, append=-1))
@@ -205,7 +205,7 @@ def _longest_runs(keys: Numbers, owners: Numbers, max_run: int) -> dict[int, Run
 
 
 def _first_best(owners: Numbers, counts: Numbers) -> Numbers:
-    """For each owner the place of its greatest count, the first where several are: (owner,)."""
+    """Index of the greatest count of each owner, the first on ties: (owner,)."""
     order = np.lexsort((-counts, owners))  # stable
     is_first = np.ones(len(order), np.bool_)
     is_first[1:] = np.diff(owners[order]) > 0

@@ -1,4 +1,4 @@
-"""Texts as columns of words: split at whitespace, each distinct word known once."""
+"""Texts as columns of words: split at whitespace, with a vocabulary of distinct words."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 
-# Thai to Lao, Burmese, Khmer, kana, Han and its extensions: scripts that put no space between words.
+# Thai to Lao, Burmese, Khmer, kana, Han and its extensions: scripts without spaces between words.
 UNSPACED = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
@@ -18,9 +18,9 @@ BLOCK_BYTES = 1 << 21
 
 
 class WordColumn(NamedTuple):
-    """The words of a column of texts, one text after another.
+    """Words of a column of texts, one text after another.
 
-    ids: (word,), into the vocabulary. rows: (word,), the text of each, ascending. vocabulary: (distinct word,).
+    ids: (word,), index into the vocabulary. rows: (word,), text of each word, ascending. vocabulary: (distinct word,).
     """
 
     ids: Numbers
@@ -34,17 +34,18 @@ def split_words(texts: pa.Array) -> WordColumn:
     encoded = words.flatten().dictionary_encode()
     ids = encoded.indices.to_numpy().astype(np.int64)
     rows = np.repeat(np.arange(len(texts)), pc.list_value_length(words).to_numpy())
-    return without_empty(WordColumn(ids, rows, encoded.dictionary))  # whitespace at an end of a text leaves one there
+    # whitespace at an end of a text gives an empty word
+    return without_empty(WordColumn(ids, rows, encoded.dictionary))
 
 
 def without_empty(words: WordColumn) -> WordColumn:
-    """Leave out the words without a character."""
+    """Drop empty words."""
     is_word = (pc.binary_length(words.vocabulary).to_numpy() > 0)[words.ids]
     return WordColumn(words.ids[is_word], words.rows[is_word], words.vocabulary)
 
 
 def text_blocks(texts: pa.Array) -> Iterator[pa.Array]:
-    """The column in slices of about `BLOCK_BYTES`, at least one text each, so that memory stays bounded."""
+    """Slice the column into blocks of about `BLOCK_BYTES`, at least one text each, to bound memory."""
     if texts.nbytes <= BLOCK_BYTES:
         yield texts
         return

@@ -1,4 +1,4 @@
-"""Checks of tone: swearing, and words that strike a wrong note."""
+"""Checks of tone: profanity and unwanted wording."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -25,23 +25,23 @@ ToneList = Literal["hype", "judgmental", "condescending", "filler", "apologetic"
 
 
 class ProfanitySettings(PhraseSettings):
-    """Which words count as profanity."""
+    """Words that count as profanity."""
 
     kinds: Annotated[tuple[ProfanityKind, ...], Field(min_length=1)] = ("profanity", "slurs")
-    """the lists that are looked for: `profanity` (strong), `slurs`, `mild_profanity`"""
+    """lists to search: `profanity` (strong), `slurs`, `mild_profanity`"""
     disguised: bool = False
-    """also find a word that is written with signs, digits or spaces in it: "sh1t", "f**k", "f u c k", "fuuuck\""""
+    """also find words written with signs, digits or spaces: "sh1t", "f**k", "f u c k", "fuuuck\""""
 
 
 class ToneSettings(CheckSettings):
-    """The words that are not wanted: lists that ship, and your own."""
+    """Unwanted words: shipped lists, and your own."""
 
     lists: tuple[ToneList, ...] = ()
-    """lists that ship: `hype`, `judgmental`, `condescending`, `filler`, `apologetic`, `cliches`"""
+    """shipped lists: `hype`, `judgmental`, `condescending`, `filler`, `apologetic`, `cliches`"""
     words: Phrases = ()
-    """further words and phrases that are not wanted"""
+    """further unwanted words and phrases"""
     except_: Annotated[Phrases, Field(alias="except")] = ()
-    """phrases that never count, nor does a listed one that begins inside of them"""
+    """phrases that never count, together with listed ones that begin inside them"""
 
     @model_validator(mode="after")
     def _something_is_banned(self) -> Self:
@@ -63,14 +63,14 @@ class ToneSettings(CheckSettings):
     ),
 )
 def no_profanity(shard: pa.Table, settings: ProfanitySettings) -> CheckVerdicts:
-    """The output holds no profanity. The evidence names it, masked: "found 's***'".
+    """The output contains no profanity. The evidence names it, masked: "found 's***'".
 
-    Looked for are the whole words of the English lists under `kinds` (`lists/profanity.txt` and its neighbours) and of
-    `more`; a phrase of `except` never counts. Words that are as often harmless, such as a given name, are left out of
-    the lists, and words inside of others ("class", "Scunthorpe") do not count. Quoting counts as saying.
+    The check looks for the whole words of the English lists under `kinds` (`lists/profanity.txt` and others) and of
+    `more`; a phrase of `except` never counts. Words that are often harmless, such as a given name, are not in the
+    lists, and words inside others ("class", "Scunthorpe") do not count. Quoted profanity counts.
 
-    With `disguised`, words of four letters and more are also found with signs or digits for letters ("sh1t", "f**k"),
-    with a space, a dot, a hyphen or an underscore between all of their letters, and with a letter drawn out.
+    With `disguised`, words of four letters or more are also found with signs or digits for letters ("sh1t", "f**k"),
+    with a space, a dot, a hyphen or an underscore between all of their letters, and with a drawn-out letter.
     """
     texts = text_column(shard, "output")
     book, words = _profanity(settings.kinds, settings.more, settings.except_)
@@ -93,12 +93,12 @@ def no_profanity(shard: pa.Table, settings: ProfanitySettings) -> CheckVerdicts:
     ),
 )
 def no_banned_tone(shard: pa.Table, settings: ToneSettings) -> CheckVerdicts:
-    """The output holds no word or phrase of the lists, nor of `words`. The evidence names each, and its list.
+    """The output contains no word or phrase of the lists, nor of `words`. The evidence names each, and its list.
 
-    The lists are English and ship with the check (`lists/hype.txt` and its neighbours). Phrases match whole words, with
-    letters in either case, apostrophes in any shape and hyphens or spaces between the words; a phrase of `words` in a
-    script without spaces matches anywhere. A phrase of `except` never counts. This reads words and not intent: "an
-    amazing amount of rain" is hype to it.
+    The lists are English and ship with the check (`lists/hype.txt` and others). Phrases match whole words, with letters
+    in either case, apostrophes in any shape and hyphens or spaces between the words; a phrase of `words` in a script
+    without spaces matches anywhere. A phrase of `except` never counts. The check reads words, not intent: "an amazing
+    amount of rain" counts as hype.
     """
     book, list_of = _tone(settings.lists, settings.words, settings.except_)
     found = find_phrases(text_column(shard, "output"), book)
@@ -109,7 +109,7 @@ def no_banned_tone(shard: pa.Table, settings: ToneSettings) -> CheckVerdicts:
 def _profanity(
     kinds: tuple[str, ...], more: tuple[str, ...], excepted: tuple[str, ...]
 ) -> tuple[PhraseBook, frozenset[str]]:
-    """The book, and the single words of which disguises are looked for."""
+    """Phrase book, and the single words to look for in disguise."""
     phrases = [*(phrase for kind in kinds for phrase in read_phrases(kind)), *more]
     skipped = {phrase.lower() for phrase in excepted}
     return PhraseBook(phrases, excepted), frozenset(phrase.lower() for phrase in phrases) - skipped
@@ -119,7 +119,7 @@ def _profanity(
 def _tone(
     lists: tuple[str, ...], words: tuple[str, ...], excepted: tuple[str, ...]
 ) -> tuple[PhraseBook, dict[str, str]]:
-    """The book, and for each phrase of a list the first list that holds it."""
+    """Phrase book, and for each phrase the first list that has it."""
     list_of = {phrase_key(phrase): name for name in reversed(lists) for phrase in read_phrases(name)}
     return PhraseBook((*(phrase for name in lists for phrase in read_phrases(name)), *words), excepted), list_of
 

@@ -1,17 +1,18 @@
-"""Rubrics as AutoRubric lists: flat, for a judge, with the weights that make the same score."""
+"""Export of rubrics as AutoRubric lists: flat, for a judge, with the weights that give the same score."""
 
 from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import plain_yaml
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_of, mapping_of, note_lost, note_method, plain_number
 from gradebook.rubrics.importers.requirements import are_met_levels
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights
 
 LIST_KEY = "rubric"
 
 
 def write_autorubric(rubric: Rubric) -> Exported:
-    """The rubric as YAML, a section a category; gates are asked and weigh nothing."""
+    """Write the rubric as YAML, one section per category; gates are included with the weight 0."""
     lost = Kept()
     note_lost(rubric, "autorubric", lost, "", "name category gate levels scale")
     kept = kept_of(rubric.metadata, "autorubric")
@@ -56,20 +57,20 @@ def _question(criterion: Criterion, weight: float, lost: Kept) -> Row:
 
 
 def _ids_read_from(labels: list[str]) -> list[str]:
-    """The ids that an import makes of the options' labels."""
+    """Ids that an import makes of the options' labels."""
     ids = DistinctIds("level", LEVEL_ID)
     return [ids.take(label) for label in labels]
 
 
 def _options(criterion: Criterion, kept: Row, lost: Kept) -> list[Row]:
-    """The levels as options, none where they only say not met and met."""
+    """Levels as options; empty if they only mean not met and met."""
     if are_met_levels(criterion):
         return []
     levels = criterion.scale.levels if criterion.scale else criterion.levels
     lost.note(*("criteria.levels.indicators" for level in levels if level.indicators))
     texts = [": ".join(filter(None, (level.label, level.description))) or level.id for level in levels]
     labels = texts
-    if _ids_read_from(texts) != [level.id for level in levels]:  # else they are an import's, which may be alike
+    if _ids_read_from(texts) != [level.id for level in levels]:  # otherwise they come from an import, and may be alike
         labels = [
             f"{level.id}: {text}" if texts.count(text) > 1 else text for level, text in zip(levels, texts, strict=True)
         ]

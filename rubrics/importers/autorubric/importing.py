@@ -1,4 +1,4 @@
-"""AutoRubric lists read."""
+"""Import of AutoRubric lists."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -9,20 +9,22 @@ from pydantic import AfterValidator, Field, model_validator
 from gradebook.rubrics.importers.autorubric.lists import open_list_or_mapping
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading
 from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, identifier
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, plain_number
 from gradebook.rubrics.importers.requirements import met_levels
+from gradebook.rubrics.model.errors import ModelFault
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Weight
 from gradebook.rubrics.text.plain_words import Place, shown
 
-USUAL_WEIGHT = 10.0  # the format's own, where a criterion has none
+USUAL_WEIGHT = 10.0  # the format's default for a criterion without a weight
 LONGEST_CATEGORY = 64
 
 FullText = Annotated[str, Field(min_length=1)]
 
 
 class Option(OpenMapping):
-    """One answer of a criterion."""
+    """Option of a criterion."""
 
     label: FullText
     value: float | None = None
@@ -32,7 +34,7 @@ class Option(OpenMapping):
     def _has_a_score(self) -> Self:
         if not self.na and (self.value is None or not 0 <= self.value <= 1):
             found = "nothing" if self.value is None else f"{self.value:g}"
-            raise ValueError(f"value: found {found}, expected a number from 0 to 1")
+            raise ModelFault("invalid", f"found {found}, expected a number from 0 to 1", "value")
         return self
 
 
@@ -44,7 +46,7 @@ def _are_levels(options: list[Option]) -> list[Option]:
 
 
 class Question(OpenMapping):
-    """A criterion as AutoRubric writes it."""
+    """Criterion of an AutoRubric file."""
 
     requirement: FullText
     weight: Weight | None = None
@@ -54,14 +56,14 @@ class Question(OpenMapping):
 
 
 class Section(OpenMapping):
-    """A named part of the list."""
+    """Named section of the list."""
 
     name: str | None = None
     criteria: list[Any]
 
 
 def read_autorubric(text: str, path: str) -> Imported:
-    """The rubric of one AutoRubric file; its id is the file's name."""
+    """Import the rubric of one AutoRubric file; its id is the file's name."""
     reading = open_list_or_mapping(text, path)
     listed, beside, place = _the_list(reading)
     kept = Kept()
@@ -83,7 +85,7 @@ def read_autorubric(text: str, path: str) -> Imported:
 
 
 def _the_list(reading: Reading) -> tuple[list[Any], Row, Place]:
-    """The list of criteria or sections, what the file says beside it, and where the list stands."""
+    """List of criteria or sections, the other keys of the file, and the place of the list."""
     value, place = reading.value, cast("Place", ())
     beside: Row = {}
     while isinstance(value, dict):
@@ -104,7 +106,9 @@ def _the_list(reading: Reading) -> tuple[list[Any], Row, Place]:
 def _entries(
     listed: list[Any], place: Place, sections: dict[str, Row], reading: Reading
 ) -> Iterator[tuple[Place, str | None, Any]]:
-    """Each criterion, not yet looked into, with its place and its section; `sections` takes what these say."""
+    """Each criterion, not yet validated, with its place and its section; the content of sections is put into
+    `sections`.
+    """
     for index, entry in enumerate(listed):
         here = (*place, index)
         if not isinstance(entry, dict) or "criteria" not in entry:

@@ -1,4 +1,4 @@
-"""YAML or JSON text whose top may be a list, with the line of each place where the text is YAML."""
+"""YAML or JSON text with an optional list at the top, and the line of each place in YAML."""
 
 import re
 from pathlib import PurePath
@@ -14,7 +14,7 @@ _LINE_IN_A_MESSAGE = re.compile(r"(?<=\(first in line )[0-9]+")
 
 
 def open_list_or_mapping(text: str, path: str) -> Reading:
-    """What the file holds, and where. Raises `RubricError` with every fault."""
+    """Parse a list or a mapping. Raises `RubricError` with every fault."""
     text = text.removeprefix("\ufeff")
     suffix = PurePath(path).suffix.lower()
     if suffix == ".json" or (suffix not in (".yaml", ".yml") and text.lstrip()[:1] in ("[", "{")):
@@ -26,10 +26,10 @@ def open_list_or_mapping(text: str, path: str) -> Reading:
 
 
 def _open_list(text: str, path: str, as_mapping: YamlText) -> Reading:
-    """A list at the top, read as the value of a key in a line above it: `read_yaml` takes mappings."""
+    """Parse a list at the top as the value of a key in a line above it: `read_yaml` only accepts mappings."""
     text = _START_OF_DOCUMENT.sub(r"\1", text)
     if _OPENS_WITH_BRACKET.match(text):
-        text = " " + text.replace("\n", "\n ")  # YAML wants brackets further in than their key
+        text = " " + text.replace("\n", "\n ")  # YAML requires brackets to be indented further than their key
     found = read_yaml(f"list:\n{text}", path)
     if found.values is None or not isinstance(found.values.get("list"), list):
         raise RubricError(as_mapping.faults)

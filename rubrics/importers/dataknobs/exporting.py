@@ -1,4 +1,4 @@
-"""Rubrics as dataknobs JSON."""
+"""Export of rubrics as dataknobs JSON."""
 
 from gradebook.rubrics.files.dump import rubric_values
 from gradebook.rubrics.importers.dataknobs.importing import understand
@@ -12,28 +12,29 @@ from gradebook.rubrics.importers.dataknobs.notes import (
 )
 from gradebook.rubrics.importers.dataknobs.terms import express_rubric
 from gradebook.rubrics.importers.foreign_file import Reading
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import indented_json
 from gradebook.rubrics.importers.metadata import Kept
 from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights
 
 UNSEEN = "not seen by dataknobs, comes back on import"
 
 
 def write_dataknobs(rubric: Rubric) -> Exported:
-    """The rubric as dataknobs JSON; lost: what it says and dataknobs does not see."""
+    """Write the rubric as dataknobs JSON; lost: content that dataknobs does not read."""
     wanted = rubric_values(rubric)
     plain = _simplify(rubric, wanted)
     foreign = express_rubric(plain, omitted_by(notes_of(wanted)))
     with_notes = lay_over_notes(foreign, plain, wanted)
     try:
         foreign, back = with_notes, _read_back(with_notes)
-    except RubricError:  # its metadata.dataknobs is not what an import left there
+    except RubricError:  # its metadata.dataknobs was not left there by an import
         back = _read_back(foreign)
     riding = overlay_of_rubric(wanted, back, foreign)
     if riding and not isinstance(foreign.get("metadata"), dict):
-        foreign["metadata"] = {}  # something has to hold what rides along
+        foreign["metadata"] = {}  # needed to hold gradebook's own data
         riding = overlay_of_rubric(wanted, _read_back(foreign), foreign)
     if riding:
         foreign["metadata"] = {**foreign["metadata"], OURS: riding}
@@ -47,7 +48,7 @@ def _read_back(foreign: Row) -> Row:
 
 
 def _simplify(rubric: Rubric, wanted: Row) -> Row:
-    """The rubric as far as dataknobs has a place for it; its weights are those that make the same score when flat."""
+    """Reduce the rubric to keys with a place in dataknobs; its weights are those that give the same score when flat."""
     weights = effective_weights(rubric)
     has_place = ("id", "version", "name", "description", "target_type", "pass_threshold", "metadata")
     return {

@@ -1,4 +1,4 @@
-"""dataknobs rubrics read."""
+"""Import of dataknobs rubrics."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,16 +21,17 @@ from gradebook.rubrics.importers.dataknobs.terms import (
 )
 from gradebook.rubrics.importers.foreign_file import Reading, open_json
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import Kept, kept_as, mapping_of
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.text.plain_words import shown
 
-CONFIG = f"{THEIRS}_config"  # the key of `metadata` for what a config file says beside its rubric
+CONFIG = f"{THEIRS}_config"  # the key of `metadata` for the other content of a config file
 MOST_NAMED = 20
 
 
 def read_dataknobs(text: str, path: str) -> Imported:
-    """The one rubric of a dataknobs file: a rubric, a list of one, or a config with `rubrics`."""
+    """Import the only rubric of a dataknobs file: a rubric, a list of one, or a config with `rubrics`."""
     reading = open_json(text, path)
     foreign, config = _only_rubric(reading)
     foreign, riding = _take_off(foreign, reading)
@@ -45,7 +46,7 @@ def read_dataknobs(text: str, path: str) -> Imported:
 
 
 def _only_rubric(reading: Reading) -> tuple[Row, Row]:
-    """The rubric's mapping, and what a config file says beside its rubrics."""
+    """Mapping of the rubric, and the other content of a config file."""
     value = reading.value
     is_config = isinstance(value, dict) and "rubrics" in value and "criteria" not in value
     if isinstance(value, dict) and not is_config:
@@ -56,26 +57,26 @@ def _only_rubric(reading: Reading) -> tuple[Row, Row]:
     if len(rubrics) != 1:
         named = [str(entry.get("id")) if isinstance(entry, dict) else "?" for entry in rubrics[:MOST_NAMED]]
         ids = f" ({', '.join(named)})" if named else ""
-        reading.stop(place, f"found {len(rubrics)} rubrics{ids}, expected one: an import takes one rubric a file")
+        reading.stop(place, f"found {len(rubrics)} rubrics{ids}, expected one: an import takes one rubric per file")
     if not isinstance(rubrics[0], dict):
         reading.stop((*place, 0), f"found {shown(rubrics[0])}, expected a rubric")
     return rubrics[0], {key: entry for key, entry in value.items() if key != "rubrics"} if is_config else {}
 
 
 def _take_off(foreign: Row, reading: Reading) -> tuple[Row, Row]:
-    """The foreign rubric without `metadata.gradebook`, and that."""
+    """The foreign rubric without `metadata.gradebook`, and the content of that key."""
     metadata = foreign.get("metadata")
     if not isinstance(metadata, dict) or OURS not in metadata:
         return foreign, {}
     riding = metadata[OURS]
     criteria = riding.get("criteria", {}) if isinstance(riding, dict) else None
     if not isinstance(criteria, dict) or not all(isinstance(entry, dict) for entry in criteria.values()):
-        reading.stop(("metadata", OURS), "found what no export wrote, expected a mapping of what dataknobs can't say")
+        reading.stop(("metadata", OURS), "found content that no export wrote, expected a mapping")
     return {**foreign, "metadata": {key: entry for key, entry in metadata.items() if key != OURS}}, riding
 
 
 def understand(foreign: Row, reading: Reading) -> Row:
-    """The keys of a rubric file, with what they do not say under `metadata.dataknobs`. Raises `RubricError`."""
+    """Convert to the keys of a rubric file, with all other content under `metadata.dataknobs`. Raises `RubricError`."""
     _note_repeats(foreign, reading)
     shape = replace(reading, value=foreign).fit_whole(ForeignRubric)
     omitted = omitted_defaults(foreign)

@@ -1,8 +1,9 @@
-"""What each of the two formats leaves in the other's `metadata`, so that nothing is lost on the way there and back.
+"""Notes that each format leaves in the other's `metadata`, for lossless round trips.
 
-`metadata.dataknobs` of a rubric and of its criteria: what the foreign file says and the plain rubric does not.
-`metadata.gradebook` of a foreign rubric: what the rubric says and the plain one does not, criteria by their foreign id.
-Both are overlays. A part of `metadata.dataknobs` that would undo an edit made since the import is not laid over it.
+`metadata.dataknobs` of a rubric and of its criteria: content of the foreign file that the plain rubric lacks.
+`metadata.gradebook` of a foreign rubric: content of the rubric that the plain one lacks, criteria by their foreign id.
+
+Both are overlays. A part of `metadata.dataknobs` that would undo an edit made since the import is not applied.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -19,43 +20,43 @@ from gradebook.rubrics.importers.dataknobs.terms import (
     without_namespaces,
 )
 from gradebook.rubrics.importers.ids import may_be_id_of
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_of, mapping_of
+from gradebook.rubrics.model.rows import Row
 
 OURS, THEIRS = NAMESPACES
-DEFAULTS = {"required": "criteria.required", "indicators": "levels.indicators"}  # those that a file may never write out
+DEFAULTS = {"required": "criteria.required", "indicators": "levels.indicators"}  # defaults that a file may always omit
 
-# What dataknobs sees all the same: a name that is the id, a scale as levels; weights as what they come to.
+# Content that dataknobs reads in another form: a name equal to the id, a scale as levels, effective weights.
 IN_OTHER_WORDS = ("name", "scale", "levels")
-NESTED = ("scoring_method", "levels")  # the parts of a criterion's notes that are overlays themselves
+NESTED = ("scoring_method", "levels")  # parts of a criterion's notes that are overlays themselves
 
 
 def notes_of(part: Row) -> Row:
-    """What an import left in a rubric's or criterion's metadata; nothing where something else stands there."""
+    """Notes that an import left in a rubric's or criterion's metadata; empty if there is anything else."""
     return kept_of(mapping_of(part.get("metadata")), THEIRS)
 
 
 def omitted_defaults(foreign: Row) -> list[str]:
-    """The defaults that the foreign file omits somewhere: its export omits them too."""
+    """Defaults that the foreign file omits somewhere: its export omits them too."""
     criteria = foreign["criteria"]
     levels = [level for criterion in criteria for level in criterion.get("levels") or ()]
     return [key for key, parts in (("required", criteria), ("indicators", levels)) if any(key not in p for p in parts)]
 
 
 def omitted_by(notes: Row) -> list[str]:
-    """The defaults that the notes of a rubric say its file omits."""
+    """Defaults omitted by the file, according to a rubric's notes."""
     return [key for key, name in DEFAULTS.items() if name in absent_names(notes)]
 
 
 def notes_of_rubric(foreign: Row, expressed: Row, omitted: Collection[str]) -> Row:
-    """What the foreign rubric says, without its criteria, that the one expressed anew does not."""
+    """Content of the foreign rubric, without its criteria, that the re-expressed one lacks."""
     notes = overlay_of(head_of(foreign), head_of(expressed))
     names = [*absent_names(notes), *(DEFAULTS[key] for key in omitted)]
     return {**notes, LEFT_OUT: names} if names else notes
 
 
 def notes_of_criterion(foreign: Row, expressed: Row, plain: Row) -> Row:
-    """What the foreign criterion says that the one expressed anew does not; its levels by gradebook's ids."""
+    """Content of the foreign criterion that the re-expressed one lacks; its levels by gradebook's ids."""
     notes = overlay_of(foreign, expressed, ("scoring_method",))
     levels = plain.get("levels", ())
     if "levels" in notes and levels:
@@ -71,7 +72,7 @@ def head_of(rubric: Row) -> Row:
 
 
 def lay_over_notes(expressed: Row, plain: Row, wanted: Row) -> Row:
-    """The foreign rubric with the notes of an import, as far as gradebook reads what it wants from it.
+    """Apply an import's notes to the foreign rubric, as long as gradebook still reads the wanted content from it.
 
     expressed: the foreign rubric of the plain one; wanted: the keys of the rubric, with the notes.
     """
@@ -94,7 +95,7 @@ def lay_over_notes(expressed: Row, plain: Row, wanted: Row) -> Row:
 
 
 def overlay_of_rubric(wanted: Row, back: Row, foreign: Row) -> Row:
-    """What the rubric says that gradebook would not read back from the foreign one."""
+    """Content of the rubric that gradebook would not read back from the foreign one."""
     riding = overlay_of(head_of(wanted), head_of(back))
     criteria = {
         theirs["id"]: overlay_of(criterion, again, ("method",))
@@ -104,7 +105,7 @@ def overlay_of_rubric(wanted: Row, back: Row, foreign: Row) -> Row:
 
 
 def lay_over_rubric(rubric: Row, riding: Row, foreign: Row, kept: Kept) -> Row:
-    """The rubric with what an export left in the foreign one's metadata."""
+    """Apply the notes that an export left in the foreign rubric's metadata."""
     left = dict(riding.get("criteria", {}))
     criteria = [
         laid_over(criterion, left.pop(theirs["id"], {}), ("method",))
@@ -116,7 +117,7 @@ def lay_over_rubric(rubric: Row, riding: Row, foreign: Row, kept: Kept) -> Row:
 
 
 def kept_names(rubric: Row) -> Iterator[str]:
-    """The foreign names of what stands under `metadata.dataknobs`, as often as it does."""
+    """Foreign names of the content under `metadata.dataknobs`, repeated for each occurrence."""
     yield from _names("", notes_of(rubric))
     for criterion in rubric["criteria"]:
         notes = notes_of(criterion)
@@ -128,7 +129,7 @@ def kept_names(rubric: Row) -> Iterator[str]:
 
 
 def unseen_names(riding: Row) -> Iterator[str]:
-    """The names of what stands under `metadata.gradebook`, where dataknobs does not look, and nowhere else."""
+    """Names of the content under `metadata.gradebook` only, which dataknobs does not read."""
     yield from (key for key in riding if key not in ("criteria", LEFT_OUT, *IN_OTHER_WORDS))
     for overlay in riding.get("criteria", {}).values():
         is_penalty = overlay.get("weight", 0) < 0
@@ -156,7 +157,7 @@ def _lay_over_criterion_notes(expressed: Row, plain: Row, notes: Row, taken: Col
 
 
 def _lay_over_safely(given: Row, notes: Row, read: Callable[[Row], Row], wanted: Row) -> Row:
-    """Each part of an overlay laid over, unless what is then read is further from what is wanted, or can't be read."""
+    """Apply each part of an overlay, unless the result is further from the wanted content, or cannot be read."""
     read_before = read(given)
     parts = [{key: value} for key, value in notes.items() if key != LEFT_OUT]
     for part in [*parts, *({LEFT_OUT: [name]} for name in absent_names(notes))]:

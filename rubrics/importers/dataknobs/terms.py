@@ -1,9 +1,9 @@
-"""A dataknobs rubric in gradebook's terms, and the way back.
+"""Conversion between dataknobs rubrics and gradebook's terms.
 
-Between the two formats stands a plain rubric: the gradebook keys that dataknobs has a place for. Of a criterion these
-are `id`, `name`, `description`, `weight` (0 or more), `method` (without its settings) and `levels`. `understand_...`
-makes the plain part of a foreign one, `express_...` makes a foreign one of it; what is lost between the two is the
-matter of `gradebook.rubrics.importers.dataknobs.notes`.
+A plain rubric is the intermediate form: the gradebook keys with a place in dataknobs. For a criterion these are `id`,
+`name`, `description`, `weight` (0 or more), `method` (without its settings) and `levels`. `understand_...` extracts the
+plain part of a foreign rubric, `express_...` makes a foreign one of it; `gradebook.rubrics.importers.dataknobs.notes`
+handles the difference.
 """
 
 import re
@@ -15,38 +15,41 @@ from pydantic import Field, model_validator
 from gradebook.rubrics.importers.dataknobs.overlays import LEFT_OUT
 from gradebook.rubrics.importers.foreign_file import OpenMapping
 from gradebook.rubrics.importers.ids import LEVEL_ID, DistinctIds, complete_version, identifier
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, filled, given
+from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.model.levels import Share, pass_or_fail
 from gradebook.rubrics.model.methods import FUNCTION_PATTERN
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
 
 CHECK_PREFIX = "gradebook:"  # function_ref of a check: gradebook:length_words
-FUNCTION_STAND_IN = "dataknobs:function_ref"  # for a reference that is no `module.path:function`
-SCHEMA_STAND_IN = "dataknobs:schema_ref"  # for a schema that stands elsewhere: nothing is fetched, so nothing is scored
-# dataknobs adds the criterion's description and levels by itself; the template only shows what is looked at.
+FUNCTION_STAND_IN = "dataknobs:function_ref"  # for a reference that is not a `module.path:function`
+SCHEMA_STAND_IN = "dataknobs:schema_ref"  # for a schema in another file: nothing is fetched, so nothing is scored
+# dataknobs adds the criterion's description and levels itself; the template only shows the content to classify.
 DECODE_PROMPT = (
     "{% if prompt is defined %}What was asked:\n{{ prompt }}\n\n{% endif %}What is to be classified:\n{{ output }}\n"
 )
 
-NO_TARGET_TYPE = "output"  # dataknobs wants a name for what is evaluated
-NAMESPACES = ("gradebook", "dataknobs")  # where, in `metadata`, the two leave things for each other
+NO_TARGET_TYPE = "output"  # dataknobs requires a name for the evaluated content
+NAMESPACES = ("gradebook", "dataknobs")  # keys of `metadata` for the notes of the two formats
 
 FullText = Annotated[str, Field(min_length=1)]
 
 
 class _Foreign(OpenMapping):
-    """Any mapping of such a file."""
+    """Base of all mappings of such a file."""
 
     @model_validator(mode="after")
     def _no_reserved_key(self) -> Self:
         if LEFT_OUT in (self.model_extra or {}):
-            raise ValueError(f"{LEFT_OUT}: found this key, expected another one: an import uses it for its own notes")
+            raise ModelFault(
+                "invalid", "found this key, expected another one: imports use it for their own notes", LEFT_OUT
+            )
         return self
 
 
 class ForeignLevel(_Foreign):
-    """A level as dataknobs writes it."""
+    """Level of a dataknobs file."""
 
     id: FullText
     label: str | None = None
@@ -56,7 +59,7 @@ class ForeignLevel(_Foreign):
 
 
 class ForeignMethod(_Foreign):
-    """How dataknobs scores a criterion."""
+    """Scoring method of a dataknobs criterion."""
 
     type: Literal["deterministic", "schema", "llm_decode"]
     function_ref: str | None = None
@@ -68,14 +71,14 @@ class ForeignMethod(_Foreign):
     @model_validator(mode="after")
     def _names_what_scores(self) -> Self:
         if self.type == "deterministic" and not self.function_ref:
-            raise ValueError("function_ref: found nothing, expected one for the type deterministic")
+            raise ModelFault("invalid", "found nothing, expected one for the type deterministic", "function_ref")
         if self.type == "schema" and self.json_schema is None and not self.schema_ref:
-            raise ValueError("schema: found no schema and no schema_ref, expected one of them")
+            raise ModelFault("invalid", "found no schema and no schema_ref, expected one of them", "schema")
         return self
 
 
 class ForeignCriterion(_Foreign):
-    """A criterion as dataknobs writes it."""
+    """Criterion of a dataknobs file."""
 
     id: FullText
     name: str | None = None
@@ -87,7 +90,7 @@ class ForeignCriterion(_Foreign):
 
 
 class ForeignRubric(_Foreign):
-    """A rubric as dataknobs writes it."""
+    """Rubric of a dataknobs file."""
 
     id: FullText
     name: str | None = None
@@ -100,7 +103,7 @@ class ForeignRubric(_Foreign):
 
 
 def understand_head(foreign: ForeignRubric) -> Row:
-    """The plain rubric without its criteria."""
+    """Plain rubric without its criteria."""
     rubric_id = identifier(foreign.id)
     plain = {
         "id": rubric_id,
@@ -115,7 +118,7 @@ def understand_head(foreign: ForeignRubric) -> Row:
 
 
 def express_rubric(plain: Row, omitted: Collection[str] = ()) -> Row:
-    """The foreign rubric of a plain one, in the order in which dataknobs writes it."""
+    """Foreign rubric of a plain one, in dataknobs' key order."""
     return {
         "id": plain["id"],
         "name": plain.get("name", plain["id"]),
@@ -129,7 +132,7 @@ def express_rubric(plain: Row, omitted: Collection[str] = ()) -> Row:
 
 
 def understand_criterion(foreign: ForeignCriterion, criterion_id: str) -> Row:
-    """The plain criterion of a foreign one; what it leaves aside is found by expressing it again."""
+    """Plain criterion of a foreign one; the difference is found by expressing it again."""
     plain = {
         "id": criterion_id,
         "name": None if foreign.name == criterion_id else foreign.name,
@@ -142,7 +145,7 @@ def understand_criterion(foreign: ForeignCriterion, criterion_id: str) -> Row:
 
 
 def express_criterion(plain: Row, omitted: Collection[str] = ()) -> Row:
-    """The foreign criterion of a plain one. omitted: defaults that this file does not write out."""
+    """Foreign criterion of a plain one. omitted: defaults that this file does not write."""
     levels = plain.get("levels") or [{"id": level.id, "score": level.score} for level in pass_or_fail()]
     foreign = {
         "id": plain["id"],
@@ -157,7 +160,7 @@ def express_criterion(plain: Row, omitted: Collection[str] = ()) -> Row:
 
 
 def without_namespaces(metadata: Row) -> Row:
-    """What neither format left there for the other."""
+    """Metadata without the notes of either format."""
     return {key: value for key, value in metadata.items() if key not in NAMESPACES}
 
 

@@ -1,7 +1,7 @@
-"""Rubrics of dimensions (JSON): each with a method, a weight and a threshold of 0 to 100; and safety gates by name.
+"""Rubrics of dimensions (JSON), each with a method, a weight and a threshold of 0 to 100, and named safety gates.
 
-What becomes of the methods: `rubrics.importers.dimensions.methods`. Weights are meant to add up to 1 (`weight_sum`),
-and a safety gate is a criterion with `gate: true`. A version of two numbers gets a third, 0.
+`rubrics.importers.dimensions.methods` describes the conversion of methods. Weights are meant to add up to 1
+(`weight_sum`), and a safety gate is a criterion with `gate: true`. A version of two numbers gets a third, 0.
 """
 
 from gradebook.rubrics.importers.dimensions.exporting import write_dimensions

@@ -1,22 +1,23 @@
-"""Rubrics as files of dimensions. Categories end in what each criterion weighs in the whole."""
+"""Export of rubrics as files of dimensions. Categories are replaced by each criterion's effective weight."""
 
 import math
 
 from gradebook.rubrics.importers.dimensions.methods import LEVELS, method_name, question_of, source_key, without_slots
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import indented_json
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, given, kept_of, note_lost, plain_number
 from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion, Rubric, effective_weights
 
 MOST_DIMENSIONS = 10  # the format's own limit
-ASKED = ("llm_judge", "deterministic")  # the methods with a question of their own
-DIGITS = 9  # of a threshold, against the noise of 0.57 * 100
+ASKED = ("llm_judge", "deterministic")  # methods with a question of their own
+DIGITS = 9  # of a threshold, to remove the rounding error of 0.57 * 100
 OWN_LEVELS = tuple(Level.model_validate(level) for level in LEVELS)
 
 
 def write_dimensions(rubric: Rubric) -> Exported:
-    """A file of dimensions and safety gates, and what it can't say."""
+    """Write a file of dimensions and safety gates. Returns also the content that it cannot express."""
     lost, kept = Kept(), kept_of(rubric.metadata, "dimensions")
     _note_rubric(rubric, lost)
     weights = _weights(rubric, lost)
@@ -46,7 +47,9 @@ def _note_rubric(rubric: Rubric, lost: Kept) -> None:
 
 
 def _weights(rubric: Rubric, lost: Kept) -> dict[str, float]:
-    """What each criterion weighs, 0 or more. The sum is 1, unless the rubric says itself that it is meant to be."""
+    """Weight of each criterion, 0 or more. The weights are scaled to sum 1, unless the rubric declares that sum
+    itself.
+    """
     weights = effective_weights(rubric)
     if any(weight < 0 for weight in weights.values()):
         lost.note("weights below 0 (written as 0)")
@@ -59,7 +62,7 @@ def _weights(rubric: Rubric, lost: Kept) -> dict[str, float]:
 
 
 def _entry(criterion: Criterion, weight: float | None, lost: Kept) -> Row:
-    """A dimension; a gate where the weight is None."""
+    """Dimension, or safety gate if the weight is None."""
     kept = kept_of(criterion.metadata, "dimensions")
     method, threshold = method_name(criterion, kept, lost), criterion.threshold
     if weight is not None and threshold is None:

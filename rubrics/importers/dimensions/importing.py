@@ -1,4 +1,4 @@
-"""Files of dimensions read."""
+"""Import of files of dimensions."""
 
 from typing import Annotated, Any, Literal
 
@@ -7,8 +7,9 @@ from pydantic import BeforeValidator, Field
 from gradebook.rubrics.importers.dimensions.methods import DIMENSIONS, GATES, LEVELLED, LEVELS, method_of, question_of
 from gradebook.rubrics.importers.foreign_file import OpenMapping, open_json
 from gradebook.rubrics.importers.ids import DistinctIds, complete_version, identifier
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, plain_number
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
 
 MethodName = Literal["deterministic", "semantic_similarity", "llm_judge", "claim_pipeline", "groundedness", "human"]
@@ -36,7 +37,7 @@ class _Gate(_Question):
 
 
 def _id_alone(value: Any) -> Any:
-    """A gate's name without a mapping around it stands for the mapping."""
+    """Convert a gate's bare name to a mapping."""
     return {"id": value} if isinstance(value, str) else value
 
 
@@ -51,7 +52,7 @@ class _File(OpenMapping):
 
 
 def read_dimensions(text: str, path: str) -> Imported:
-    """The rubric of a file of dimensions. Raises `RubricError` with every fault and its place."""
+    """Import the rubric of a file of dimensions. Raises `RubricError` with every fault and its place."""
     reading = open_json(text, path)
     file = reading.fit_whole(_File)
     reading.note_repeats((entry.id for entry in file.dimensions), (DIMENSIONS,))
@@ -89,13 +90,14 @@ def _criterion(entry: _Dimension | _Gate, criterion_id: str, kept: Kept) -> Row:
 
 
 def _left_of(entry: _Dimension | _Gate, criterion_id: str, description: str) -> Row:
-    """What of a dimension or gate has no place in a criterion."""
+    """Content of a dimension or gate without a place in a criterion."""
     renamed = {"id": None if entry.id == criterion_id else entry.id}
     sources = {"rule": entry.rule, "prompt": entry.prompt}
     unasked = {key: text for key, text in sources.items() if text != description}
-    # groundedness becomes what claim_pipeline does; of the other two, and of none, the criterion's method is made up
-    is_told = entry.method in ("groundedness", *UNDECIDED)
-    return {**({"method": entry.method} if is_told else {}), **filled({**renamed, **unasked, **entry.left})}
+    # groundedness is imported like claim_pipeline; for the other two, and without a method, the criterion's is a
+    # placeholder
+    is_stored = entry.method in ("groundedness", *UNDECIDED)
+    return {**({"method": entry.method} if is_stored else {}), **filled({**renamed, **unasked, **entry.left})}
 
 
 def _remark_on(key: str, method: MethodName | None) -> str:

@@ -1,14 +1,13 @@
-"""The methods and questions of dimensions, as they stand in a rubric, and back.
+"""Methods and questions of dimensions, in rubrics and back.
 
-A method becomes the nearest that may stand in a rubric, and none is made to run that the file can't run:
-
-- `deterministic`: `function`, under the made name `dimensions:ID`; its `rule` is text that nothing here decides;
+A method becomes the closest method of a rubric, and none becomes runnable that was not runnable in the file:
+- `deterministic`: `function`, with the placeholder name `dimensions:ID`; its `rule` is text that nothing here decides;
 - `semantic_similarity`: `similarity`; `claim_pipeline` and `groundedness`: `claims` against the context;
 - `llm_judge`: `judge`; `human`: `ratings`; both with the levels not_met, partly_met and met, as the file has none;
-- none, as with a safety gate that is only named: `function`, `safety_gates:ID`.
+- no method, as for a safety gate that is only named: `function`, `safety_gates:ID`.
 
-The `rule` or `prompt` is the description where there is no other. In a prompt with slots (`{{output}}`) the slots'
-names stand in their places, as the judge here is shown the output beside the question.
+The `rule` or `prompt` is the description if there is no other. In a prompt with slots (`{{output}}`), the slots are
+replaced by their names, as the judge here sees the output separately.
 """
 
 import re
@@ -37,13 +36,13 @@ _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)[^{}]*\}\}|\$?\{([A-Za-z_][
 
 
 def method_of(name: str | None, criterion_id: str) -> dict[str, Any]:
-    """The rubric's method for a dimension's; for `deterministic` and for none, one that names what is missing."""
+    """Method of the rubric for a dimension's; for `deterministic` and for none, a placeholder."""
     made = {None: f"{GATES}:{criterion_id}", "deterministic": f"{DIMENSIONS}:{criterion_id}"}
     return {"type": "function", "function": made[name]} if name in made else dict(METHODS[str(name)])
 
 
 def method_name(criterion: Criterion, kept: dict[str, Any], lost: Kept) -> str | None:
-    """A dimension's method for gradebook's; None for a gate that was only named. kept: what an import kept of it."""
+    """Method of a dimension for gradebook's; None for a gate that was only named. kept: data stored by an import."""
     match criterion.method:
         case FunctionMethod() as method:
             return _function_name(method, lost, is_gate=criterion.gate)
@@ -57,8 +56,8 @@ def method_name(criterion: Criterion, kept: dict[str, Any], lost: Kept) -> str |
             return "semantic_similarity"
     kind = criterion.method.type
     if kind in ("judge", "ratings"):
-        said = criterion.method.model_dump(exclude_defaults=True, exclude={"type"})
-        lost.note(*(f"criteria.method.{key}" for key in said))
+        settings = criterion.method.model_dump(exclude_defaults=True, exclude={"type"})
+        lost.note(*(f"criteria.method.{key}" for key in settings))
         return "llm_judge" if kind == "judge" else "human"
     lost.note(f"criteria.method {kind} (its settings; written as deterministic)")
     return "deterministic"
@@ -75,22 +74,22 @@ def _function_name(method: FunctionMethod, lost: Kept, *, is_gate: bool) -> str 
 
 
 def source_key(method: str | None) -> str:
-    """The key of the sentence that says how a dimension is decided."""
+    """Key of the sentence that states how a dimension is decided."""
     return "rule" if method == "deterministic" else "prompt"
 
 
 def without_slots(text: str) -> str:
-    """A prompt as a question: the slots' names in their places, and no blocks of a template."""
+    """Prompt as a question: slots replaced by their names, template blocks removed."""
     return _SLOT.sub(lambda found: found[1] or found[2] or "", text).strip()
 
 
 def words_of(name: str) -> str:
-    """A name as words, for a criterion that is only named: tone_fit -> Tone fit."""
+    """Name as words, for a criterion that is only named: tone_fit -> Tone fit."""
     words = re.sub(r"[_-]+", " ", name).strip() or name
     return words[0].upper() + words[1:]
 
 
 def question_of(sources: dict[str, Any], method: str | None, name: str | None, foreign_id: str) -> str:
-    """What a dimension without a description asks. sources: its `rule` and `prompt`."""
+    """Question of a dimension without a description. sources: its `rule` and `prompt`."""
     source = sources.get(source_key(method)) or sources.get("rule") or sources.get("prompt") or ""
     return without_slots(str(source)) or name or words_of(foreign_id)

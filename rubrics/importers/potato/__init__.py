@@ -1,7 +1,7 @@
 """Potato's annotation configurations: their schemes `rubric_eval` and `trajectory_eval`, which people fill in.
 
-Several such schemes in a file become one rubric with a category each, of equal weight, so that a category's score is
-what the scheme's own would be. The file's other keys, and the schemes of other types, are kept.
+Several such schemes in a file become one rubric with one category each, of equal weight, so that a category's score is
+that of the scheme. The file's other keys, and schemes of other types, are stored.
 """
 
 from gradebook.rubrics.importers.interfaces import Format

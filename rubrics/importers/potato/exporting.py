@@ -1,18 +1,19 @@
-"""Rubrics as Potato's annotation schemes: a form for people.
+"""Export of rubrics as Potato's annotation schemes: a form for people.
 
-A scheme has one scale, so the criteria of a category (of the rubric, where it lists none) that share a scale make a
-`rubric_eval` scheme; levels become the points 1 to n, worst first. Criteria that came from a `trajectory_eval` go back
-into one.
+A scheme has one scale, so the criteria of a category (or of the rubric, if it lists none) with a common scale form a
+`rubric_eval` scheme; levels become the points 1 to n, worst first. Criteria that came from a `trajectory_eval` are
+written back into one.
 """
 
 from collections.abc import Sequence
 
 from gradebook.rubrics.importers.ids import DistinctIds, identifier
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import plain_yaml
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_of, mapping_of, note_lost, note_method, plain_number
 from gradebook.rubrics.importers.potato.trajectory_export import is_of_trajectory, trajectory_blocks
 from gradebook.rubrics.model.levels import Level
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 
 EVEN = 1e-9
@@ -21,7 +22,7 @@ Texts = dict[str, str]
 
 
 def write_potato(rubric: Rubric) -> Exported:
-    """A configuration with the rubric's schemes, and what they can't say."""
+    """Write a configuration with the rubric's schemes. Returns also the content that they cannot express."""
     lost = Kept()
     kept = kept_of(rubric.metadata, "potato")
     groups = _groups(rubric, lost)
@@ -52,7 +53,7 @@ def _note_rubric(rubric: Rubric, lost: Kept) -> None:
 
 
 def _groups(rubric: Rubric, lost: Kept) -> dict[str, list[Criterion]]:
-    """The criteria of each scheme, by its name."""
+    """Criteria of each scheme, by its name."""
     found: dict[tuple[str | None, tuple[str, ...]], list[Criterion]] = {}
     for criterion in rubric.criteria:
         category = criterion.category if rubric.categories else None
@@ -74,7 +75,7 @@ def _groups(rubric: Rubric, lost: Kept) -> dict[str, list[Criterion]]:
 
 
 def _title(rubric: Rubric) -> str:
-    """The name that an import makes the rubric's id of."""
+    """Name from which an import makes the rubric's id."""
     return rubric.name if rubric.name and identifier(rubric.name, "rubric") == rubric.id else rubric.id
 
 
@@ -88,7 +89,7 @@ def _category_description(rubric: Rubric, category_id: str | None) -> str:
 
 
 def _points(levels: Sequence[Level]) -> dict[str, Level]:
-    """The points that stand for levels: their ids where these are whole numbers in a row, else 1 to n."""
+    """Points for the levels: their ids if these are consecutive whole numbers, else 1 to n."""
     ids = [level.id for level in levels]
     first = int(ids[0]) if ids[0].isascii() and ids[0].isdigit() else 1
     are_points = ids == [str(point) for point in range(first, first + len(ids))]
@@ -96,7 +97,7 @@ def _points(levels: Sequence[Level]) -> dict[str, Level]:
 
 
 def _rubric_blocks(criteria: Sequence[Criterion], kept: Row, lost: Kept) -> Row:
-    """The keys of a `rubric_eval`, without its name and description. kept: what the import kept of it."""
+    """Keys of a `rubric_eval`, without its name and description. kept: data stored by the import."""
     labels = [_labels(criterion.ranked_levels) for criterion in criteria]
     shared = labels[0] if all(own == labels[0] for own in labels) else {}
     if not shared and any(level.label for criterion in criteria for level in criterion.ranked_levels):
@@ -149,7 +150,7 @@ def _criterion(criterion: Criterion, lost: Kept, *, is_weighted: bool) -> Row:
 
 
 def _descriptions(levels: Sequence[Level], lost: Kept) -> dict[int, str]:
-    """The points' descriptions; takes note of what a point can't say of a level."""
+    """Descriptions of the points; records properties of levels that points cannot express."""
     points = _points(levels)
     for index, (point, level) in enumerate(points.items()):
         if level.id != point:
@@ -175,12 +176,12 @@ def _add_free_rows(rubric: Rubric, schemes: list[Row], kept: Row, lost: Kept) ->
         texts = _descriptions(overall.ranked_levels, lost) if fits else {}
         if not fits:
             lost.note("overall.scale")
-        said = {"label": overall.label, "description": overall.description, "scale_descriptions": texts}
-        said = {key: value for key, value in said.items() if value}
-        if "scale_points" in first and not said and not _kept_in_scheme(kept, "overall"):
+        row = {"label": overall.label, "description": overall.description, "scale_descriptions": texts}
+        row = {key: value for key, value in row.items() if value}
+        if "scale_points" in first and not row and not _kept_in_scheme(kept, "overall"):
             first["show_overall"] = True
         else:
-            first["overall"] = {"enabled": True, **said, **_kept_in_scheme(kept, "overall")}
+            first["overall"] = {"enabled": True, **row, **_kept_in_scheme(kept, "overall")}
     if notes:
         texts_of_notes = notes.model_dump(exclude_none=True)
         first["notes"] = {"enabled": True, **texts_of_notes, **_kept_in_scheme(kept, "notes")}

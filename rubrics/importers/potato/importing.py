@@ -1,4 +1,4 @@
-"""Potato's configurations read: a rubric of the schemes that hold one."""
+"""Import of Potato's configurations: a rubric from the schemes that contain one."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 from gradebook.rubrics.importers.foreign_file import Reading, open_yaml
 from gradebook.rubrics.importers.ids import DistinctIds, identifier
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, mapping_of
 from gradebook.rubrics.importers.potato.rubric_eval import (
     RubricScheme,
@@ -22,12 +22,13 @@ from gradebook.rubrics.importers.potato.trajectory import (
     read_trajectory,
     spelling_of,
 )
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.text.plain_words import shown
 
 LONGEST_CATEGORY = 64
 ANY_CATEGORY = re.compile(f".{{1,{LONGEST_CATEGORY}}}", re.DOTALL)
 OWN_ROWS = ("overall", "show_overall", "notes")
-TITLE = "annotation_task_name"  # the file's own name
+TITLE = "annotation_task_name"  # name of the file's content
 MODELS: dict[str, type[RubricScheme] | type[TrajectoryScheme]] = {
     "rubric_eval": RubricScheme,
     "trajectory_eval": TrajectoryScheme,
@@ -36,7 +37,7 @@ MODELS: dict[str, type[RubricScheme] | type[TrajectoryScheme]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A scheme that holds a rubric. raw: as the file has it."""
+    """Scheme that contains a rubric. raw: as in the file."""
 
     scheme: RubricScheme | TrajectoryScheme
     raw: Row
@@ -44,7 +45,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What becomes of a scheme. rows: the rubric's `overall` and `notes`; kept: what has no place in a rubric."""
+    """Result of a scheme. rows: the rubric's `overall` and `notes`; kept: content without a place in a rubric."""
 
     name: str
     description: dict[str, str]
@@ -54,7 +55,7 @@ class _Part:
 
 
 def read_potato(text: str, path: str) -> Imported:
-    """The rubric that a configuration's schemes make. Raises `RubricError` with every fault and its line."""
+    """Import the rubric of a configuration's schemes. Raises `RubricError` with every fault and its line."""
     reading = open_yaml(text, path)
     values = reading.value
     schemes = _schemes(values.get("annotation_schemes"), reading)
@@ -70,7 +71,7 @@ def read_potato(text: str, path: str) -> Imported:
 
 
 def _schemes(entries: Any, reading: Reading) -> list[_Found]:
-    """The schemes that hold a rubric."""
+    """Schemes that contain a rubric."""
     place = ("annotation_schemes",)
     if not isinstance(entries, list):
         reading.stop(place, f"found {shown(entries)}, expected a list of schemes")
@@ -111,7 +112,7 @@ def _part(found: _Found, are_many: bool, ids: DistinctIds, kept: Kept) -> _Part:
     else:
         criteria, left = read_criteria(scheme, ids, kept)
         spelling = "scale_points" if scheme.has_points else None
-        if are_many:  # a rubric has one overall row and one field for notes, so the schemes' own are kept
+        if are_many:  # a rubric has one overall row and one notes field, so those of the schemes are stored
             left |= kept.note_all("", {key: found.raw[key] for key in OWN_ROWS if found.raw.get(key)})
         else:
             rows, left_of_rows = read_free_rows(scheme, kept)
@@ -121,7 +122,7 @@ def _part(found: _Found, are_many: bool, ids: DistinctIds, kept: Kept) -> _Part:
 
 
 def _kept_around(values: Row, placed: tuple[str, ...], kept: Kept) -> Row:
-    """What the file has beside its rubrics: keys without a place, and schemes of other types."""
+    """Content of the file outside its rubrics: keys without a place, and schemes of other types."""
     config = kept.note_all("", filled(values, ("annotation_schemes", *placed)))
     others = [raw for raw in values["annotation_schemes"] if raw["annotation_type"] not in MODELS]
     kept.note(*(f"annotation_schemes of the type {raw['annotation_type']}" for raw in others))

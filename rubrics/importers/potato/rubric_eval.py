@@ -1,8 +1,8 @@
 """Potato's `rubric_eval`: criteria that people rate on one scale, as criteria of the method `ratings`.
 
-A scheme has a `scale {min, max, labels}` with descriptions a criterion and a point, or `scale_points` and
-`scale_labels`. Potato's own score of it, sum(weight * rating) / sum(weight), lies between min and max; gradebook's is
-(that - min) / (max - min).
+A scheme has a `scale {min, max, labels}` with descriptions per criterion and point, or `scale_points` and
+`scale_labels`. Potato's own score, sum(weight * rating) / sum(weight), lies between min and max; gradebook's is (that -
+min) / (max - min).
 """
 
 from typing import Annotated
@@ -11,13 +11,13 @@ from pydantic import Field
 
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_as, plain_number
 from gradebook.rubrics.model.levels import MOST_LEVELS
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
 from gradebook.rubrics.text.plain_words import Place
 
-DEFAULT_POINTS = 5  # of a scheme that names no scale
+DEFAULT_POINTS = 5  # of a scheme without a scale
 
 Texts = dict[str, str]
 
@@ -50,7 +50,7 @@ class _Notes(OpenMapping):
 
 
 class RubricScheme(OpenMapping):
-    """A `rubric_eval` scheme in either spelling."""
+    """Scheme `rubric_eval` in either spelling."""
 
     annotation_type: str
     name: Annotated[str, Field(min_length=1)]
@@ -65,12 +65,12 @@ class RubricScheme(OpenMapping):
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The lowest and the highest point."""
+        """Lowest and highest point."""
         return (self.scale.min, self.scale.max) if self.scale else (1, self.scale_points or DEFAULT_POINTS)
 
     @property
     def labels(self) -> Texts:
-        """A point's short name."""
+        """Short name of each point."""
         if self.scale:
             return self.scale.labels
         return {str(point): label for point, label in enumerate(self.scale_labels or (), start=1)}
@@ -81,13 +81,13 @@ class RubricScheme(OpenMapping):
         return self.scale is None and bool(self.scale_points or self.scale_labels or self.show_overall)
 
     def scale_of(self, points: Texts) -> Row:
-        """The scale of a criterion whose points are described so."""
+        """Scale of a criterion with these descriptions of points."""
         lowest, highest = self.bounds
         return {"min": lowest, "max": highest, **filled({"points": filled(points), "labels": filled(self.labels)})}
 
 
 def note_rubric_faults(scheme: RubricScheme, reading: Reading) -> None:
-    """Take note of what the types can't say: points that the scale does not have, names given twice, two scales."""
+    """Record faults that types cannot express: points outside the scale, repeated names, two scales."""
     lowest, highest = scheme.bounds
     if not 1 <= highest - lowest < MOST_LEVELS:
         words = f"found {lowest} to {highest}, expected 2 to {MOST_LEVELS} points from min to max"
@@ -95,9 +95,9 @@ def note_rubric_faults(scheme: RubricScheme, reading: Reading) -> None:
         return
     if scheme.scale and (scheme.scale_points or scheme.scale_labels):
         key = "scale_points" if scheme.scale_points else "scale_labels"
-        reading.note((key,), "found it beside scale, expected one of them")
+        reading.note((key,), "found it next to scale, expected one of them")
     elif scheme.scale_labels and len(scheme.scale_labels) != highest - lowest + 1:
-        words = f"found {len(scheme.scale_labels)} labels, expected {highest - lowest + 1}, one a point"
+        words = f"found {len(scheme.scale_labels)} labels, expected {highest - lowest + 1}, one per point"
         reading.note(("scale_labels",), words)
     points = [str(point) for point in range(lowest, highest + 1)]
     for place, texts in _described_points(scheme).items():
@@ -108,7 +108,7 @@ def note_rubric_faults(scheme: RubricScheme, reading: Reading) -> None:
 
 
 def _described_points(scheme: RubricScheme) -> dict[Place, Texts]:
-    """The texts by point, by their place."""
+    """Texts by point, by their place."""
     rows: dict[Place, Texts] = {
         ("criteria", index, "scale_descriptions"): criterion.scale_descriptions
         for index, criterion in enumerate(scheme.criteria)
@@ -119,7 +119,7 @@ def _described_points(scheme: RubricScheme) -> dict[Place, Texts]:
 
 
 def read_criteria(scheme: RubricScheme, ids: DistinctIds, kept: Kept) -> tuple[list[Row], Row]:
-    """The criteria of a scheme, and what is kept of it."""
+    """Criteria of a scheme, and the stored rest of it."""
     criteria = [_criterion(criterion, scheme, ids.take(criterion.name), kept) for criterion in scheme.criteria]
     left = kept.note_all("", scheme.left)
     if scheme.scale and scheme.scale.left:
@@ -142,7 +142,7 @@ def _criterion(criterion: _Criterion, scheme: RubricScheme, criterion_id: str, k
 
 
 def read_free_rows(scheme: RubricScheme, kept: Kept) -> tuple[Row, Row]:
-    """The rubric's `overall` and `notes`; and what is kept of them: all where they are off, else their unknown keys."""
+    """The rubric's `overall` and `notes`, and the stored rest: everything if they are disabled, else unknown keys."""
     rows: Row = {}
     overall, notes = scheme.overall, scheme.notes
     if overall is None and scheme.show_overall:

@@ -1,21 +1,21 @@
-"""Potato's `trajectory_eval`: people mark the errors of an agent's steps, and each error takes points from a start.
+"""Potato's `trajectory_eval`: people mark the errors in an agent's steps, and each error deducts points from a start.
 
 The running score is `initial` plus the weight of each error's severity: 100 with one minor (-1) and one major (-5)
 error is 94. As a points rubric, whose score is sum(weight * score) / sum of the positive weights, it becomes
 
-- `running_score`, weight `initial`: the start, the only positive weight, on a check that every output meets;
-- for each kind of error and each severity a penalty whose level is the number of such errors, 0 to `most`, the count
-  that uses the start up: ceil(initial / -severity). Level n scores n / most and the weight is most * severity, so n
+- `running_score`, weight `initial`: the start, the only positive weight, on a check that every output passes;
+- for each kind of error and each severity, a penalty whose level is the number of such errors, 0 to `most`, the count
+  that uses up the start: ceil(initial / -severity). Level n scores n / most and the weight is most * severity, so n
   errors take most * severity * n / most = n * severity points;
-- `step_correctness`, weight 0: the steps' labels as levels, worst first; it is rated and moves no score.
+- `step_correctness`, weight 0: the steps' labels as levels, worst first; it is rated and does not affect the score.
 
 With -1 and -5, `most` is 100 and 20 and both weights are -100:
 (100 * 1 - 100 * 1/100 - 100 * 1/20) / 100 = (100 - 1 - 5) / 100 = 0.94.
 
-What is lost: the step that an error is in; errors of one kind and severity beyond `most`, which is at most 100 (a
-severity smaller than a hundredth of the start meets that bound while points are left; the import says so). Errors
-that together take more than the start give a score below 0. Each count has to be rated, 0 where there is no such error:
-one that is missing leaves the score open, as any missing verdict does.
+Lost are the step of an error, and errors of one kind and severity beyond `most`, which is at most 100 (a severity
+smaller than a hundredth of the start reaches that limit while points are left; the import reports it). Errors that
+together deduct more than the start give a negative score. Each count has to be rated, 0 if there is no such error:
+a missing one leaves the score undefined, as any missing verdict does.
 """
 
 import math
@@ -27,19 +27,19 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading
 from gradebook.rubrics.importers.ids import DistinctIds
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import Kept, filled, plain_number
 from gradebook.rubrics.model.levels import MOST_LEVELS
+from gradebook.rubrics.model.rows import Row
 
 MOST_COUNTS = 1_000  # kinds of error times severities
 MOST_ERRORS = MOST_LEVELS - 1
 LARGEST_POINTS = 100_000
 _BETWEEN_WORDS = re.compile(r"[\s_-]+")
-DIGITS = 9  # of a weight, against the noise of 34 * 0.3
+DIGITS = 9  # of a weight, to remove the rounding error of 34 * 0.3
 DEFAULT_START = 100
 DEFAULT_SEVERITIES = {"minor": -1, "major": -5, "critical": -10}
 DEFAULT_LABELS = ("correct", "incorrect", "partially_correct")
-# Whole labels, in lower case: a word of one says little, as in "no error", "not wrong" and "never correct".
+# Whole labels, in lower case: a single word is ambiguous, as in "no error", "not wrong" and "never correct".
 LABELS_BY_SCORE: dict[float, tuple[str, ...]] = {
     0: ("incorrect", "not correct", "wrong", "error", "fail", "failed"),
     0.5: ("partially correct", "partly correct", "partially incorrect", "partial", "mixed"),
@@ -52,7 +52,7 @@ Points = Annotated[float, Field(gt=0, le=LARGEST_POINTS, allow_inf_nan=False)]
 
 
 class Spelling(NamedTuple):
-    """The keys of one of the two ways in which schemes are written."""
+    """Keys of one of the two spellings of schemes."""
 
     groups: str
     group_name: str
@@ -71,7 +71,7 @@ class _Named(OpenMapping):
 
 
 def _name_alone(value: Any) -> Any:
-    """A name without a mapping around it stands for the mapping."""
+    """Convert a bare name to a mapping."""
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -82,7 +82,7 @@ class _Severity(_Named):
     weight: Annotated[float, Field(ge=-LARGEST_POINTS, le=0, allow_inf_nan=False)]
 
     def most(self, start: float) -> int:
-        """The count of errors that the scale ends at."""
+        """Number of errors at which the scale ends."""
         return math.ceil(min(MOST_ERRORS, start / -self.weight)) if self.weight else MOST_ERRORS
 
 
@@ -104,7 +104,7 @@ class _Start(OpenMapping):
 
 
 class TrajectoryScheme(OpenMapping):
-    """A `trajectory_eval` scheme in either spelling, that with `error_taxonomy` or that with `error_types`."""
+    """Scheme `trajectory_eval` in either spelling, with `error_taxonomy` or with `error_types`."""
 
     annotation_type: str
     name: Annotated[str, Field(min_length=1)]
@@ -128,23 +128,23 @@ class TrajectoryScheme(OpenMapping):
 
     @property
     def start(self) -> float:
-        """The running score of a trajectory without errors."""
+        """Running score of a trajectory without errors."""
         return self.running_score.initial if self.running_score else self.max_score or DEFAULT_START
 
     @property
     def labels(self) -> Sequence[_Named]:
-        """The labels of a step."""
+        """Labels of a step."""
         given = self.step_correctness.labels if self.step_correctness else self.correctness_options
         return given or [_Named(name=name) for name in DEFAULT_LABELS]
 
 
 def spelling_of(scheme: Row) -> Spelling:
-    """How a scheme of the file is written."""
+    """Spelling of a scheme of the file."""
     return ERROR_TYPES if ERROR_TYPES.groups in scheme else TAXONOMY
 
 
 def note_trajectory_faults(scheme: TrajectoryScheme, raw: Row, reading: Reading) -> None:
-    """Take note of what the types can't say: names or keys given twice, too many counts. raw: as the file has it."""
+    """Record faults that types cannot express: repeated names or keys, too many counts. raw: as in the file."""
     keys = spelling_of(raw)
     reading.note_repeats((group.name for group in scheme.groups), (keys.groups,), keys.group_name)
     for index, group in enumerate(scheme.groups):
@@ -154,14 +154,14 @@ def note_trajectory_faults(scheme: TrajectoryScheme, raw: Row, reading: Reading)
     other_keys = TAXONOMY if keys == ERROR_TYPES else ERROR_TYPES
     for key, other_key in zip(keys, other_keys, strict=True):
         if key not in ("name", "category", "types", "subtypes") and raw.get(other_key) is not None:
-            reading.note((other_key,), f"found it beside {keys.groups}, expected {key}")
+            reading.note((other_key,), f"found it next to {keys.groups}, expected {key}")
     count = sum(len(group.types) or 1 for group in scheme.groups) * len(scheme.severities)
     if count > MOST_COUNTS:
         reading.note((keys.groups,), f"found {count} kinds with a severity, expected at most {MOST_COUNTS}")
 
 
 def read_trajectory(scheme: TrajectoryScheme, raw: Row, ids: DistinctIds, kept: Kept) -> tuple[list[Row], Row]:
-    """The criteria of a scheme, and what is kept of it."""
+    """Criteria of a scheme, and the stored rest of it."""
     criteria = [_start_criterion(scheme.start), _steps_criterion(scheme.labels, kept)]
     for group in scheme.groups:
         kinds: Sequence[_Named | None] = group.types or [None]
@@ -179,7 +179,7 @@ def _start_criterion(start: float) -> Row:
         "id": "running_score",
         "description": "The points that every trajectory starts with; its errors take from them.",
         "weight": plain_number(start),
-        "method": {"type": "check", "check": "length_characters", "settings": {"min": 0}},  # every output meets it
+        "method": {"type": "check", "check": "length_characters", "settings": {"min": 0}},  # every output passes
         "metadata": {"potato": {"part": "start"}},
     }
 
@@ -227,7 +227,7 @@ def _count_criterion(start: float, group: _Group, kind: _Named | None, severity:
 
 
 def _details(scheme: TrajectoryScheme, keys: Spelling, kept: Kept) -> Row:
-    """What the file's entries say beside names and weights, under its keys; an export lays the rubric over them."""
+    """Content of the file's entries besides names and weights, under its keys; an export merges the rubric into it."""
     groups = []
     for group in scheme.groups:
         kinds = _entries_with_more(group.types, f"{keys.types}.", kept)

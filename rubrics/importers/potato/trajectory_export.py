@@ -1,11 +1,11 @@
-"""Criteria that came from a `trajectory_eval` scheme, as that scheme again."""
+"""Export of criteria that came from a `trajectory_eval` scheme, as that scheme."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from gradebook.rubrics.importers.interfaces import Row
 from gradebook.rubrics.importers.metadata import Kept, filled, kept_of, mapping_of, plain_number
 from gradebook.rubrics.importers.potato.trajectory import DEFAULT_LABELS, DEFAULT_START, DIGITS, ERROR_TYPES, TAXONOMY
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Criterion
 
 GROUP_KEYS = ("category", "name")
@@ -18,7 +18,7 @@ def is_of_trajectory(criterion: Criterion) -> bool:
 
 
 def trajectory_blocks(criteria: Sequence[Criterion], kept: Row, lost: Kept) -> Row:
-    """The scheme's keys, without its name and description. kept: what the import kept of it."""
+    """Keys of the scheme, without its name and description. kept: data stored by the import."""
     taxonomy: dict[str, list[str]] = {}
     severities: dict[str, float | int] = {}
     start, labels = plain_number(DEFAULT_START), list(DEFAULT_LABELS)
@@ -43,7 +43,7 @@ def trajectory_blocks(criteria: Sequence[Criterion], kept: Row, lost: Kept) -> R
 
 
 def _points_of_an_error(criterion: Criterion, points: Any) -> float | int:
-    """What one error takes: as the import kept it, where the weight still says the same."""
+    """Points of one error: as stored by the import, if the weight still agrees."""
     most, weight = len(criterion.ranked_levels) - 1, min(0.0, criterion.weight or 0.0)
     is_number = isinstance(points, int | float) and not isinstance(points, bool)
     if is_number and round(points * most, DIGITS) == weight:
@@ -79,7 +79,7 @@ def _blocks(
 
 
 def _overlay(kept: Any, fresh: Any, name_keys: tuple[str, ...]) -> Any:
-    """What the rubric says, laid over what the file said more; the entries of lists meet by their names."""
+    """Merge the rubric's content into the stored content of the file; entries of lists are matched by name."""
     if isinstance(kept, dict) and isinstance(fresh, dict):
         return {**kept, **{key: _overlay(kept.get(key), value, ENTRY_KEYS) for key, value in fresh.items()}}
     if isinstance(kept, list) and isinstance(fresh, list):

@@ -1,4 +1,4 @@
-"""The columns that say which output is rated, by whom and when, under the names that files have for them."""
+"""Columns that identify the rated output, the rater and the time, with their usual names in files."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,16 +8,17 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from gradebook.rubrics.importers.json_lines import printable
-from gradebook.rubrics.importers.ratings.shapes import Misfit, Naming, Row, Slot
+from gradebook.rubrics.importers.ratings.shapes import Misfit, Naming, Slot
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.text.plain_words import shown
 
 LONGEST_NAME = 1_000  # characters of an id, a model or a rater
 LONGEST_NOTES = 100_000
 LARGEST_SAMPLE_INDEX = 2**31 - 1
-LEAST_SECONDS = 1e9  # since 1970, in September 2001; what is less is a year, a rank or an id, and no moment
+LEAST_SECONDS = 1e9  # since 1970, in September 2001; smaller numbers are years, ranks or ids, not timestamps
 EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
-# The first that a row has counts.
+# The first name that a row has counts.
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "output_id": ("output_id",),
     "case_id": ("case_id",),
@@ -40,31 +41,31 @@ _DIGITS = re.compile(r"[0-9]{1,10}(\.0+)?")
 
 
 def map_fault(columns: Mapping[str, str]) -> str | None:
-    """What is wrong with a column map (gradebook's -> the file's); None where nothing is."""
+    """Fault of a column map (gradebook's -> the file's); None if there is none."""
     for column, name in columns.items():
         if column not in MAPPED:
-            turned = f"; {name}={column} says it the other way round" if name in MAPPED else ""
+            turned = f"; {name}={column} is the correct order" if name in MAPPED else ""
             return f"--map {column}={name}: found {column}, expected one of {', '.join(MAPPED)}{turned}"
     return None
 
 
 def names_of(column: str, naming: Naming) -> tuple[str, ...]:
-    """What a file may call a column; one name alone where it is mapped."""
+    """Possible names of a column in a file; only one if it is mapped."""
     return (naming.columns[column],) if column in naming.columns else COLUMN_NAMES[column]
 
 
 def known_columns(naming: Naming) -> set[str]:
-    """Every name that means a column and no criterion."""
+    """All names of columns that are not criteria."""
     return {name for column in COLUMN_NAMES for name in names_of(column, naming)}
 
 
 def cell_of(column: str, row: Row, naming: Naming) -> Any:
-    """The value of a column; None where the row has none, or an empty text."""
+    """Value of a column; None if the row has none, or an empty text."""
     return next((row[name] for name in names_of(column, naming) if row.get(name) not in (None, "")), None)
 
 
 def read_slot(row: Row, naming: Naming) -> Slot:
-    """Which output a row is about. Raises `Misfit`."""
+    """Output that a row is about. Raises `Misfit`."""
     texts = {column: name_text(column, cell_of(column, row, naming)) for column in ("output_id", "case_id", "model")}
     slot = Slot(
         **texts,
@@ -78,7 +79,7 @@ def read_slot(row: Row, naming: Naming) -> Slot:
 
 
 def read_rater(row: Row, naming: Naming) -> str:
-    """Who rated. Raises `Misfit`."""
+    """Rater of a row. Raises `Misfit`."""
     rater = name_text("rater", cell_of("rater", row, naming)) or naming.rater
     if rater is None:
         expected = "expected a value; --map rater=COLUMN names another column, --rater NAME the one person"
@@ -87,12 +88,12 @@ def read_rater(row: Row, naming: Naming) -> str:
 
 
 def read_moment(row: Row, naming: Naming) -> datetime | None:
-    """When it was rated; without a zone it is UTC. Raises `Misfit`."""
+    """Time of the rating; UTC without a time zone. Raises `Misfit`."""
     return moment(cell_of("rated_at", row, naming))
 
 
 def moment(value: Any) -> datetime | None:
-    """A date and time, UTC where it has no zone; eight digits are YYYYMMDD. Raises `Misfit`."""
+    """Parse a timestamp, UTC without a time zone; eight digits are YYYYMMDD. Raises `Misfit`."""
     if value is None:
         return None
     try:
@@ -108,7 +109,9 @@ def moment(value: Any) -> datetime | None:
 
 
 def _day(value: Any) -> datetime | None:
-    """The day of eight digits; None where it is no number. Raises `ValueError` for any number that is no moment."""
+    """Day from eight digits; None if the value is not a number. Raises `ValueError` for any number that is not a
+    timestamp.
+    """
     if isinstance(value, str | int) and _DAY.fullmatch(str(value)):
         return datetime.strptime(str(value), "%Y%m%d").replace(tzinfo=UTC)
     number = _number(value)
@@ -125,12 +128,12 @@ def _number(value: Any) -> float | None:
 
 
 def read_notes(row: Row, naming: Naming) -> str | None:
-    """What the rater wrote. Raises `Misfit`."""
+    """Notes of the rater. Raises `Misfit`."""
     return notes_text(cell_of("notes", row, naming))
 
 
 def notes_text(value: Any) -> str | None:
-    """A text, or the texts of a list with a line each; None where there is none. Raises `Misfit`."""
+    """Text, or the texts of a list with one line each; None if there is none. Raises `Misfit`."""
     texts = value if isinstance(value, list) else [] if value is None else [value]
     if not all(isinstance(text, str) for text in texts):
         raise Misfit(f"notes: found {words_of(value)}, expected text")
@@ -141,14 +144,14 @@ def notes_text(value: Any) -> str | None:
 
 
 def name_text(column: str, value: Any) -> str | None:
-    """A name as text; a whole number is one too. Raises `Misfit`."""
+    """Name as text; a whole number is accepted too. Raises `Misfit`."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise Misfit(f"{column}: found {words_of(value)}, expected text or a whole number")
     try:
         text = str(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits
+    except ValueError:  # Python does not write numbers of more than 4,300 digits
         raise Misfit(f"{column}: found {words_of(value)}, expected a name") from None
     if not text.strip() or len(text) > LONGEST_NAME:
         found = f"found {len(text):,} characters" if text.strip() else "found blank text"
@@ -157,12 +160,12 @@ def name_text(column: str, value: Any) -> str | None:
 
 
 def words_of(value: Any) -> str:
-    """A value for a message, without half characters and without the words about YAML."""
+    """Value for a message, without half characters and without the hint about YAML."""
     return printable(str(value).lower() if isinstance(value, bool) else shown(value))
 
 
 def refuse_repeated(names: Iterable[str], what: str) -> None:
-    """Raise `Misfit` where the same name comes twice: which one counts would be a guess."""
+    """Raise `Misfit` for a repeated name: choosing one would be a guess."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -171,7 +174,7 @@ def refuse_repeated(names: Iterable[str], what: str) -> None:
 
 
 def repeated_words(name: str, what: str) -> str:
-    """The fault of a name that comes twice."""
+    """Message about a repeated name."""
     return f"{what}: found {name!r} twice, expected it once"
 
 

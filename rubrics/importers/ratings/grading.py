@@ -1,4 +1,4 @@
-"""Marks held against the criteria of a rubric, or of the rated output's own row."""
+"""Conversion of marks to verdicts on the criteria of a rubric, or on per-case criteria."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ MOST_SHOWN_CRITERIA = 20
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """What may be rated: ladders by id, ids by name and by name in small letters; a trajectory's penalties."""
+    """Criteria that may be rated: ladders by id, ids by name and by folded name; a trajectory's penalties."""
 
     ladders: Mapping[str, Ladder]
     ids: Mapping[str, str]
@@ -37,7 +37,7 @@ class Scales:
     penalties: Mapping[str, float] = field(default_factory=lambda: dict(DEFAULT_PENALTIES))
 
     def ladder_of(self, mark: Mark) -> Ladder:
-        """The ladder of the criterion that is marked. Raises `Misfit`."""
+        """Ladder of the marked criterion. Raises `Misfit`."""
         if mark.kind == "running_score":
             if self.trajectory is None:
                 expected = f"expected one whose method is {{type: ratings, penalties: ...}}, or one named {TRAJECTORY}"
@@ -52,8 +52,8 @@ class Scales:
         return self.ladders[found]
 
     def find(self, name: str) -> str | None:
-        """The id of the criterion that a file calls so; None where there is none, or more than one."""
-        # The first that knows the name says it: a later one may know a name of several as the id of one of them.
+        """Id of the criterion with that name in the file; None if there is none, or more than one."""
+        # The first mapping with the name decides: a later one may have an ambiguous name as the id of one criterion.
         found = self.ids.get(name)
         found = self.plain_ids.get(folded(name)) if found is None else found
         return (self.ids.get(identifier(name)) if found is None else found) or None
@@ -61,7 +61,7 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """A mark as it is kept: score in 0..1; level_id: None for a bare score."""
+    """Graded mark: score in 0..1; level_id: None for a bare score."""
 
     criterion_id: str
     level_id: str | None
@@ -70,7 +70,7 @@ class Rated:
 
 
 def scales_of_rubric(rubric: Rubric) -> Scales:
-    """What people may rate of a rubric: its criteria, whatever their methods, and its overall row."""
+    """Scales of a rubric: its criteria, whatever their methods, and its overall row."""
     ladders = {criterion.id: Ladder(criterion.id, criterion.ranked_levels) for criterion in rubric.criteria}
     if rubric.overall:
         ladders[OVERALL] = Ladder(OVERALL, rubric.overall.ranked_levels)
@@ -78,7 +78,7 @@ def scales_of_rubric(rubric: Rubric) -> Scales:
 
 
 def scales_of_row(criteria: Sequence[Criterion]) -> Scales:
-    """What people may rate of the criteria that an output brings along."""
+    """Scales of per-case criteria."""
     return _scales({each.id: Ladder(each.id, each.ranked_levels) for each in criteria}, criteria)
 
 
@@ -93,7 +93,7 @@ def _scales(ladders: dict[str, Ladder], criteria: Iterable[Criterion]) -> Scales
 
 
 def _unique(named: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The ids by name; an empty one for a name that several criteria have."""
+    """Ids by name; an empty one for a name of several criteria."""
     found: dict[str, str] = {}
     for name, criterion_id in named:
         found[name] = criterion_id if found.get(name, criterion_id) == criterion_id else ""
@@ -101,17 +101,17 @@ def _unique(named: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _names(criterion: Criterion) -> list[str]:
-    """What another system calls the criterion: its name, and the one that an import kept."""
+    """Names of the criterion in other systems: its name, and the one stored by an import."""
     kept = criterion.metadata.get("potato")
     names = [criterion.name, kept.get("name") if isinstance(kept, dict) else None]
     return [name for name in names if isinstance(name, str) and name]
 
 
 class Grader:
-    """Grades the marks of one file: first it is shown all of them, then it says what each is worth."""
+    """Grades the marks of one file in two passes: `show` for all marks first, then `grade` for each."""
 
     def __init__(self, numbers: Numbers = "auto", missing: Sequence[str] = ()) -> None:
-        """numbers: what numbers that are no level's id mean; missing: values that mean "not applicable"."""
+        """numbers: meaning of numbers that are not a level's id; missing: values that mean "not applicable"."""
         self._numbers, self._missing = numbers, missing_values(missing)
         self._open: dict[Ladder, set[float]] = {}
         self._meanings: dict[Ladder, Meaning | Misfit] = {}
@@ -119,19 +119,19 @@ class Grader:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """What the numbers of a criterion were taken for, where the file had to say."""
+        """Meaning found for the numbers of each criterion, where the file had to decide it."""
         if self._numbers != "auto":
             return {ladder.name: self._numbers for ladder in self._open}
         return {ladder.name: found for ladder, found in self._meanings.items() if isinstance(found, str)}
 
     def show(self, mark: Mark, ladder: Ladder) -> None:
-        """Take note of a mark, for what the numbers of a file mean is said by all of them together."""
+        """Record a mark, as the meaning of a file's numbers depends on all of them."""
         number = None if mark.kind == "running_score" else ladder.open_number(mark.value, mark.kind, self._missing)
         if number is not None:
             self._open.setdefault(ladder, set()).add(number)
 
     def grade(self, mark: Mark, ladder: Ladder, scales: Scales) -> Rated | None:
-        """What a mark is worth; None where it does not apply. Raises `Misfit`."""
+        """Grade a mark; None if it does not apply. Raises `Misfit`."""
         if mark.kind == "running_score":
             score = running_score(mark.value, scales.penalties)
             slips = describe_slips(mark.value, scales.penalties)
@@ -140,7 +140,7 @@ class Grader:
         return None if grade is None else Rated(ladder.name, *grade, mark.notes)
 
     def _graded(self, mark: Mark, ladder: Ladder) -> Grade | None:
-        """The grade of a value: a file of many rows holds few distinct ones."""
+        """Grade of a value, cached: a file of many rows has few distinct ones."""
         if not isinstance(mark.value, str | int | float | None):
             return ladder.grade(mark.value, mark.kind, self._meaning(ladder), self._missing)
         key = (id(ladder), type(mark.value), mark.value, mark.kind)
@@ -157,13 +157,13 @@ class Grader:
 
 
 def _once(found: dict[Key, Found | Misfit], key: Key, find: Callable[[], Found]) -> Found:
-    """What `find` gives, or the misfit that it raises, found out once a key."""
+    """Result of `find`, or the misfit that it raises, cached by key."""
     if key not in found:
         try:
             found[key] = find()
         except Misfit as misfit:
             found[key] = misfit
-    held = found[key]
-    if isinstance(held, Misfit):
-        raise Misfit(*held.args)
-    return held
+    outcome = found[key]
+    if isinstance(outcome, Misfit):
+        raise Misfit(*outcome.args)
+    return outcome

@@ -1,7 +1,7 @@
 """Label Studio's JSON export: tasks with annotations, each a list of results; `from_name` is the criterion.
 
-Read are choices (one), rating, number and textarea. The output is named in the task's `data`; the rater is
-`completed_by`. Cancelled annotations, predictions and other results are left out.
+The importer reads choices (one), rating, number and textarea. The task's `data` names the output; the rater is
+`completed_by`. Cancelled annotations, predictions and other results are ignored.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,9 @@ from gradebook.rubrics.importers.ratings.columns import (
     repeated_words,
     words_of,
 )
-from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet
 from gradebook.rubrics.importers.ratings.tables import NOTES_ENDINGS
+from gradebook.rubrics.model.rows import Row
 
 TYPES = ("choices", "rating", "number", "textarea")
 
@@ -28,7 +29,7 @@ def is_task(row: Row) -> bool:
 
 
 def read_task(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet]:
-    """A sheet an annotation. Raises `Misfit` with the first fault of the task."""
+    """One sheet per annotation. Raises `Misfit` with the first fault of the task."""
     if not is_task(row):
         raise Misfit("found a task without data and annotations, expected both")
     slot = read_slot(row["data"], naming)
@@ -54,7 +55,7 @@ def _who_and_when(annotation: Row, naming: Naming) -> tuple[str, Any]:
         who = who.get("email") or who.get("id")
     rater = name_text("completed_by", who) or naming.rater
     if rater is None:
-        raise Misfit("completed_by: found nothing, expected who rated; --rater NAME says it for all")
+        raise Misfit("completed_by: found nothing, expected a rater; --rater NAME sets it for all")
     return rater, moment(annotation.get("updated_at") or annotation.get("created_at"))
 
 

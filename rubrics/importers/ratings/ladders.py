@@ -1,14 +1,14 @@
-"""From what a person marked to a level of the criterion, by rules that leave nothing to a guess.
+"""Conversion of a person's mark to a level of the criterion, by rules without guessing.
 
-In this order, the first that fits counts:
+The first rule that applies decides:
 
-1. a value that was declared to mean "not applicable" is missing;
+1. a value declared to mean "not applicable" is missing;
 2. true and false are the best and the worst of two levels;
-3. text that is a level's id, a level's label, or either in other letters' case, is that level;
-4. where the ids of all levels are numbers, a number is the level of that id (4 and "4.0" are the id 4);
-5. elsewhere a number is a rank, 1 for the worst level up to the count of levels, or a score of 0..1. Which of them is
-   said once for a criterion and a whole file: ranks where some number is above 1 and all are whole, scores where some
-   number is a fraction or 0 and none is above 1. A file that holds only 1 can't tell, and is asked to say;
+3. text that is a level's id or label, in any case, is that level;
+4. if the ids of all levels are numbers, a number is the level of that id (4 and "4.0" are the id 4);
+5. otherwise a number is a rank, from 1 for the worst level up to the number of levels, or a score of 0..1. The choice
+   is made once for a criterion and a whole file: ranks if some number is above 1 and all are whole, scores if some
+   number is a fraction or 0 and none is above 1. A file that has only 1 is ambiguous, and the user has to decide;
 6. blank text, n/a, na, nan, null and not applicable are missing: no rating, and never a zero.
 """
 
@@ -25,41 +25,41 @@ from gradebook.rubrics.model.levels import Level
 
 Numbers = Literal["auto", "rank", "score"]
 Meaning = Literal["rank", "score", "id"]
-Grade = tuple[str | None, float]  # a level's id, None for a score between them; and the score, 0..1
+Grade = tuple[str | None, float]  # a level's id, None for a score between levels; and the score, 0..1
 
 NOT_APPLICABLE = frozenset({"", "n/a", "na", "nan", "null", "not applicable", "not_applicable", "not-applicable"})
-TOLERANCE = 1e-9  # of a score that is a level's
+TOLERANCE = 1e-9  # of a score that equals a level's
 MOST_SHOWN_LEVELS = 12
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
-@dataclass(frozen=True, eq=False)  # one is its own key: files name it many times
+@dataclass(frozen=True, eq=False)  # identity as key: files name it many times
 class Ladder:
-    """A criterion's levels, worst first, and what may be said of them. name: the criterion's id."""
+    """Levels of a criterion, worst first, with the values that a mark may have. name: the criterion's id."""
 
     name: str
     levels: tuple[Level, ...]
 
     @cached_property
     def by_number(self) -> dict[float, Level]:
-        """The levels by the number that their id is; empty where some id is none."""
+        """Levels by their ids as numbers; empty if any id is not a number."""
         numbers = [number_of(level.id) for level in self.levels]
         keyed = {number: level for number, level in zip(numbers, self.levels, strict=True) if number is not None}
         return keyed if len(keyed) == len(self.levels) else {}
 
     @cached_property
     def _by_text(self) -> dict[str, Level | None]:
-        """The levels by their ids, and by their labels where no id is the same; None for a label of several."""
+        """Levels by id, and by label unless it equals an id; None for a label of several levels."""
         ids: dict[str, Level | None] = {level.id: level for level in self.levels}
         return _unique((level.label, level) for level in self.levels if level.label) | ids
 
     @cached_property
     def _by_plain_text(self) -> dict[str, Level | None]:
-        """The levels by both in small letters; None for a text of several."""
+        """Levels by folded id and label; None for an ambiguous text."""
         return _unique((folded(text), level) for level in self.levels for text in (level.id, level.label) if text)
 
     def grade(self, value: Any, kind: Kind, meaning: Meaning, missing: frozenset[str]) -> Grade | None:
-        """The level and score of a value; None where it says that nothing applies. Raises `Misfit`."""
+        """Level and score of a value; None if it means "not applicable". Raises `Misfit`."""
         if value is None or (missing and _declared(value) in missing):
             return None
         if kind == "score":
@@ -76,7 +76,7 @@ class Ladder:
         return level.id, level.score
 
     def open_number(self, value: Any, kind: Kind, missing: frozenset[str]) -> float | None:
-        """The number whose meaning the whole file has to say; None where the value is no such number."""
+        """Number whose meaning depends on the whole file; None if the value is not such a number."""
         if kind != "value" or self.by_number or (missing and _declared(value) in missing):
             return None
         return None if self._level_of(value) is not None else number_of(value)
@@ -117,7 +117,7 @@ class Ladder:
 
 
 def number_of(value: Any) -> float | None:
-    """The number that a value is or reads as; None for text of another kind, a truth or what is not finite."""
+    """Number that a value is or can be parsed as; None for other text, a bool or a non-finite number."""
     if isinstance(value, str):
         text = value.strip()
         return float(text) if _NUMBER.fullmatch(text) else None
@@ -131,7 +131,7 @@ def number_of(value: Any) -> float | None:
 
 
 def decide_meaning(name: str, numbers: Iterable[float]) -> Meaning:
-    """What the numbers of one criterion in one file are, ranks or scores. Raises `Misfit` where they can't tell."""
+    """Meaning of one criterion's numbers in one file, ranks or scores. Raises `Misfit` if it is ambiguous."""
     found = sorted({float(number) for number in numbers})
     has_low = any(number < 1 for number in found)
     has_fraction = any(not number.is_integer() for number in found)
@@ -139,20 +139,20 @@ def decide_meaning(name: str, numbers: Iterable[float]) -> Meaning:
         if has_low or has_fraction:
             strange = next(number for number in found if number < 1 or not number.is_integer())
             words = f"found {strange:g} beside {found[-1]:g}, expected ranks from 1 or scores of 0 to 1"
-            raise Misfit(f"{name}: {words}; --numbers says which, --missing {strange:g} that it means not applicable")
+            raise Misfit(f"{name}: {words}; --numbers decides, --missing {strange:g} declares it not applicable")
         return "rank"
     if not has_low:
-        raise Misfit(f"{name}: found no number but 1, expected --numbers rank or --numbers score to say what it means")
+        raise Misfit(f"{name}: found no number but 1, expected --numbers rank or --numbers score to decide")
     return "score"
 
 
 def missing_values(texts: Sequence[str]) -> frozenset[str]:
-    """The values that are declared to mean "not applicable", as they are compared: 0, "0" and "0.0" are one."""
+    """Values declared to mean "not applicable", normalised for comparison: 0, "0" and "0.0" are equal."""
     return frozenset(_declared(text) for text in texts)
 
 
 def _unique(named: Iterable[tuple[str, Level]]) -> dict[str, Level | None]:
-    """The levels by name; None for a name that several have."""
+    """Levels by name; None for a name of several."""
     found: dict[str, Level | None] = {}
     for name, level in named:
         found[name] = level if found.get(name, level) is level else None
@@ -169,5 +169,5 @@ def _is_not_applicable(value: Any) -> bool:
 
 
 def folded(text: str) -> str:
-    """A text as two spellings of one name have it: without spaces around it, in one case."""
+    """Fold a name: no surrounding spaces, one case."""
     return text.strip().casefold()

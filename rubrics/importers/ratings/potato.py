@@ -1,7 +1,7 @@
-"""Potato's annotations: {"scheme": {"criterion": "4"}}, the numbers as text.
+"""Potato's annotations: {"scheme": {"criterion": "4"}}, with numbers as text.
 
-The schemes stand beside the ids of the row, or within `label_annotations` or `annotations`. Lines of `rubric_eval`
-with `criteria_ratings`, and those of `trajectory_eval`, are read too.
+The schemes are next to the ids of the row, or within `label_annotations` or `annotations`. Lines of `rubric_eval` with
+`criteria_ratings`, and those of `trajectory_eval`, are read too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,9 +16,10 @@ from gradebook.rubrics.importers.ratings.columns import (
     refuse_repeated,
     words_of,
 )
-from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet
 from gradebook.rubrics.importers.ratings.sheets import is_rated_trace, read_json_row
 from gradebook.rubrics.importers.ratings.trajectory import is_trajectory
+from gradebook.rubrics.model.rows import Row
 
 HOLDERS = ("label_annotations", "annotations")
 NO_SCHEMES = frozenset(
@@ -28,7 +29,7 @@ NOTES = "notes"
 
 
 def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet]:
-    """The sheet of a line. Raises `Misfit`."""
+    """Sheet of a line. Raises `Misfit`."""
     if is_rated_trace(row) or is_trajectory(row):
         return read_json_row(row, naming, left_out)
     marks: list[Mark] = []
@@ -47,7 +48,7 @@ def read_potato_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[She
 
 
 def has_schemes(row: Row) -> bool:
-    """Whether a row looks like Potato's: some scheme holds criteria with a text or a number each."""
+    """Whether a row looks like Potato's: some scheme has criteria with a text or a number each."""
     return any(
         values and not any(isinstance(each, dict | list) for each in values.values()) for _, values in _schemes(row)
     )

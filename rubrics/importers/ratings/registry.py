@@ -1,16 +1,17 @@
-"""The formats that ratings are read from, by name, and how one is known by its first row."""
+"""Formats of ratings by name, and the detection of a format from its first row."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from gradebook.rubrics.importers.ratings.label_studio import is_task, read_task
 from gradebook.rubrics.importers.ratings.potato import has_schemes, read_potato_row
 from gradebook.rubrics.importers.ratings.scale import read_scale_task
-from gradebook.rubrics.importers.ratings.shapes import LeftOut, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Naming, Sheet
 from gradebook.rubrics.importers.ratings.sheets import is_rated_trace, read_json_row
 from gradebook.rubrics.importers.ratings.tables import is_long, read_table_row
 from gradebook.rubrics.importers.ratings.trajectory import is_trajectory
+from gradebook.rubrics.model.rows import Row
 
-# (row, how the file names things, what is left out) -> sheets; raises `Misfit`
+# (row, names in the file, ignored content) -> sheets; raises `Misfit`
 ReadRow = Callable[[Row, Naming, LeftOut], Sequence[Sheet]]
 READERS: Mapping[str, ReadRow] = {
     "potato": read_potato_row,
@@ -23,7 +24,7 @@ FORMAT_NAMES = tuple(READERS)
 
 
 def guess_format(row: Row, naming: Naming) -> str:
-    """The format that a row of JSON is most likely in; one of `FORMAT_NAMES` without csv."""
+    """Most likely format of a JSON row; one of `FORMAT_NAMES` without csv."""
     if isinstance(row.get("threads"), list):
         return "scale"
     if is_task(row):

@@ -1,21 +1,22 @@
-"""The annotations of Scale's contributors: a task, its responses, and a rating of each by criterion.
+"""Annotations of Scale's contributors: a task, its responses, and a rating of each by criterion.
 
-A task is read as the import of its rows and criteria reads it, so the case of a rating is the case of that import.
+A task is parsed by the importer of its rows and criteria, so a rating has the same case as that import.
 """
 
 import json
 from collections.abc import Sequence
 
 from gradebook.rubrics.importers.ratings.columns import moment
-from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Row, Sheet, Slot
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Mark, Misfit, Naming, Sheet, Slot
 from gradebook.rubrics.importers.scale.importing import read_scale
 from gradebook.rubrics.model.errors import RubricError
+from gradebook.rubrics.model.rows import Row
 
 _OUTPUT = ("case_id", "model", "sample_index")
 
 
 def read_scale_task(row: Row, _naming: Naming, _left_out: LeftOut) -> Sequence[Sheet]:
-    """A sheet a response and rater. Raises `Misfit` with the first fault of the task."""
+    """One sheet per response and rater. Raises `Misfit` with the first fault of the task."""
     try:
         ratings = read_scale(json.dumps(row), "task").ratings
     except RubricError as error:

@@ -1,23 +1,22 @@
-"""What a reader of ratings gives: sheets, one person's marks of one output each."""
+"""Sheets, the result of all ratings readers: one person's marks of one output each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-Row = dict[str, Any]
-# value: a level or a number, whichever it turns out to be; penalty: a score that takes from a full running score
+# value: a level or a number, still to be decided; running_score: a score after deductions
 Kind = Literal["value", "level", "score", "running_score"]
-OVERALL = "overall"  # what a mark of the whole output is called, where it is no criterion's
+OVERALL = "overall"  # name of a mark of the whole output, which does not belong to a criterion
 
 
 class Misfit(ValueError):
-    """Why a row, or what one person says in it, is no rating: found .., expected .."""
+    """Reason why a row, or one person's part of it, is not a rating: found .., expected .."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Which output is meant. name: an output's id, or a case's where that has one output."""
+    """Reference to an output. name: an output's id, or that of a case with one output."""
 
     output_id: str | None = None
     case_id: str | None = None
@@ -29,9 +28,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One criterion as a person marked it. criterion: as the file names it; value: text, a number, a truth or None.
+    """One criterion marked by a person. criterion: name in the file; value: text, a number, a bool or None.
 
-    Of the kind running_score the value is a tuple of `Slip`, and the rubric says whose criterion it is.
+    For the kind running_score, the value is a tuple of `Slip`, and the rubric determines the criterion.
     """
 
     criterion: str
@@ -42,7 +41,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """An error in a step of a trajectory."""
+    """Error in a step of a trajectory."""
 
     step: str
     error_type: str
@@ -51,7 +50,7 @@ class Slip:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What one person says of one output at one time: it is taken whole or not at all."""
+    """One person's marks of one output at one time: accepted or refused as a whole."""
 
     slot: Slot
     rater: str
@@ -62,9 +61,9 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How a file names things. columns: gradebook's column -> the file's; rater: who rated where no row says it.
+    """Names used by a file. columns: gradebook's column -> the file's; rater: default if no row names one.
 
-    is_criterion: whether a column's name is that of a criterion; what other columns of a table hold is no rating.
+    is_criterion: whether a column's name is that of a criterion; other columns of a table are not ratings.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -74,14 +73,14 @@ class Naming:
 
 @dataclass(slots=True)
 class LeftOut:
-    """What a file says and no rating holds, in words, and how often."""
+    """Content of a file without a place in ratings, in words, with counts."""
 
     counts: dict[str, int] = field(default_factory=dict)
 
     def note(self, words: str) -> None:
-        """Take note of it once more."""
+        """Count one more occurrence."""
         self.counts[words] = self.counts.get(words, 0) + 1
 
     def words(self) -> tuple[str, ...]:
-        """Each with its count."""
+        """Each entry with its count."""
         return tuple(f"{words} ({count} times)" if count > 1 else words for words, count in self.counts.items())

@@ -1,7 +1,7 @@
 """JSON Lines of rated traces: {trace_id, annotator, timestamp, rubric: {criteria_ratings, overall, notes}}.
 
-`weighted_score` follows from the ratings, so it is not read. Lines may also be flat, as the rows of a table, or hold
-the errors of a trajectory.
+`weighted_score` follows from the ratings and is ignored. Lines may also be flat, as the rows of a table, or have the
+errors of a trajectory.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,10 @@ from gradebook.rubrics.importers.ratings.columns import (
     read_slot,
     words_of,
 )
-from gradebook.rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.shapes import OVERALL, LeftOut, Mark, Misfit, Naming, Sheet
 from gradebook.rubrics.importers.ratings.tables import marked, read_table_row
 from gradebook.rubrics.importers.ratings.trajectory import is_trajectory, read_trajectory_row
+from gradebook.rubrics.model.rows import Row
 
 
 def is_rated_trace(row: Row) -> bool:
@@ -25,7 +26,7 @@ def is_rated_trace(row: Row) -> bool:
 
 
 def read_json_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet]:
-    """The sheet of a line. Raises `Misfit`."""
+    """Sheet of a line. Raises `Misfit`."""
     if is_rated_trace(row):
         return [_read_rated_trace(row, naming)]
     if is_trajectory(row):

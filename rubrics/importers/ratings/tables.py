@@ -1,4 +1,4 @@
-"""Ratings as a table has them: a row a criterion (long), or a row an output with a column a criterion (wide)."""
+"""Ratings in tables: one row per criterion (long), or one row per output with one column per criterion (wide)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +15,12 @@ from gradebook.rubrics.importers.ratings.columns import (
     read_slot,
     words_of,
 )
-from gradebook.rubrics.importers.ratings.shapes import Kind, LeftOut, Mark, Misfit, Naming, Row, Sheet
+from gradebook.rubrics.importers.ratings.shapes import Kind, LeftOut, Mark, Misfit, Naming, Sheet
+from gradebook.rubrics.model.rows import Row
 
 NOTES_ENDINGS = ("_notes", "_comment", "_comments")
 _MARK_COLUMNS: tuple[tuple[str, Kind], ...] = (("level_id", "level"), ("score", "score"), ("value", "value"))
-# In a wide table these may be criteria.
+# Possible criteria in a wide table.
 _LONG_ONLY = ("level_id", "score", "value")
 # In a mapping: {"rating": 4, "notes": "warm"}.
 _MARK_KEYS: tuple[tuple[str, Kind], ...] = (
@@ -31,7 +32,7 @@ _MARK_KEYS: tuple[tuple[str, Kind], ...] = (
 
 
 def read_table_row(row: Row, naming: Naming, left_out: LeftOut) -> Sequence[Sheet]:
-    """The sheet of a row, long or wide. Raises `Misfit`."""
+    """Sheet of a row, long or wide. Raises `Misfit`."""
     marks = (_long_mark(row, naming),) if is_long(row, naming) else _wide_marks(row, naming, left_out)
     notes = None if is_long(row, naming) else read_notes(row, naming)
     return [Sheet(read_slot(row, naming), read_rater(row, naming), read_moment(row, naming), notes, marks)]
@@ -70,11 +71,11 @@ def _wide_marks(row: Row, naming: Naming, left_out: LeftOut) -> tuple[Mark, ...]
 
 
 def marked(criterion: str, value: Any, notes: str | None = None) -> Mark:
-    """A criterion and its value, bare or in a mapping: {rating, notes}. Raises `Misfit`."""
+    """Mark from a bare value or from a mapping: {rating, notes}. Raises `Misfit`."""
     if not isinstance(value, dict):
         return Mark(criterion, value, notes=notes)
     if not any(name in value for name, _ in _MARK_KEYS):
-        # Taken for "not applicable", a rating under another key would be lost.
+        # If this were read as "not applicable", a rating under another key would be lost.
         found = f"found {words_of(', '.join(sorted(value)))}"
         raise Misfit(f"{criterion}: {found}, expected one rating of rating, value, score or level")
     marks = [(value[name], kind) for name, kind in _MARK_KEYS if value.get(name) is not None]
@@ -86,7 +87,7 @@ def marked(criterion: str, value: Any, notes: str | None = None) -> Mark:
 
 
 def _is_notes_column(name: str, row: Row, naming: Naming) -> bool:
-    """Whether it is what a person wrote beside a criterion that has a column too."""
+    """Whether it contains a person's notes on a criterion that has a column too."""
     stems = [name.removesuffix(ending) for ending in NOTES_ENDINGS if name.endswith(ending)]
     return any(stem in row and naming.is_criterion(stem) for stem in stems)
 

@@ -1,9 +1,9 @@
-"""The errors that a person marked in the steps of a trajectory, as one running score.
+"""Errors that a person marked in the steps of a trajectory, as one running score.
 
-A row is {trace_id, annotator, timestamp, annotations: [{step, error_type, severity}]}. The score starts at 100 and
-each error takes the penalty of its severity: score = max(0, 100 - sum of penalties) / 100, 1 where the list is empty.
-The penalties are those of Potato's `trajectory_eval` (minor 1, major 5, critical 10) unless the rubric's criterion
-says `penalties`.
+A row is {trace_id, annotator, timestamp, annotations: [{step, error_type, severity}]}. The score starts at 100 and each
+error deducts the penalty of its severity: score = max(0, 100 - sum of penalties) / 100, 1 for an empty list. The
+penalties are those of Potato's `trajectory_eval` (minor 1, major 5, critical 10) unless the rubric's criterion has
+`penalties`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,11 @@ from gradebook.rubrics.importers.ratings.columns import (
     read_slot,
     words_of,
 )
-from gradebook.rubrics.importers.ratings.shapes import Mark, Misfit, Naming, Row, Sheet, Slip
+from gradebook.rubrics.importers.ratings.shapes import Mark, Misfit, Naming, Sheet, Slip
+from gradebook.rubrics.model.rows import Row
 
 START = 100.0
-TRAJECTORY = "trajectory"  # the criterion that is rated where none has penalties
+TRAJECTORY = "trajectory"  # the rated criterion if none has penalties
 DEFAULT_PENALTIES: Mapping[str, float] = {"minor": 1, "major": 5, "critical": 10}
 MOST_SLIPS = 10_000
 _STEP = ("step", "step_index", "step_id")
@@ -33,7 +34,7 @@ def is_trajectory(row: Row) -> bool:
 
 
 def read_trajectory_row(row: Row, naming: Naming) -> Sheet:
-    """The sheet of a row: its one mark holds the errors, and what the person wrote. Raises `Misfit`."""
+    """Sheet of a row: its only mark has the errors and the person's notes. Raises `Misfit`."""
     found = row["annotations"]
     if len(found) > MOST_SLIPS:
         raise Misfit(f"annotations: found {len(found):,} errors, expected at most {MOST_SLIPS:,}")
@@ -43,7 +44,7 @@ def read_trajectory_row(row: Row, naming: Naming) -> Sheet:
 
 
 def running_score(slips: Sequence[Slip], penalties: Mapping[str, float]) -> float:
-    """What the errors leave of the start, 0..1. Raises `Misfit` for a severity without a penalty."""
+    """Share of the start left after the errors, 0..1. Raises `Misfit` for a severity without a penalty."""
     unknown = next((slip.severity for slip in slips if slip.severity not in penalties), None)
     if unknown is not None:
         raise Misfit(f"severity: found {words_of(unknown)}, expected one of {', '.join(penalties)}")
@@ -51,7 +52,7 @@ def running_score(slips: Sequence[Slip], penalties: Mapping[str, float]) -> floa
 
 
 def describe_slips(slips: Sequence[Slip], penalties: Mapping[str, float]) -> str:
-    """The errors in words: "step 3: wrong_tool (major, -5)", with semicolons between."""
+    """Errors in words: "step 3: wrong_tool (major, -5)", separated by semicolons."""
     words = (f"step {each.step}: {each.error_type} ({each.severity}, -{penalties[each.severity]:g})" for each in slips)
     return "; ".join(words) or "no errors"
 

@@ -1,4 +1,4 @@
-"""Scale task exports: conversations, the criteria that people wrote for them, and their ratings of each response."""
+"""Scale task exports: conversations, their criteria written by people, and ratings of each response."""
 
 from gradebook.rubrics.importers.interfaces import Format
 from gradebook.rubrics.importers.scale.exporting import write_scale

@@ -1,17 +1,18 @@
-"""Rows of cases as Scale tasks, the turns and responses back in their places."""
+"""Export of case rows as Scale tasks, with turns and responses restored."""
 
 from collections.abc import Iterable, Sequence
 
 from gradebook.rubrics.importers.case_export import Case, export_cases
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import indented_json
 from gradebook.rubrics.importers.metadata import kept_of
 from gradebook.rubrics.importers.scale.importing import read_scale
 from gradebook.rubrics.importers.scale.shapes import CRITERION_KEY, KINDS
+from gradebook.rubrics.model.rows import Row
 
 
 def write_scale(rows: Sequence[Row]) -> Exported:
-    """A JSON list of tasks, the turns and responses back in their places. Raises `RubricError`."""
+    """Write a JSON list of tasks, with turns and responses restored. Raises `RubricError`."""
     return export_cases(rows, lambda cases: indented_json(_tasks(cases)), read_scale)
 
 
@@ -38,7 +39,7 @@ def _tasks(cases: Iterable[Case]) -> list[Row]:
 
 
 def _turn(case: Case, kept: Row) -> Row:
-    """The turn without its responses, as it was read, with the criteria as they are now."""
+    """The turn without its responses, as it was read, with the current criteria."""
     annotations = []
     for number, each in enumerate(case.criteria):
         key = each.id if CRITERION_KEY.fullmatch(each.id) else f"rubric_0_criteria_{number}"

@@ -1,4 +1,4 @@
-"""Scale tasks read: a case a turn, a row a response, a rating an annotation of it."""
+"""Import of Scale tasks: one case per turn, one row per response, one rating per annotation of it."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from gradebook.rubrics.importers.case_rows import UNKNOWN_MODEL, criterion_row
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_rows
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import Kept, filled
 from gradebook.rubrics.importers.scale.shapes import Annotation, Message, Task, Turn
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.text.plain_words import shown
 
 DEFAULT_RATER = "scale"
@@ -20,21 +21,21 @@ _RATERS = ("rater", "annotator", "annotator_id", "worker_id", "contributor_id")
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A turn: what is asked, and the responses to it."""
+    """Turn: questions, and the responses to them."""
 
     reading: Reading
     case_id: str
     task: Task
     turn: Turn
-    kept: Row  # of the task, the thread and the turn
+    kept: Row  # stored content of the task, the thread and the turn
     earlier: tuple["_Case", ...]
 
 
 def read_scale(text: str, path: str) -> Imported:
-    """A case a turn, a row a response, a rating an annotation of it. Raises `RubricError` with every fault.
+    """Import one case per turn, one row per response, one rating per annotation. Raises `RubricError`.
 
-    A case's id is the task's, with that of the thread and the turn where there are several. Earlier turns stand in
-    the prompt with the response that was selected there; else the same model's, else the last.
+    A case's id is the task's, with those of the thread and the turn if there are several. Earlier turns are part of the
+    prompt, with their selected response; else the same model's, else the last.
     """
     kept = Kept()
     entries = open_rows(text, path)
@@ -91,7 +92,7 @@ def _cases(entry: Reading, task: Task) -> Iterator[_Case]:
 
 
 def _choices(turn: Turn) -> Row:
-    """The selected model, the likert value and the justification: annotations, or keys of the turn's own."""
+    """Selected model, likert value and justification: annotations, or keys of the turn."""
     both: Row = turn.left
     both |= {str(each.key): each.value for each in turn.annotations or [] if each.value is not None}
     return {name: both[name] for name in _CHOICES if name in both}
@@ -113,7 +114,7 @@ def _responses(case: _Case) -> Iterator[tuple[int, Message, Row]]:
 
 
 def _rows(case: _Case, kept: Kept) -> list[Row]:
-    """A row a response; one without an output where there is no response."""
+    """One row per response; one without an output if there is no response."""
     rows = []
     shared = filled({"criteria": [_criterion(each) for each in case.turn.criteria]})
     for _, message, output in _responses(case):
@@ -125,7 +126,7 @@ def _rows(case: _Case, kept: Kept) -> list[Row]:
 
 
 def _prompt(case: _Case, model: str | None, kept: Kept) -> Row:
-    """The messages before this model's response."""
+    """Messages before this model's response."""
     messages: list[Message] = []
     for past in case.earlier:
         messages += past.turn.asked

@@ -1,4 +1,4 @@
-"""A task export as Scale writes it."""
+"""Shape of Scale's task exports."""
 
 import re
 from typing import Annotated, Any, Literal, Self
@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from gradebook.rubrics.importers.case_rows import CaseId, Moment, Words
 from gradebook.rubrics.importers.foreign_file import OpenMapping
+from gradebook.rubrics.model.errors import ModelFault
 from gradebook.rubrics.text.plain_words import shown
 
 KINDS = ("objective", "implicit")
@@ -14,7 +15,7 @@ CRITERION_KEY = re.compile(r"rubric_[0-9]{1,9}_criteria_[0-9]{1,9}")
 
 
 class Annotation(OpenMapping):
-    """What people say of a turn or a response: a criterion, a rating of one, or a choice."""
+    """Annotation of a turn or a response: a criterion, a rating of one, or a choice."""
 
     id: str | None = None
     key: str | None = None
@@ -29,7 +30,7 @@ class Annotation(OpenMapping):
 
     @property
     def rated(self) -> Any:
-        """The criterion that this rates; None for an annotation of another kind."""
+        """Criterion that this rates; None for any other annotation."""
         if self.metadata and "criteria" in self.metadata:
             return self.metadata["criteria"]
         key = (self.id or "").removesuffix("_rating")
@@ -37,31 +38,33 @@ class Annotation(OpenMapping):
 
     @model_validator(mode="after")
     def _criterion_has_words(self) -> Self:
-        wrong = []
+        wrong = {}
         if self.is_criterion and not (self.title or "").strip():
-            wrong.append("title: found no words, expected the text of the criterion")
+            wrong["title"] = "found no words, expected the text of the criterion"
         if self.is_criterion and self.value not in (None, *KINDS):
-            wrong.append(f"value: found {shown(self.value)}, expected one of {', '.join(KINDS)}")
+            wrong["value"] = f"found {shown(self.value)}, expected one of {', '.join(KINDS)}"
         if wrong:
-            raise ValueError("; ".join(wrong))
+            first, *others = wrong
+            message = "; ".join([wrong[first], *(f"{field}: {wrong[field]}" for field in others)])
+            raise ModelFault("invalid", message, first)
         return self
 
 
 class Content(OpenMapping):
-    """What a message says."""
+    """Content of a message."""
 
     text: str
 
 
 class Part(OpenMapping):
-    """A part of a task that people may annotate."""
+    """Part of a task that people may annotate."""
 
     id: CaseId | None = None
     annotations: list[Annotation] | None = None
 
 
 class Message(Part):
-    """A question or a response."""
+    """Question or response."""
 
     role: Literal["system", "user", "assistant"]
     source_id: Words | None = None
@@ -75,12 +78,12 @@ class Turn(Part):
 
     @property
     def asked(self) -> list[Message]:
-        """The messages that are no responses."""
+        """Messages that are not responses."""
         return [message for message in self.messages if message.role != "assistant"]
 
     @property
     def criteria(self) -> list[Annotation]:
-        """The criteria that people wrote for it."""
+        """Criteria that people wrote for it."""
         return [each for each in self.annotations or [] if each.is_criterion]
 
     @model_validator(mode="after")
@@ -88,21 +91,24 @@ class Turn(Part):
         roles = [message.role for message in self.messages]
         late = roles[roles.index("assistant") :] if "assistant" in roles else []
         if set(late) - {"assistant"}:
-            raise ValueError("messages: found a question after a response, expected a turn of its own for it")
+            raise ModelFault(
+                "invalid", "found a question after a response, expected a turn of its own for it", "messages"
+            )
         keys = [each.key for each in self.criteria]
         if len(keys) > len(set(keys)):
-            raise ValueError(f"annotations: found the keys {', '.join(map(str, keys))}, expected each criterion once")
+            message = f"found the keys {', '.join(map(str, keys))}, expected each criterion once"
+            raise ModelFault("invalid", message, "annotations")
         return self
 
 
 class Thread(Part):
-    """Turns that follow each other."""
+    """Sequence of turns."""
 
     turns: Annotated[list[Turn], Field(min_length=1)]
 
 
 class Task(OpenMapping):
-    """A task of an export."""
+    """Task of an export."""
 
     task_id: CaseId
     completed_at: Moment | None = None

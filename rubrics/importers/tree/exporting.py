@@ -1,19 +1,20 @@
-"""Rubrics as trees of tasks: categories are groups, criteria are leaves that are met or not."""
+"""Export of rubrics as trees of tasks: categories are groups, criteria are leaves that are met or not."""
 
 from itertools import chain, count
 from typing import Any
 
-from gradebook.rubrics.importers.interfaces import Exported, Row
+from gradebook.rubrics.importers.interfaces import Exported
 from gradebook.rubrics.importers.json_lines import indented_json
 from gradebook.rubrics.importers.metadata import Kept, kept_of, note_lost, note_method, plain_number
 from gradebook.rubrics.importers.requirements import are_met_levels
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import Category, Criterion, Rubric
 
 TASK_KEYS = ("id", "requirements", "weight", "sub_tasks")
 
 
 def write_tree(rubric: Rubric) -> Exported:
-    """The rubric as a tree; gates weigh nothing in it, and penalties have no place in it."""
+    """Write the rubric as a tree; gates have the weight 0 in it, and penalties are omitted."""
     lost = Kept()
     _note_lost(rubric, lost)
     kept = kept_of(rubric.metadata, "tree")
@@ -30,9 +31,9 @@ def write_tree(rubric: Rubric) -> Exported:
 
 
 class _Ids:
-    """The ids of the tasks so far: a file may have one twice, a copied criterion copies its own, a group may share one.
+    """Distinct task ids: a file may repeat one, a copied criterion copies its own, a group may share one.
 
-    The first task with an id has it; that the next one has another is told.
+    The first task with an id gets it; the change of a later one is reported.
     """
 
     def __init__(self, lost: Kept) -> None:
@@ -40,7 +41,7 @@ class _Ids:
         self._taken: set[str] = set()
 
     def take(self, foreign_id: Any, own_id: str) -> str:
-        """The id for a task: the one that an import kept, where it did, else its own; with a number where both are."""
+        """Id for a task: the one stored by an import, if any, else its own; with a number if both are taken."""
         wanted = foreign_id if isinstance(foreign_id, str) and foreign_id else own_id
         numbered = (f"{own_id}_{number}" for number in count(2))
         task_id = next(name for name in chain((wanted, own_id), numbered) if name not in self._taken)
@@ -51,7 +52,7 @@ class _Ids:
 
 
 def _hang_up(rubric: Rubric, ids: _Ids, lost: Kept) -> list[Row]:
-    """The tasks right below the root, with all that is below them; a group stands where its first criterion does."""
+    """Tasks directly below the root, with everything below them; a group is placed at its first criterion."""
     categories = {category.id: category for category in rubric.categories}
     groups: dict[str | None, list[Row]] = {None: []}
     for criterion in rubric.criteria:
@@ -70,7 +71,7 @@ def _hang_up(rubric: Rubric, ids: _Ids, lost: Kept) -> list[Row]:
 
 
 def _is_last(task: Row, home: str | None, groups: dict[str | None, list[Row]], categories: dict[str, Category]) -> bool:
-    """Whether nothing stands behind the task in the whole tree."""
+    """Whether nothing follows the task in the whole tree."""
     while home is not None:
         children, home = groups[home], categories[home].parent
         if groups[home][-1].get("sub_tasks") is not children:
@@ -91,7 +92,7 @@ def _group(category: Category, children: list[Row], ids: _Ids) -> Row:
 
 
 def _task(kept: Row, own_id: str, requirements: str, weight: float, ids: _Ids) -> Row:
-    """A node with what an import kept of it."""
+    """Node with the data stored by an import."""
     others = {key: value for key, value in kept.items() if key not in TASK_KEYS}
     return {
         "id": ids.take(kept.get("id"), own_id),
@@ -105,7 +106,7 @@ def _task(kept: Row, own_id: str, requirements: str, weight: float, ids: _Ids) -
 
 
 def _note_lost(rubric: Rubric, lost: Kept) -> None:
-    shown = "description" if rubric.description else "description name"  # the words of the root
+    shown = "description" if rubric.description else "description name"  # the text of the root
     note_lost(rubric, "tree", lost, shown, "category levels", "weight parent name description")
     lost.note(*("categories.name" for category in rubric.categories if category.name and category.description))
     for criterion in rubric.criteria:

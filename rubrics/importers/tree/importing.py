@@ -1,4 +1,4 @@
-"""Trees of tasks read, node by node."""
+"""Import of trees of tasks, node by node."""
 
 import re
 from dataclasses import dataclass, field
@@ -8,21 +8,22 @@ from pydantic import Field
 
 from gradebook.rubrics.importers.foreign_file import OpenMapping, Reading, open_json
 from gradebook.rubrics.importers.ids import DistinctIds, identifier
-from gradebook.rubrics.importers.interfaces import Imported, Row
+from gradebook.rubrics.importers.interfaces import Imported
 from gradebook.rubrics.importers.metadata import FIRST_VERSION, Kept, filled, kept_as, plain_number
 from gradebook.rubrics.importers.requirements import met_levels
+from gradebook.rubrics.model.rows import Row
 from gradebook.rubrics.model.rubric import LARGEST_WEIGHT
 from gradebook.rubrics.text.plain_words import Place
 
 MOST_TASKS = 10_000
 DEEPEST_TASK = 40
-PLACE_SHOWN = 6  # the parts of a place that a message shows
+PLACE_SHOWN = 6  # parts of a place shown in a message
 
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}|[0-9a-f]{16,}|[0-9]+", re.IGNORECASE)
 
 
 class Task(OpenMapping):
-    """A node of the tree; the other keys of the format go where they stand."""
+    """Node of the tree; other keys of the format are stored."""
 
     id: Annotated[str, Field(min_length=1)]
     requirements: Annotated[str, Field(min_length=1)]
@@ -34,7 +35,7 @@ class Task(OpenMapping):
 class _Node:
     task: Task
     place: Place
-    parent: str | None  # the category around it
+    parent: str | None  # enclosing category
 
     @property
     def depth(self) -> int:
@@ -43,7 +44,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Growth:
-    """The rubric as far as the tree is walked."""
+    """Rubric under construction while the tree is walked."""
 
     categories: list[Row] = field(default_factory=list)
     criteria: list[Row] = field(default_factory=list)
@@ -52,7 +53,7 @@ class _Growth:
 
 
 def read_tree(text: str, path: str) -> Imported:
-    """The rubric of one tree of tasks."""
+    """Import the rubric of one tree of tasks."""
     reading = open_json(text, path)
     root = reading.fit_whole(Task)
     growth = _Growth()
@@ -74,7 +75,7 @@ def read_tree(text: str, path: str) -> Imported:
 
 
 def _walk(root: Task, growth: _Growth, reading: Reading) -> None:
-    """Every node below the root, in the order of the file; without recursion, whatever the depth."""
+    """Visit every node below the root, in file order; without recursion, for any depth."""
     waiting = _children(_Node(root, (), None), None, reading)
     while waiting:
         node = waiting.pop()
@@ -97,7 +98,7 @@ def _walk(root: Task, growth: _Growth, reading: Reading) -> None:
 
 
 def _children(node: _Node, name: str | None, reading: Reading) -> list[_Node]:
-    """The tasks right below, the first one last; what is none becomes a fault. name: their category."""
+    """Tasks directly below, the first one last; invalid ones become faults. name: their category."""
     entries = node.task.sub_tasks or []
     if len(entries) > MOST_TASKS:
         reading.stop((*node.place, "sub_tasks"), f"found {len(entries):,} tasks, expected at most {MOST_TASKS:,}")
@@ -110,7 +111,7 @@ def _children(node: _Node, name: str | None, reading: Reading) -> list[_Node]:
 
 
 def _note_weightless(task: Task, place: Place, reading: Reading) -> None:
-    """A group has no mean where its parts weigh nothing, and a group that weighs nothing has no place."""
+    """Record groups whose parts, or which themselves, have no weight: they have no mean or no effect."""
     weights = [entry.get("weight") for entry in task.sub_tasks or () if isinstance(entry, dict)]
     if weights and not any(weights):
         reading.note((*place, "sub_tasks"), "found the weight 0 on each of them, expected at least one above 0")
@@ -123,11 +124,11 @@ def _question(task: Task) -> Row:
 
 
 def _kept_keys(task: Task, growth: _Growth) -> Row:
-    """What the node says and gradebook has no place for: its own id, its kind of work, its grade."""
+    """Content of the node without a place in gradebook: its own id, its kind of work, its grade."""
     growth.kept.note("id")
     return {"id": task.id, **growth.kept.note_all("", task.left)}
 
 
 def _words_of(task: Task) -> str:
-    """What an id is made of: the task's own id where people can read it, else its requirement."""
+    """Text to make an id of: the task's own id if it is readable, else its requirement."""
     return task.requirements if _RANDOM_ID.fullmatch(task.id) else task.id

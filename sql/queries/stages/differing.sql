@@ -1,7 +1,7 @@
 -- differing: one row per distinct row of a mart that is not as often in its published file $file as it is rebuilt:
 -- balance is how much more often. mart: the rebuilt relation; names: its columns; published, rebuilt: the same columns
 -- as they are compared.
-with compared as (
+with sides as (
     select {published}, 1 as side
     from read_parquet($file)
     union all
@@ -11,7 +11,7 @@ with compared as (
 
 final as (
     select {names}, sum(side) as balance
-    from compared
+    from sides
     group by {names}
     having sum(side) <> 0
 )

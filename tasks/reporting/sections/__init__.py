@@ -1,1 +1,1 @@
-"""TODO."""
+"""Sections of the report, one package each; `reporting.page` lists them in order."""

@@ -1,8 +1,10 @@
 """The command: what it starts with, its help, its plan, its tables."""
 
 import json
+import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,6 +12,7 @@ import pytest
 
 from tests.support.samples import write_outputs, write_rubric
 
+ROOT = Path(__file__).parents[3]
 SLOW_TO_IMPORT = ("prefect", "great_expectations", "pandas", "openai")
 
 
@@ -28,8 +31,7 @@ try:
 finally:
     print("\\n".join(sys.modules), file=sys.stderr)
 """
-    root = Path(__file__).parents[3]
-    finished = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    finished = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     modules = set(finished.stderr.splitlines())
     assert "gradebook.flows.cli" in modules, finished.stderr
     return modules
@@ -38,6 +40,48 @@ finally:
 @pytest.mark.parametrize("words", [("--help",), ("evaluate", "--help"), ("sql", "select 1"), ("runs",)])
 def test_quick_commands_import_nothing_slow(words):
     assert not modules_after(*words).intersection(SLOW_TO_IMPORT)
+
+
+@pytest.mark.parametrize(
+    ("words", "loaded"), [(("--help",), set()), (("--version",), set()), (("power", "--help"), {"power"})]
+)
+def test_only_the_module_of_the_chosen_command_is_imported(words, loaded):
+    room = "gradebook.flows.commands."
+    found = {name.removeprefix(room) for name in modules_after(*words) if name.startswith(room)}
+    assert found - {"options"} == loaded
+
+
+def test_the_version_is_that_of_the_package(gradebook):
+    finished = gradebook("--version")
+    assert (finished.code, finished.out) == (0, f"gradebook {metadata.version('gradebook')}\n")
+
+
+def test_a_misspelled_command_gets_a_suggestion(gradebook):
+    finished = gradebook("evalute")
+    assert finished.code == 2
+    assert "No such command 'evalute'. Did you mean 'evaluate'?" in finished.err
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("gradebook ev", ["evaluate"]),
+        ("gradebook checks s", ["show"]),
+        ("gradebook evaluate --bud", ["--budget-usd"]),
+        ("gradebook checks show json_v", ["json_valid"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_names(line, expected):
+    asked = {"_GRADEBOOK_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    command = [sys.executable, "-m", "gradebook"]
+    finished = subprocess.run(
+        command, cwd=ROOT, env=os.environ | asked, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert finished.stdout.split() == expected, finished.stderr
+
+
+def test_completion_can_be_installed(gradebook):
+    assert "--install-completion" in gradebook("--help").out
 
 
 @pytest.mark.parametrize("command", ["demo", "evaluate", "runs", "sql", "report"])

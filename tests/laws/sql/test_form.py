@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from gradebook.tasks.marts.models import SOURCES, model_order
+from gradebook.tasks.marts.models import MATERIALIZED, SOURCES, mart_names, model_order
 
 ROOMS = [f"queries/{room.name}" for room in files("gradebook.sql").joinpath("queries").iterdir()]
 LAYERS = ("staging", "intermediate", "marts", "views", "checks", *ROOMS)
@@ -30,6 +30,15 @@ def code_of(path: str) -> str:
 @pytest.mark.parametrize("path", MODELS)
 def test_a_model_begins_with_its_name_and_grain(path):
     assert FILES[path].startswith(f"-- {stem(path)}: ")
+
+
+@pytest.mark.parametrize("path", MODELS)
+def test_a_header_ends_with_the_kind_of_relation_if_it_names_one(path):
+    header = re.match(r"(?:--.*\n)+", FILES[path])[0].splitlines()
+    named = [line for line in FILES[path].splitlines() if line.startswith("-- materialized:")]
+    assert named in ([], [header[-1]])
+    assert {line.removeprefix("-- materialized: ") for line in named} <= {*MATERIALIZED}
+    assert path.startswith("intermediate/") or not named
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.startswith("checks/")])
@@ -65,3 +74,8 @@ def test_no_expression_is_named_after_a_relation(path):
 @pytest.mark.parametrize("path", FILES)
 def test_sources_are_read_by_staging_models_alone(path):
     assert path.startswith(("staging/", "queries/")) or "source_" not in code_of(path)
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.startswith(("staging/", "intermediate/", "marts/"))])
+def test_no_model_reads_a_mart(path):
+    assert set(re.findall(r"(?:from|join) (\w+)", code_of(path))) & {*mart_names()} == set()

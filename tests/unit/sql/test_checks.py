@@ -66,7 +66,7 @@ BREAKS = {
     "unscored_verdicts_have_reasons": "update source_verdicts set score = null, reason = ''",
     "verdict_scores_in_range": "update source_verdicts set score = 1.01",
     "verdict_status_fits_score": "update source_verdicts set score = null",
-    "verdicts_grain": "insert into int_verdicts from int_verdicts",
+    "verdicts_grain": "insert into int_verdicts_numbered from int_verdicts_numbered",
     "verdicts_have_criteria": "update source_verdicts set criterion_id = 'elsewhere'",
     "verdicts_have_outputs": "update source_verdicts set output_id = 'elsewhere'",
     "verdicts_reconcile": "update output_scores set unscored_count = 1",
@@ -169,5 +169,5 @@ def test_a_run_without_outputs_breaks_no_check(build):
 
 
 def test_two_verdicts_on_one_criterion_are_found_with_their_output(sound):
-    sound.execute("insert into int_verdicts select * from int_verdicts limit 1")
+    sound.execute("insert into int_verdicts_numbered select * from int_verdicts_numbered limit 1")
     assert "'output_id': " in broken(sound)["verdicts_grain"].example

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Cost by stage and criterion, with a forecast."""

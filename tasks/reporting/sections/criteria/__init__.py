@@ -1,1 +1,1 @@
-"""TODO."""
+"""Criteria by model: heatmap, radar, weak spots."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Examples side by side, with their evidence marked."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Scores of earlier runs over time."""

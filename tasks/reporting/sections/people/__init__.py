@@ -1,1 +1,1 @@
-"""TODO."""
+"""Judge and people: agreement, confusion, corrected means, opinions."""

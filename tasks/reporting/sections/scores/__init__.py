@@ -1,1 +1,1 @@
-"""TODO."""
+"""Scores by model, and the weights behind them."""

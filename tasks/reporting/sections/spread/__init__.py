@@ -1,1 +1,1 @@
-"""TODO."""
+"""Spread of scores: box plots, levels, slices, thresholds."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Whether the numbers can be trusted: completeness, provenance, replies."""

@@ -75,7 +75,7 @@ def test_too_many_bad_rows_end_with_2(rated, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--map", "trace_id=case_id"), "case_id=trace_id says it the other way round"),
+        (("--map", "trace_id=case_id"), "case_id=trace_id is the correct order"),
         (("--max-bad-rate", "2"), "--max-bad-rate: found 2, expected a share"),
         (("--rater", " "), "--rater: found an empty text"),
         (("--format", "csv"), "--format csv: found a JSON file"),

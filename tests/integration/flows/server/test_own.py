@@ -38,7 +38,7 @@ def wait_until(is_so, timeout_s: float = 60) -> bool:
 def test_a_killed_command_leaves_no_server_behind(tmp_path):
     home = str(tmp_path / "home")
     with subprocess.Popen(COMMAND, cwd=tmp_path, env=embedded(tmp_path) | ROOT, stderr=subprocess.DEVNULL) as command:
-        is_begun = wait_until(lambda: any("server_process" in words for words in processes_of(home)))
+        is_begun = wait_until(lambda: any(str(SCRIPT) in words for words in processes_of(home)))
         command.send_signal(signal.SIGKILL)
     assert is_begun
     assert wait_until(lambda: processes_of(home) == [], timeout_s=15), processes_of(home)

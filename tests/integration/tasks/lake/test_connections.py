@@ -52,8 +52,8 @@ def test_a_commit_knows_its_own_version(lake):
 
 @pytest.mark.slow
 def test_a_catalog_that_others_hold_for_minutes_is_no_mistake_of_the_command(lake, monkeypatch):
-    for module in ("lake_attaching", "lake_commits"):
-        monkeypatch.setattr(f"tasks.{module}.COMMIT_DEADLINE_S", 0.0)
+    for module in ("attaching", "commits"):
+        monkeypatch.setattr(f"gradebook.tasks.lake.{module}.COMMIT_DEADLINE_S", 0.0)
     with written_by_another(lake), pytest.raises(LakeUnavailable, match="the catalog stayed locked"):
         add_run(lake, "a")
     with written_by_another(lake, "exclusive"), pytest.raises(LakeUnavailable, match="the catalog stayed locked"):

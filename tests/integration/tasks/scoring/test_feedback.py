@@ -17,7 +17,7 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.model.verdicts import VERDICT_SCHEMA
 from gradebook.tasks.judging.money.prices import Price
 from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
-from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.lake.address import Lake, find_lake
@@ -109,9 +109,9 @@ def make_run(lake: Lake, told: dict[str, Told], run_id: str = "run", **outputs: 
 def write(judge: Writer, lake: Lake, folder: RunFolder, rubric: Rubric = RUBRIC, **asked: Any) -> FeedbackCount:
     """Write feedback as a run does, its judgments in the ledger afterwards."""
     settings = JudgeSettings(model="m", base_url=judge.base_url, max_attempts=1, max_in_flight=asked.pop("slots", 8))
-    session = open_session(settings, journal_folder=lake.journal_folder, run_id=folder.run_id, price=PRICE, **asked)
+    asked_of = {"journal_folder": lake.journal_folder, "run_id": folder.run_id, "money": Money(**asked)}
     try:
-        with session:
+        with open_session(settings, price=PRICE, **asked_of) as session:
             return write_feedback(lake, folder, rubric, (str(folder.path / "shard.parquet"),), session, settings)
     finally:
         settle_journals(lake)

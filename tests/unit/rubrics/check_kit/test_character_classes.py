@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gradebook.rubrics.check_kit.character_classes import WIDE_GAP, gap_class, whitespace_class
 from gradebook.rubrics.check_kit.matching import FEW_ROWS
-from gradebook.rubrics.checks.answers.normalising import fold_whitespace
+from gradebook.rubrics.check_kit.normalising import fold_whitespace
 from gradebook.rubrics.checks.answers.sequences import renumber, split_spaced
 
 COMMON = [

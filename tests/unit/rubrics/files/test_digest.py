@@ -227,7 +227,7 @@ def test_a_rubric_of_before_the_newer_parts_keeps_its_digest():
     [
         ("", "found no JSON"),
         ("[]", "expected a mapping"),
-        ("[" * 100_000, "found a nesting without end"),
+        ("[" * 100_000, "found endless nesting"),
         ('{"id":"a","version":"1.0.0","criteria":[],"metadata":{"a":NaN}}', "found NaN"),
         (
             '{"id":"a","version":"1.0.0","criteria":[{"id":"b","later":1}]}',
@@ -247,7 +247,7 @@ def nested(depth: int) -> Any:
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(float("nan"), "JSON can't hold"), ("\ud800", "JSON can't hold"), (nested(600), "a nesting too deep")],
+    [(float("nan"), "JSON can't hold"), ("\ud800", "JSON can't hold"), (nested(600), "too deep a nesting")],
 )
 def test_a_rubric_that_json_can_not_hold_has_no_body(value: Any, words: str):
     with pytest.raises(RubricError, match=words):

@@ -192,7 +192,7 @@ def test_a_threshold_above_the_best_level_is_told():
 def test_a_pass_threshold_above_the_highest_score_is_told(others: str, highest: str):
     levels = "    levels: [{id: a, score: 0}, {id: b, score: 0.5}]\n"
     second = f"  - id: two\n    description: d\n{others}{METHOD}"
-    message = f"pass_threshold: found 0.9, expected at most {highest}, the highest score there is"
+    message = f"pass_threshold: found 0.9, expected at most {highest}, the highest possible score"
     assert told(f"pass_threshold: 0.9\n{HEAD}{levels}{METHOD}{second}") == [(1, message)]
 
 
@@ -208,7 +208,7 @@ def test_a_pass_threshold_is_held_against_the_weights_of_the_categories():
     levels = "    category: x\n    levels: [{id: a, score: 0}, {id: b, score: 0.5}]\n"
     second = f"  - id: two\n    description: d\n    category: y\n{METHOD}"
     head = "pass_threshold: 0.7\ncategories: [{id: x, weight: 3}, {id: y}]\n"
-    assert told(f"{head}{HEAD}{levels}{METHOD}{second}")[0][1].endswith("at most 0.625, the highest score there is")
+    assert told(f"{head}{HEAD}{levels}{METHOD}{second}")[0][1].endswith("at most 0.625, the highest possible score")
 
 
 def test_truths_for_numbers_are_told_in_scales_and_in_the_overall_row():
@@ -380,10 +380,10 @@ def test_a_schema_file_becomes_part_of_the_rubric(tmp_path: Path, name: str, tex
         ("none.json", "found no file 'none.json' beside the rubric, expected one"),
         ("in.json", "found no file 'in.json' beside the rubric, expected one"),
         ("town.txt", "found 'town.txt', expected a JSON Schema, or a file that ends in .json, .yaml, .yml"),
-        ("bad.json", "found what is not JSON (line 2 column 1: Expecting"),
+        ("bad.json", "found text that is not JSON (line 2 column 1: Expecting"),
         ("list.json", "found a list in list.json, expected a JSON Schema"),
         ("deep.json", "found more than 45 levels of nesting in deep.json, expected fewer"),
-        ("huge.json", "found what JSON can't hold in huge.json"),
+        ("huge.json", "found a value that JSON can't hold in huge.json"),
         ("twice.json", "found the key 'type' twice in an object, expected each key once"),
         ("large.json", "found more than 1,000,000 bytes in large.json, expected fewer"),
         ("bad.yaml", "found a file with faults (bad.yaml:2: found the key 'type' again"),
@@ -446,5 +446,5 @@ def test_two_bases_with_another_schema_of_one_name_are_refused(tmp_path: Path):
     for name, kind in (("a", "object"), ("b", "array")):
         text = f"id: {name}\nversion: 1.0.0\nschemas: {{town.json: {{type: {kind}}}}}\n{SCHEMA_TAIL}"
         (tmp_path / f"{name}.yaml").write_text(text.replace("shape", f"shape_{name}"), encoding="utf-8")
-    with pytest.raises(RubricError, match=r"found the schema 'town.json' in b and before it, each time another"):
+    with pytest.raises(RubricError, match=r"found different schemas 'town.json' in b and before it"):
         parse_rubric("id: mine\nversion: 1.0.0\nextends: [a.yaml, b.yaml]\n", "mine.yaml", tmp_path)

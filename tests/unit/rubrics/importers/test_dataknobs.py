@@ -212,7 +212,7 @@ def test_what_a_config_says_beside_its_rubric_is_kept():
 
 def test_a_file_of_several_rubrics_is_refused_with_their_ids():
     several = {"rubrics": [foreign_rubric(), foreign_rubric() | {"id": "plan"}]}
-    message = "rubrics: found 2 rubrics (reply, plan), expected one: an import takes one rubric a file"
+    message = "rubrics: found 2 rubrics (reply, plan), expected one: an import takes one rubric per file"
     assert faults_of(json.dumps(several)) == [message]
 
 
@@ -221,7 +221,7 @@ def test_a_file_of_several_rubrics_is_refused_with_their_ids():
     [
         ("3", "found 3, expected a rubric, or a list of one"),
         ("[3]", "[0]: found 3, expected a rubric"),
-        ('{"rubrics": []}', "rubrics: found 0 rubrics, expected one: an import takes one rubric a file"),
+        ('{"rubrics": []}', "rubrics: found 0 rubrics, expected one: an import takes one rubric per file"),
         ('{"id": "a", "criteria": []}', "criteria: found an empty list, expected at least 1 entry"),
         ('{"id": "a", "criteria": [7]}', "criteria[0]: found 7, expected a mapping of keys to values"),
     ],
@@ -265,7 +265,7 @@ def test_a_file_that_is_no_rubric_is_refused(text: str, message: str):
         ),
         (
             {"left_out": 1},
-            "criteria[0].left_out: found this key, expected another one: an import uses it for its own notes",
+            "criteria[0].left_out: found this key, expected another one: imports use it for their own notes",
         ),
     ],
 )

@@ -109,7 +109,7 @@ def test_answers_of_a_second_file_are_joined_by_the_prompt():
         (row(instruction_id_list=["no comma"]), "instruction_id_list[0]: found 'no comma', expected text that fits"),
         (row(kwargs={}), "kwargs: found an empty mapping, expected a list"),
         (row(kwargs=[None]), "kwargs[0]: found nothing, expected a mapping"),
-        (row(kwargs=[]), "kwargs: found 0 entries, expected 1: one an instruction"),
+        (row(kwargs=[]), "kwargs: found 0 entries, expected 1: one per instruction"),
         ({"key": 1, "prompt": "Hi"}, "found no 'kwargs', expected one"),
         (row(response=3), "response: found 3, expected text"),
     ],

@@ -206,7 +206,7 @@ def test_a_file_that_is_no_form_is_refused(text: str, expected: str):
         (POINTS, "[box]", 8, f"{TEXTS}: found a list, expected a mapping of keys to values"),
         (SCALE, "scale: 5", 4, ".scale: found 5, expected a mapping of keys to values"),
         (SCALE, "scale_points: 1", 4, ".scale_points: found 1, expected a number of at least 2"),
-        (SCALE, "scale_labels: [a, b]", 4, ".scale_labels: found 2 labels, expected 5, one a point"),
+        (SCALE, "scale_labels: [a, b]", 4, ".scale_labels: found 2 labels, expected 5, one per point"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_told_at_its_line(found: str, wanted: str, line: int, expected: str):
@@ -214,7 +214,7 @@ def test_a_wrong_value_is_told_at_its_line(found: str, wanted: str, line: int, e
 
 
 def test_two_scales_are_a_fault():
-    expected = "form.yaml:9: annotation_schemes[0].scale_points: found it beside scale, expected one of them"
+    expected = "form.yaml:9: annotation_schemes[0].scale_points: found it next to scale, expected one of them"
     assert faults_of(SMALL + "    scale_points: 5\n") == [expected]
 
 

@@ -167,7 +167,7 @@ def test_an_export_takes_the_weights_that_the_rubric_has_now():
         ("weight: -3", "weight: much", 10, ".severities[0].weight: found 'much', expected a number"),
         (START, "max_score: 0", 12, ".max_score: found 0, expected a number above 0"),
         (START, "max_score: [50]", 12, ".max_score: found a list, expected a number"),
-        (START, "running_score: {initial: 50}", 12, ".running_score: found it beside error_types, expected max_score"),
+        (START, "running_score: {initial: 50}", 12, ".running_score: found it next to error_types, expected max_score"),
         ("[back_and_forth]", "[1]", 7, ".error_types[0].subtypes[0]: found 1, expected a mapping of keys to values"),
         ("[back_and_forth]", "[a, a]", 7, ".error_types[0].subtypes[1].name: found 'a' again, expected each name once"),
         ("- name: time", "- name: order", 8, ".error_types[1].name: found 'order' again, expected each name once"),

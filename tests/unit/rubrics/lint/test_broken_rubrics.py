@@ -49,5 +49,5 @@ def test_every_rule_has_a_broken_rubric():
 def test_a_fault_without_a_rule_of_its_own_is_invalid():
     finding = find_by_fault(Fault("a.yaml", 3, "criteria[1].name: found 3, expected text"))
     assert finding == Finding(
-        "invalid", "error", "a.yaml", 3, "criteria[1].name", "found 3, expected text", "Mend it as the message says."
+        "invalid", "error", "a.yaml", 3, "criteria[1].name", "found 3, expected text", "Follow the message."
     )

@@ -109,9 +109,9 @@ def test_the_order_holds_every_model_file_once():
     assert sorted(model_order()) == sorted(found)
 
 
-def test_staging_comes_first_and_a_mart_after_the_mart_it_reads():
+def test_staging_comes_first_and_a_mart_after_the_model_it_reads():
     order = model_order()
-    assert order.index("stg_verdicts") < order.index("output_scores") < order.index("run_scores")
+    assert order.index("stg_verdicts") < order.index("int_outputs_scored") < order.index("run_scores")
 
 
 def test_building_returns_the_marts_in_the_order_built(connection):
@@ -129,8 +129,8 @@ def test_one_mart_can_be_built_with_what_it_reads_alone(connection):
     assert build_marts(connection, only="stage_costs") == ("stage_costs",)
 
 
-def test_a_mart_that_reads_a_mart_is_built_after_it(connection):
-    assert build_marts(connection, only="run_scores") == ("output_scores", "run_scores")
+def test_a_mart_is_built_without_the_other_marts(connection):
+    assert build_marts(connection, only="run_scores") == ("run_scores",)
 
 
 def test_the_file_s_connection_keeps_to_its_memory_limit(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.rubrics.model.errors import BudgetReached, JudgeSettingsError
-from gradebook.tasks.judging.session.session import open_session
+from gradebook.tasks.judging.session.session import Money, open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.support.asked import PRICE, ask, journaled, make_question
 from tests.support.loopback_judge import LoopbackJudge
@@ -27,7 +27,7 @@ def test_the_budget_holds_over_sessions_with_a_hanging_endpoint(judge: LoopbackJ
     for first in (0, 50):
         with (
             open_session(
-                settings, journal_folder=tmp_path, run_id="run", budget_usd=0.03, budget_record=record, price=PRICE
+                settings, journal_folder=tmp_path, run_id="run", money=Money(0.03, record), price=PRICE
             ) as session,
             pytest.raises(BudgetReached),
         ):
@@ -39,7 +39,7 @@ def test_the_budget_holds_over_sessions_with_a_hanging_endpoint(judge: LoopbackJ
 
 def test_a_budget_needs_a_price(tmp_path: Path):
     with pytest.raises(JudgeSettingsError, match="prices"):
-        open_session(JudgeSettings(model="m"), journal_folder=tmp_path, run_id="run", budget_usd=1.0)
+        open_session(JudgeSettings(model="m"), journal_folder=tmp_path, run_id="run", money=Money(1.0)).__enter__()
 
 
 def test_what_was_out_when_the_budget_ended_is_journaled(judge: LoopbackJudge, tmp_path: Path):

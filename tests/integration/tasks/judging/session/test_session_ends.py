@@ -134,7 +134,7 @@ def test_after_a_deadline_nothing_is_asked(judge: LoopbackJudge, tmp_path: Path)
 def test_a_key_that_cant_be_one_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-ключ-0123456789")
     with pytest.raises(EndpointUnavailable, match="OPENAI_API_KEY holds characters"):
-        open_session(JudgeSettings(model="m"), journal_folder=tmp_path, run_id="run")
+        open_session(JudgeSettings(model="m"), journal_folder=tmp_path, run_id="run").__enter__()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,7 +8,7 @@ from gradebook.rubrics.checks.registry import find_check
 
 REFUSED = [
     ("keywords:existence", {"keywords": []}, "at least 1 item"),
-    ("keywords:existence", {"keywords": ["C++"]}, "expected a regular expression that RE2 takes"),
+    ("keywords:existence", {"keywords": ["C++"]}, "expected a regular expression that RE2 accepts"),
     ("keywords:existence", {"keywords": [""]}, "which the empty text matches"),
     ("keywords:existence", {}, "Field required"),
     ("keywords:frequency", {"keyword": " ", "frequency": 1, "relation": "at least"}, "which the empty text matches"),
@@ -16,7 +16,7 @@ REFUSED = [
     ("keywords:frequency", {"keyword": "a", "frequency": -1, "relation": "at least"}, "greater than or equal to 0"),
     ("keywords:frequency", {"keyword": "a", "frequency": 1, "relation": "at most"}, "'less than' or 'at least'"),
     ("keywords:frequency", {"keyword": "a", "frequency": 1}, "Field required"),
-    ("keywords:forbidden_words", {"forbidden_words": ["(a"]}, "expected a regular expression that RE2 takes"),
+    ("keywords:forbidden_words", {"forbidden_words": ["(a"]}, "expected a regular expression that RE2 accepts"),
     ("keywords:letter_frequency", {"letter": "ab", "let_frequency": 1, "let_relation": "at least"}, "one character"),
     ("keywords:letter_frequency", {"letter": " ", "let_frequency": 1, "let_relation": "at least"}, "one character"),
     ("language:response_language", {"language": "german"}, "found the language 'german', expected de"),

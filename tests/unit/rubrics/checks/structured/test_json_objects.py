@@ -213,9 +213,9 @@ def test_a_long_difference_is_cut():
         ("json_equals", {"tolerance": -1}, "tolerance"),
         ("json_equals", {"tolerance": float("nan")}, "tolerance"),
         ("json_equals", {"ignore_keys": "id"}, "ignore_keys"),
-        ("json_equals", {"value": float("nan")}, "what JSON can't hold"),
-        ("json_equals", {"value": [10**400]}, "what JSON can't hold"),
-        ("json_equals", {"value": {"a": {1, 2}}}, "what JSON can't hold"),
+        ("json_equals", {"value": float("nan")}, "a value that JSON can't hold"),
+        ("json_equals", {"value": [10**400]}, "a value that JSON can't hold"),
+        ("json_equals", {"value": {"a": {1, 2}}}, "a value that JSON can't hold"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(name, settings, told):

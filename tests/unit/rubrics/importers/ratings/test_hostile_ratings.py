@@ -9,7 +9,8 @@ import pytest
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.rubrics.importers.ratings.grading import Grader, scales_of_rubric
 from gradebook.rubrics.importers.ratings.registry import READERS, guess_format
-from gradebook.rubrics.importers.ratings.shapes import LeftOut, Misfit, Naming, Row
+from gradebook.rubrics.importers.ratings.shapes import LeftOut, Misfit, Naming
+from gradebook.rubrics.model.rows import Row
 
 RUBRIC = """
 id: rated

@@ -130,7 +130,7 @@ def test_a_mapped_column_takes_the_place_of_the_usual_names():
 
 def test_a_map_the_wrong_way_round_is_told():
     fault = map_fault({"trace_id": "case_id"})
-    assert fault and "case_id=trace_id says it the other way round" in fault
+    assert fault and "case_id=trace_id is the correct order" in fault
 
 
 # -------- Potato

@@ -1,10 +1,8 @@
-"""Outcomes on disk: the same again, by request key."""
-
-from pathlib import Path
+"""Cached outcomes come back as they were, by request key."""
 
 import pytest
 
-from gradebook.tasks.judging.replies.outcome_cache import KeptOutcomes
+from gradebook.tasks.judging.replies.outcome_cache import OutcomeCache
 from gradebook.tasks.judging.replies.question import Outcome
 
 KEY = "0123456789abcdef" * 2
@@ -18,16 +16,19 @@ OUTCOMES = {
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
-def test_an_outcome_comes_back_as_it_was(tmp_path: Path, outcome: Outcome):
-    kept = KeptOutcomes(tmp_path)
-    kept.keep("no hash", Outcome("unscored", reason="of another"))
-    kept.keep(KEY, outcome)
+def test_an_outcome_comes_back_as_it_was(outcome: Outcome):
+    kept = OutcomeCache()
+    kept.store("no hash", Outcome("unscored", reason="of another"))
+    kept.store(KEY, outcome)
     assert (kept.find(KEY), kept.find("f" * 32)) == (outcome, None)
     kept.close()
 
 
-def test_nothing_is_left_in_the_folder(tmp_path: Path):
-    kept = KeptOutcomes(tmp_path)
-    kept.keep(KEY, SCORED)
-    assert list(tmp_path.iterdir()) == []
-    kept.close()
+def test_an_outcome_that_a_full_disk_refuses_is_found_all_the_same():
+    cache = OutcomeCache()
+    cache._database.execute("pragma max_page_count = 3")
+    keys = [f"{number:032x}" for number in range(200)]
+    for key in keys:
+        cache.store(key, SCORED)
+    assert [cache.find(key) for key in keys] == [SCORED] * 200
+    cache.close()

@@ -1,0 +1,49 @@
+"""The command `gradebook rescore`: published verdicts under another rubric's weights."""
+
+from typing import Annotated
+
+import typer
+
+from gradebook.flows.commands.options import (
+    DEFAULT_LAKE,
+    DONE,
+    NOT_MET,
+    DataOption,
+    JsonOption,
+    LakeOption,
+    print_json,
+)
+from gradebook.flows.display.summary import show_summary
+from gradebook.tasks.stages.rescore import RescoreRequest, rescore_run
+
+
+def rescore(
+    run: Annotated[str, typer.Argument(help="id of the published run with the verdicts")],
+    rubric: Annotated[
+        str, typer.Option("--rubric", help="a rubric file, a shipped rubric's name, or ID@VERSION in the lake")
+    ],
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", help="id of the new run; default: time and random suffix")
+    ] = None,
+    lake: LakeOption = DEFAULT_LAKE,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a run's verdicts again with another rubric's weights.
+
+    Weights, gates and thresholds are those of the new rubric. No judge is asked and no check is run, so the command
+    costs nothing. Each criterion of the rubric must be in the run, with the same description, levels and method;
+    criteria that the rubric omits are dropped. Run the same command again to resume.
+
+    \b
+    gradebook rescore 20261101-020000-a1b2c3 --rubric heavier.yaml
+    gradebook rescore nightly-1 --rubric support_reply@1.1.0 --run-id nightly-1-new-weights --json
+
+    Exit: 0 done, 1 a gate or threshold is not met, 2 bad input.
+    """
+    summary, report = rescore_run(RescoreRequest(run, rubric, lake, data, run_id))
+    if as_json:
+        print_json(summary.as_json() | {"report": str(report)})
+    else:
+        show_summary(summary, str(report))
+    raise typer.Exit(DONE if summary.is_met else NOT_MET)

@@ -1,0 +1,67 @@
+-- int_criteria_averaged: one row per group_number, criterion_id, of the rubric or per-case. Means and rates are in 0..1
+-- over the n scored outputs, of output_count to which the criterion applies; sd is of the sample, null where n is 1;
+-- pass_rate is over the pass_count scores with a pass mark. category is null where the rows of a per-case criterion
+-- disagree.
+-- materialized: table
+with criteria as (select * from int_criteria_weighted),
+
+-- Levels have few scores: what millions of verdicts share is worked out once.
+counted as (
+    select
+        group_number,
+        criterion_number,
+        score,
+        count(*) as n,
+    from int_verdicts_numbered
+    where score is not null
+    group by group_number, criterion_number, score
+),
+
+measured as (
+    select
+        counted.group_number,
+        criteria.criterion_id,
+        sum(counted.n)::bigint as n,
+        mean_of_counted(counted.score, counted.n) as mean,
+        sd_of_counted(counted.score, counted.n) as sd,
+        is_rate(counted.score) as is_rate,
+        coalesce(sum(counted.n) filter (criteria.pass_mark is not null), 0)::bigint as pass_count,
+        coalesce(sum(counted.n) filter (is_below(counted.score, criteria.pass_mark)), 0)::bigint as below_mark_count,
+    from counted
+    inner join criteria on counted.criterion_number = criteria.criterion_number
+    group by counted.group_number, criteria.criterion_id
+),
+
+applied as (
+    select
+        groups.group_number, criteria.is_per_case, criteria.criterion_id, criteria.category, criteria.weight_share,
+        groups.output_count,
+    from int_groups_counted as groups
+    cross join criteria
+    where not criteria.is_per_case
+    union all
+    select
+        group_number, true as is_per_case, criterion_id,
+        if(min(category) = max(category), min(category), null) as category, null as weight_share,
+        count(*) as output_count,
+    from criteria
+    where is_per_case
+    group by group_number, criterion_id
+),
+
+final as (
+    select
+        applied.*,
+        coalesce(measured.n, 0) as n,
+        measured.mean,
+        measured.sd,
+        measured.is_rate,
+        coalesce(measured.pass_count, 0) as pass_count,
+        (measured.pass_count - measured.below_mark_count) / nullif(measured.pass_count, 0) as pass_rate,
+    from applied
+    left join measured
+        on applied.group_number = measured.group_number
+        and applied.criterion_id = measured.criterion_id
+)
+
+select * from final

@@ -1,0 +1,36 @@
+-- int_scores_averaged: one row per scope (criterion, category, run or slice), scope_id, model, checkpoint. Means and
+-- rates are over the n scored outputs, and over the pass_count outputs with a known pass or fail.
+-- materialized: table
+with slices as (select * from int_slices_ranked),
+
+averaged as (
+    select
+        scope,
+        scope_id,
+        group_number,
+        count(*) as output_count,
+        count(score) as n,
+        exact_mean(score) as mean,
+        exact_sd(score) as sd,
+        is_rate(score) as is_rate,
+        count(is_passed) as pass_count,
+        avg(is_passed::integer) as pass_rate,
+    from int_scores_unioned
+    group by scope, scope_id, group_number
+    union all by name
+    select
+        'criterion' as scope, criterion_id as scope_id, group_number,
+        output_count, n, mean, sd, is_rate, pass_count, pass_rate,
+    from int_criteria_averaged
+),
+
+final as (
+    select scope, scope_id, groups.model, groups.checkpoint, averaged.* exclude (scope, scope_id, group_number),
+    from averaged
+    inner join int_groups_counted as groups on averaged.group_number = groups.group_number
+    union all by name
+    select 'slice' as scope, scope_id, model, checkpoint, output_count, n, mean, sd, is_rate, pass_count, pass_rate,
+    from slices
+)
+
+select * from final

@@ -1,0 +1,46 @@
+-- int_scores_ranked: one row per scope (category or run), scope_id, model, checkpoint with a score. p05 to p95 are
+-- interpolated quantiles of the outputs' scores. Different scores with the same first 4 decimals count as that rounded
+-- value.
+-- materialized: table
+with outputs as (select * from int_scores_unioned where score is not null),
+
+-- Millions of scores have few values then: a quantile of them all holds them all in memory.
+counted as (
+    select
+        scope, scope_id, group_number,
+        round(score, 4) as near,
+        if(min(score) = max(score), min(score), near) as score,
+        count(*) as n,
+    from outputs
+    group by scope, scope_id, group_number, near
+),
+
+ordered as (
+    select
+        *,
+        sum(n) over (partition by scope, scope_id, group_number order by near) as up_to,
+        sum(n) over (partition by scope, scope_id, group_number) as total,
+    from counted
+),
+
+quantiles as (
+    select
+        scope,
+        scope_id,
+        group_number,
+        quantile_of(score, up_to, total, 0.05::double) as p05,
+        quantile_of(score, up_to, total, 0.25::double) as p25,
+        quantile_of(score, up_to, total, 0.5::double) as p50,
+        quantile_of(score, up_to, total, 0.75::double) as p75,
+        quantile_of(score, up_to, total, 0.95::double) as p95,
+    from ordered
+    group by scope, scope_id, group_number
+),
+
+final as (
+    select groups.model, groups.checkpoint, quantiles.* exclude (group_number),
+    from quantiles
+    inner join int_groups_counted as groups on quantiles.group_number = groups.group_number
+)
+
+select * from final

@@ -1,0 +1,57 @@
+-- int_values_clustered: one row per measure (score or pass), scope (criterion, category, run or slice), scope_id,
+-- output_number of int_outputs_clustered with a value: a score, or 1 for a pass and 0 for a fail.
+with outputs as (select * from int_outputs_clustered),
+
+-- Only theirs from the start, so that nothing is read in a run that has no use for it.
+verdicts as (
+    select verdicts.*,
+    from int_verdicts_weighted as verdicts
+    semi join outputs on verdicts.output_number = outputs.output_number
+),
+
+slices as (
+    select outputs.output_number, spots.scope_id, spots.criterion_id,
+    from int_outputs_sliced as outputs
+    inner join int_slices_ranked as spots on outputs.slice_number = spots.slice_number
+),
+
+scores as (
+    select scores.*,
+    from int_scores_unioned as scores
+    semi join outputs on scores.output_number = outputs.output_number
+),
+
+measured as (
+    select output_number, 'criterion' as scope, criterion_id as scope_id, score,
+        1.0 - is_below(score, pass_mark)::integer as pass,
+    from verdicts
+    union all
+    select
+        slices.output_number, 'slice' as scope, slices.scope_id,
+        verdicts.score, 1.0 - is_below(verdicts.score, verdicts.pass_mark)::integer as pass,
+    from slices
+    inner join verdicts
+        on slices.output_number = verdicts.output_number
+        and slices.criterion_id = verdicts.criterion_id
+    where not verdicts.is_per_case
+    union all
+    select output_number, scope, scope_id, score, is_passed::integer as pass,
+    from scores
+),
+
+final as (
+    select
+        measures.measure,
+        measured.scope,
+        measured.scope_id,
+        outputs.model,
+        outputs.checkpoint,
+        outputs.cluster_number,
+        if(measures.measure = 'score', measured.score, measured.pass) as value,
+    from measured
+    inner join outputs on measured.output_number = outputs.output_number
+    cross join (values ('score'), ('pass')) as measures (measure)
+    where value is not null
+)
+
+select * from final

@@ -1,0 +1,36 @@
+"""The table of commands in flows.cli and the commands themselves."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebook.flows import commands
+from gradebook.flows.cli import ENTRIES, SECTIONS, load_command
+
+WITHOUT_COMMAND = {"__init__", "options"}
+
+
+def test_the_table_repeats_the_first_line_of_each_command():
+    first_lines = {name: load_command(name).help.splitlines()[0] for name in ENTRIES}
+    assert {name: entry.summary for name, entry in ENTRIES.items()} == first_lines
+
+
+def test_the_table_has_each_module_of_commands_and_each_name_once():
+    modules = {path.stem for path in Path(commands.__path__[0]).glob("*.py")} - WITHOUT_COMMAND
+    assert {entry.target.partition(":")[0] for entry in ENTRIES.values()} == modules
+    assert len(ENTRIES) == sum(map(len, SECTIONS.values()))
+
+
+def descriptions(command: Any, name: str) -> dict[str, str | None]:
+    """The help of a command, of its subcommands and of all their options, by name."""
+    found = {name: command.help}
+    found |= {f"{name} {each.name}": getattr(each, "help", None) for each in command.params}
+    for subcommand in getattr(command, "commands", {}).values():
+        found |= descriptions(subcommand, f"{name} {subcommand.name}")
+    return found
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_each_command_and_each_of_its_options_says_what_it_is_for(name):
+    assert [place for place, text in descriptions(load_command(name), name).items() if not text] == []
