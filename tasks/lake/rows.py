@@ -1,4 +1,4 @@
-"""TODO."""
+"""Query results as rows by column name, and the row of one run."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 
 def read_rows(connection: duckdb.DuckDBPyConnection, query: str, *parameters: object) -> tuple[Row, ...]:
-    """The rows of a query by column name."""
+    """Rows of a query, as dictionaries by column name."""
     found = connection.execute(query, list(parameters))
     names = [column[0] for column in found.description or ()]
     return tuple(dict(zip(names, row, strict=True)) for row in found.fetchall())
@@ -24,7 +24,7 @@ def read_run(
     query: str = "select * from runs where run_id = ?",
     option: str = "run",
 ) -> Row:
-    """The one row of a query about a run. option: what named it. Raises `InputError` where the lake has no such run."""
+    """Single row of a query about a run. option: CLI option named in errors. Raises `InputError` for an unknown run."""
     found = read_rows(connection, query, run_id)
     if not found:
         expected = "expected one of those that `gradebook runs` lists"
@@ -39,7 +39,7 @@ def read_published_run(
     query: str = "select * from runs where run_id = ?",
     option: str = "run",
 ) -> Row:
-    """The one row of a query about a published run, its status among it. Raises as `read_run`, and for other runs."""
+    """Single row, including its status, about a published run. Raises as `read_run`, and for unpublished runs."""
     run = read_run(connection, lake, run_id, query, option)
     if run["status"] != "published":
         reason = f" ({run['reason']})" if run.get("reason") else ""
@@ -48,13 +48,13 @@ def read_published_run(
 
 
 def model_name(row: Row) -> str:
-    """The model, and its checkpoint where it has one."""
+    """Model with its checkpoint, if any: `m @ 100`."""
     name: str = row["model"] if row["checkpoint"] is None else f"{row['model']} @ {row['checkpoint']}"
     return name
 
 
 def pair_name(name_a: str, name_b: str) -> str:
-    """Two models beside each other, by their names: one name where it is one, `m @ 100 → 200` where it moved on."""
+    """Name of a pair of models: one name if equal, `m @ 100 → 200` for two checkpoints of one model."""
     of_a, of_b = name_a.rpartition(" @ "), name_b.rpartition(" @ ")
     if name_a != name_b and of_a[0] and of_a[0] == of_b[0]:
         return f"{name_a} → {of_b[2]}"

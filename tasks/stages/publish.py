@@ -19,7 +19,7 @@ from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.commits import CommitUnknown
 from gradebook.tasks.lake.connections import commit, connect
-from gradebook.tasks.lake.object_store import BucketPlace, faults_told, open_store
+from gradebook.tasks.lake.object_store import BucketPlace, open_store, translate_storage_errors
 from gradebook.tasks.lake.sql import quoted
 from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.marts.models import model_order
@@ -52,7 +52,7 @@ class RunFiles:
     def put(self, table: str, file: Path, partition: str = "") -> str:
         """Put a file where the table's are and return its place, which no table names yet.
 
-        Raises `LakeError` and `StorageUnavailable` as `faults_told` does.
+        Raises `LakeError` and `StorageUnavailable` as `translate_storage_errors` does.
         """
         if (table, file) not in self._places:
             folder = f"{table}/{partition}" if partition else table
@@ -85,7 +85,7 @@ def _link(file: Path, place: Path) -> None:
 
 def _upload(file: Path, place: str, bucket: BucketPlace) -> None:
     with (
-        faults_told(bucket),
+        translate_storage_errors(bucket),
         file.open("rb") as source,
         open_store().open_output_stream(place.removeprefix("s3://")) as target,
     ):
