@@ -1,4 +1,4 @@
-"""Ingest: from the files of a dataset to validated shards, each output once, and a quarantine for what does not fit."""
+"""Ingest of a dataset into validated, deduplicated shards and a quarantine of bad rows."""
 
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,14 +22,14 @@ _NO_RENAMES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What an ingest made of a dataset."""
+    """Result of an ingest."""
 
     shards: tuple[str, ...]  # file paths, in order
     row_count: int  # rows read, bad ones included
     output_count: int  # distinct outputs stored
     duplicate_count: int
     quarantined_count: int
-    extra_columns: tuple[str, ...]  # unknown to gradebook, folded into metadata
+    extra_columns: tuple[str, ...]  # unknown to gradebook, stored in metadata
     models: tuple[str, ...]  # distinct, sorted
 
 
@@ -37,7 +37,7 @@ _INGESTED = TypeAdapter(Ingested)
 
 
 def _stay_silent(_count: int) -> None:
-    """Take no notice of rows read."""
+    pass
 
 
 def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named where they are given
@@ -54,18 +54,18 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     shard_bytes: int = 64 * 2**20,
     advance: Callable[[int], None] = _stay_silent,
 ) -> Ingested:
-    """Write the outputs of a dataset to FOLDER/shards and the rows that do not fit to FOLDER/quarantine.parquet.
+    """Write the outputs of a dataset to FOLDER/shards and its bad rows to FOLDER/quarantine.parquet.
 
-    column_map: gradebook's column -> the file's. taken_ids, is_unscored_allowed, checkpoint: see
-    `RowFitter`. advance: called with
-    the count of rows read since the last call.
-    An ingest that was finished before is not done again. Raises `OutputsError` where a file can't be read, there is no
-    row, or the share of bad rows is over max_bad_rate; then nothing is left in the folder.
+    column_map: gradebook's column -> the file's. taken_ids, is_unscored_allowed, checkpoint: see `RowFitter`.
+    advance: called with the number of rows read since the last call.
+    A finished ingest is not repeated. Raises `OutputsError` if a file can't be read, there is no row, or the share of
+    bad
+    rows exceeds max_bad_rate; the folder is left empty then.
     """
     earlier = _read_ingested(folder)
     if earlier is not None:
         return earlier
-    shutil.rmtree(folder / "shards", ignore_errors=True)  # of an ingest that was killed
+    shutil.rmtree(folder / "shards", ignore_errors=True)  # left by a killed ingest
     shards = ShardWriter(folder / "shards", shard_rows, shard_bytes)
     try:
         fitter = RowFitter(column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint)
@@ -84,7 +84,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
 def _store_rows(
     rows: Iterable[RawRow], fitter: RowFitter, shards: ShardWriter, bad_rows: "_BadRows", advance: Callable[[int], None]
 ) -> int:
-    """Send every row to the shards or to the quarantine; returns how many rows there were."""
+    """Send every row to the shards or to the quarantine; returns the number of rows."""
     row_count = 0
     for raw in rows:
         row_count += 1
@@ -104,7 +104,7 @@ def _store_rows(
 def _conclude(
     folder: Path, row_count: int, fitter: RowFitter, shards: ShardWriter, quarantine: QuarantineWriter
 ) -> Ingested:
-    """Drop what a later shard repeats, and sum up."""
+    """Drop outputs that an earlier shard has, and sum up."""
     paths, repeat_count = drop_repeats(shards.paths, folder / ".spill")
     duplicate_count = shards.duplicate_count + repeat_count
     return Ingested(
@@ -120,7 +120,7 @@ def _conclude(
 
 @dataclass(slots=True)
 class _BadRows:
-    """Where bad rows go, the first of them, and the limit on their share."""
+    """Counter of bad rows with the limit on their share."""
 
     files: Sequence[Path]
     max_bad_rate: float
@@ -145,12 +145,12 @@ class _BadRows:
 
 
 def _write_ingested(ingested: Ingested, folder: Path) -> None:
-    """Write the file whose presence says that the ingest is done."""
+    """Write the file that marks the ingest as finished."""
     write_text(folder / "ingest.json", orjson.dumps(ingested).decode())
 
 
 def _read_ingested(folder: Path) -> Ingested | None:
-    """What an earlier ingest wrote, its shards where the folder is now; None where it did not finish."""
+    """Result of an earlier ingest, with its shards in the folder's present place; None if it did not finish."""
     try:
         ingested = _INGESTED.validate_json((folder / "ingest.json").read_bytes())
     except (FileNotFoundError, ValidationError):
