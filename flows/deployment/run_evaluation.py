@@ -20,7 +20,7 @@ from gradebook.tasks.scoring.cluster import ShardWork, shard_work
 from gradebook.tasks.scoring.setup import ScoringSetup, opened_setup
 from gradebook.tasks.stages import prefect_tasks as stages
 from gradebook.tasks.stages.open_run import is_published, opened_run, recorded
-from gradebook.tasks.system.events import Piece, piece_told
+from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.progress import reporter
 
 # A task is a criterion and a shard: it computes outside Python's lock, or waits for the judge or another process.
@@ -50,7 +50,7 @@ def _evaluate(run: Run, cluster: TaskRunner[Any] | None) -> None:
     if planned.request_count:
         _finish(checked)  # before any money is spent
     planned = stages.ask_in_batches(run, ingested, planned)
-    with piece_told(Piece(run.run_id, "score")), opened_setup(run, planned, ingested.shards) as setup:
+    with piece_span(Piece(run.run_id, "score")), opened_setup(run, planned, ingested.shards) as setup:
         reporter().begin("score", ingested.output_count * len(run.rubric.criteria) + planned.own_count.criterion_count)
         _finish([*checked, *_score(run, setup, ingested, cluster)])
         reporter().end("score")

@@ -13,7 +13,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.object_store import open_store, translate_storage_errors
 from gradebook.tasks.lake.schema import CATALOG
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.lock import is_at_work
+from gradebook.tasks.workspace.lock import is_running
 
 # Files of old versions too: published data is never removed.
 _FILES = """
@@ -129,7 +129,7 @@ def _is_being_published(lake: Lake, file: FileInfo) -> bool:
     """Whether the run whose id begins the file's name is running."""
     name = file.base_name.partition("-shard-")[0]  # the run's id and a hash of its start time: see `RunFiles`
     run_ids = (name, name.rpartition("-")[0])
-    return any(is_at_work(RunFolder(lake.root / "runs" / run_id)) for run_id in run_ids if run_id)
+    return any(is_running(RunFolder(lake.root / "runs" / run_id)) for run_id in run_ids if run_id)
 
 
 def _path(lake: Lake, *parts: str) -> str:

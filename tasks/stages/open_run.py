@@ -26,8 +26,8 @@ from gradebook.tasks.runs.resume_command import keep_words
 from gradebook.tasks.runs.run import Run, code_version
 from gradebook.tasks.stages.check_request import CheckedRequest, check_request
 from gradebook.tasks.stages.quality import read_findings
-from gradebook.tasks.system.events import run_told
-from gradebook.tasks.system.files import told_storage_faults, write_text
+from gradebook.tasks.system.events import run_span
+from gradebook.tasks.system.files import translate_full_disk, write_text
 from gradebook.tasks.system.logs import begin_logging
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import claim_run, created_at
@@ -54,7 +54,7 @@ def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
     prepare_lake(checked.lake)
     fingerprint = _fingerprint(request, checked, dataset_digest)
     runs = checked.lake.root / "runs"
-    with told_storage_faults(checked.lake.name), claim_run(runs, fingerprint, request.run_id, now) as claim:
+    with translate_full_disk(checked.lake.name), claim_run(runs, fingerprint, request.run_id, now) as claim:
         yield Run(
             request=request,
             lake=checked.lake,
@@ -74,11 +74,11 @@ def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
 @contextmanager
 def recorded(run: Run) -> Iterator[None]:
     """Keep the run's row in the lake: running while the block runs; failed, and why, when it raises."""
-    with told_storage_faults(run.lake.name):
+    with translate_full_disk(run.lake.name):
         _write_row(run, "running", None)
         keep_words(run.folder, run.request)
     try:
-        with told_storage_faults(run.lake.name), run_told(run.run_id, _names(run)):
+        with translate_full_disk(run.lake.name), run_span(run.run_id, _names(run)):
             yield
     except BaseException as error:
         reason = str(error) if isinstance(error, GradebookError) else f"{type(error).__name__}: {error}"

@@ -22,7 +22,7 @@ from gradebook.tasks.stages.notes import run_notes
 from gradebook.tasks.stages.pipeline import ask_run_in_batches, ingest_run, plan_judgments, write_run_feedback
 from gradebook.tasks.stages.publish import conclude_run, publish_run
 from gradebook.tasks.stages.quality import validate
-from gradebook.tasks.system.events import Piece, piece_told
+from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
@@ -132,7 +132,7 @@ def aggregate(run: Run, ingested: Ingested) -> tuple[str, ...]:
 def publish(run: Run, ingested: Ingested, planned: RunPlan, feedback_note: str | None) -> int:
     """Publish the run in one transaction; returns its version."""
     reporter().begin("publish", None)
-    with piece_told(Piece(run.run_id, "publish")):
+    with piece_span(Piece(run.run_id, "publish")):
         version = publish_run(run, ingested, run_notes(run, ingested, planned, feedback_note))
     reporter().end("publish")
     return version
