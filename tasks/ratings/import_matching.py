@@ -1,4 +1,4 @@
-"""Which output of the lake each sheet of ratings is about."""
+"""Matching of imported rating sheets to outputs of the lake."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ SLOT_SCHEMA = pa.schema(
 )
 _SLOT_COLUMNS = SLOT_SCHEMA.names[1:]
 
-# What a row says beside an id has to agree with the output; what it leaves open may be anything.
+# Fields given with an id must agree with the output; missing ones match anything.
 _AGREES = """(s.model is null or s.model = o.model)
     and (s.checkpoint is null or s.checkpoint = o.checkpoint)
     and (s.sample_index is null or s.sample_index = o.sample_index)"""
@@ -61,9 +61,9 @@ where criteria is not null and output_id in (select output_id from matched_outpu
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """What was found for each sheet. output_ids: (sheet,), None where fit_counts is 0; fit_counts: (sheet,).
+    """Match of each sheet. output_ids: (sheet,), None where fit_counts is 0; fit_counts: (sheet,), matching outputs.
 
-    own_criteria: by output, the criteria that it brings along, as JSON text.
+    own_criteria: per-case criteria by output, as JSON text.
     """
 
     output_ids: list[str | None]
@@ -72,7 +72,7 @@ class Matches:
 
 
 def match_slots(connection: duckdb.DuckDBPyConnection, slots: Sequence[Slot], run_id: str | None) -> Matches:
-    """Find the output of each slot among the lake's, or among those of a run. Raises `InputError` for no such run."""
+    """Find the output of each slot in the lake or in one run. Raises `InputError` for an unknown run."""
     if run_id is not None:
         _refuse_unknown_run(connection, run_id)
     columns = {name: [getattr(slot, name) for slot in slots] for name in _SLOT_COLUMNS}
@@ -87,7 +87,7 @@ def match_slots(connection: duckdb.DuckDBPyConnection, slots: Sequence[Slot], ru
 
 
 def slot_fault(slot: Slot, fit_count: int) -> str | None:
-    """What is wrong where a slot fits no output, or several; None where it fits one."""
+    """Fault of a slot that matches no output, or several; None if it matches one."""
     if fit_count == 1:
         return None
     named = [(name, getattr(slot, name)) for name in (*_SLOT_COLUMNS[:-1], "name") if getattr(slot, name) is not None]
