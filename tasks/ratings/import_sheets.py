@@ -182,7 +182,7 @@ def _refuse_repeated(ladders: Iterable[tuple[Mark, Ladder]]) -> None:
 
 
 def _rating_rows(placed: Placed, output_id: str, rated: Sequence[Rated]) -> Iterable[tuple[Any, ...]]:
-    """Rows of a sheet's ratings. The sheet's notes go to its overall row, else to ratings without notes of their own."""
+    """Rows of a sheet's ratings. Its notes go to its overall row, else to ratings without notes of their own."""
     sheet = placed.sheet
     has_overall = any(each.criterion_id == OVERALL for each in rated)
     for each in rated:

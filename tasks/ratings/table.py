@@ -88,7 +88,7 @@ def count_new_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> tupl
 
 
 def _new_rows(given: str) -> str:
-    """The query of the rows of a relation that are to be added."""
+    """Query for the rows of a relation that must be inserted."""
     key, whose = ", ".join(RATING_KEY), ", ".join(WHOSE)
     is_same = " and ".join(f"kept.{name} is not distinct from given.{name}" for name in RATING_KEY)
     return f"""

@@ -27,7 +27,7 @@ ROW_SUFFIXES = (".jsonl",)
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """What an import wrote. kept: foreign fields, now under metadata; unmatched: answers that fit no case."""
+    """Files that an import wrote. kept: foreign fields, now under metadata; unmatched: answers that fit no case."""
 
     written: tuple[Path, ...]
     criterion_count: int

@@ -101,7 +101,7 @@ def stored_rubric(lake: Lake, name: str) -> Rubric | None:
 def version_before(lake: Lake, rubric: Rubric) -> Rubric | None:
     """Stored predecessor of a rubric: the highest version below its own.
 
-    The same version with another text is its own predecessor, an update that no version step allows; with the same text
+    The same version with another text is its own predecessor: no version step explains the change. With the same text
     it has none. If all versions are higher, the highest.
     """
     held: dict[str, str] = {}

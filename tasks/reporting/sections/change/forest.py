@@ -49,7 +49,8 @@ def forest_of(rows: Sequence[ComparedRow], place: int) -> Figure | None:
 
 def _mark(row: ComparedRow, label: str) -> Row:
     found = row.figures
-    tip = f"{label}: {signed_words(found.mean_diff)}, 95% interval {difference_interval_words(found.diff_low, found.diff_high)}"
+    interval = difference_interval_words(found.diff_low, found.diff_high)
+    tip = f"{label}: {signed_words(found.mean_diff)}, 95% interval {interval}"
     words = {WORSE: "worse beyond chance", BETTER: "better beyond chance"}.get(chance_words(row), "may be chance")
     return {
         "name": label,
