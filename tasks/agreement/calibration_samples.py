@@ -1,4 +1,4 @@
-"""What the judge said of a run's outputs beside what people did, by criterion, model and checkpoint."""
+"""Samples for calibration: the judge's scores and people's ratings by criterion, model and checkpoint."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,8 @@ from gradebook.tasks.system.number_format import counted
 
 SUSPICIOUS_SHIFT = 3.0  # standard errors
 
-# Of a criterion that prefers people the judge was not asked about what they rated. What it said of the same output in
-# another run counts, where that run put the same question to the same judge and had the same scores for its levels.
+# If a criterion prefers people, the judge was not asked about the outputs they rated. Its score from another run counts
+# instead, if that run asked the same judge the same question with the same scores of levels.
 _RUNS_ALIKE = """
 create or replace temp table questions_alike as
 with asked as (
@@ -117,11 +117,11 @@ Group = tuple[str, str, str | None]  # criterion, model, checkpoint
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Outputs that the judge scored: a row an output and criterion, ordered by criterion, model and checkpoint.
+    """Outputs that the judge scored: one row per output and criterion, sorted by criterion, model and checkpoint.
 
     table: criterion_id, model, checkpoint, case_id, shared (cluster or case), sample_index, output_id, score,
-    rating (null where nobody rated).
-    unjudged: how many outputs people score in the judge's place of which it said nothing, where there are some.
+    rating (null if unrated).
+    unjudged: number of outputs without a judge's score because people score them instead, if not 0.
     """
 
     table: pa.Table
@@ -129,7 +129,7 @@ class Judged:
 
     @property
     def unjudged_words(self) -> str | None:
-        """What that means for the whole run."""
+        """Explanation of `unjudged` for the whole run."""
         if not self.unjudged:
             return None
         return (
@@ -142,7 +142,7 @@ class Judged:
 class Sample:
     """One model and checkpoint on one criterion, with at least one rated output.
 
-    levels: the scores of the criterion's levels, ascending. note: why its estimates may not hold of all outputs.
+    levels: scores of the criterion's levels, ascending. note: why its estimates may be biased.
     """
 
     criterion_id: str
@@ -154,14 +154,15 @@ class Sample:
 
     @property
     def two_levels(self) -> tuple[float, float] | None:
-        """The scores of a criterion of two levels; None of any other."""
+        """Scores of both levels if the criterion has exactly two; else None."""
         return (self.levels[0], self.levels[1]) if len(self.levels) == 2 and self.levels[0] < self.levels[1] else None
 
 
 def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Sequence[str] | None = None) -> Judged:
-    """Read what the judge scored of a published run, and all ratings of it that there are now.
+    """Read the judge's scores of a published run, and all current ratings of its outputs.
 
-    connection: to the lake; it gets the tables of `tasks.said`. criteria: these alone, which may be a check's too;
+    connection: to the lake; receives the tables of `agreement.statements`. criteria: only these, which may be a
+    check's;
     None: those of the judge.
     """
     add_ratings_of_run(connection, run_id)
@@ -177,7 +178,7 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
 
 
 def samples_of(connection: duckdb.DuckDBPyConnection, judged: Judged) -> Iterator[Sample]:
-    """A sample a criterion, model and checkpoint with at least one rated output."""
+    """Samples for each criterion, model and checkpoint with at least one rated output."""
     for places in _slices(judged.table, ("criterion_id", "model", "checkpoint")):
         part = judged.table.slice(places.start, len(places))
         if part.column("rating").null_count == part.num_rows:
@@ -221,7 +222,7 @@ def _shift_note(rated: Rated) -> str | None:
 
 
 def _slices(table: pa.Table, keys: tuple[str, ...]) -> Iterator[range]:
-    """The runs of rows that share the keys, of a table ordered by them."""
+    """Ranges of consecutive rows with equal keys, in a table sorted by them."""
     if not table.num_rows:
         return
     is_new: NDArray[np.bool_] = np.zeros(table.num_rows, dtype=np.bool_)
