@@ -90,9 +90,7 @@ class Voices:
         return [place for place, (side, _) in enumerate(self.names) if side in sides]
 
     def said(self, group: Group) -> tuple[Floats, Floats, Floats]:
-        """Arguments of `measure_raters` and `measure_sides`; for one against others, only voices and outputs with a
-        pair.
-        """
+        """Arguments of `measure_raters` and `measure_sides`; of one against others, only the paired scores."""
         if not group.first:
             side = slice(group.others[0], group.others[-1] + 1)
             return self.levels[side], self.scores[side], self.scale

@@ -101,7 +101,7 @@ def add_said_of_files(connection: duckdb.DuckDBPyConnection, lake: Lake, folder:
             f"create or replace temp view agreed_ratings as from read_parquet('{quoted(str(folder.ratings_file))}')"
         )
     else:
-        connection.register("agreed_ratings", _kept_ratings(connection, lake))
+        connection.register("agreed_ratings", _lake_ratings(connection, lake))
     return add_said(connection)
 
 
@@ -183,7 +183,7 @@ def _overall_levels(rubric: Rubric) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_LEVELS_SCHEMA)
 
 
-def _kept_ratings(connection: duckdb.DuckDBPyConnection, lake: Lake) -> pa.Table:
+def _lake_ratings(connection: duckdb.DuckDBPyConnection, lake: Lake) -> pa.Table:
     """Ratings in the lake of the run's outputs; skips reading the outputs if the lake has no ratings at all."""
     with connect(lake, read_only=True) as reader:
         if not reader.execute("select 1 from ratings limit 1").fetchall():

@@ -41,7 +41,7 @@ def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...],
 
     Raises `RatingsError` for a rating that matches several outputs.
     """
-    unmatched_count = _kept_count(folder.ratings_file)
+    unmatched_count = _stored_count(folder.ratings_file)
     if unmatched_count is not None:
         return unmatched_count
     with connect(lake, read_only=True) if lake else _no_ratings() as connection:
@@ -122,17 +122,17 @@ def _no_ratings() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def kept_version(ratings_file: Path) -> int | None:
+def ratings_version(ratings_file: Path) -> int | None:
     """Lake version whose ratings the run took; None if the run has not matched its ratings yet."""
-    return _kept_number(ratings_file, LAKE_VERSION)
+    return _stored_number(ratings_file, LAKE_VERSION)
 
 
-def _kept_count(ratings_file: Path) -> int | None:
+def _stored_count(ratings_file: Path) -> int | None:
     """Stored count of unmatched ratings; None if the run has not matched its ratings yet."""
-    return _kept_number(ratings_file, UNMATCHED_COUNT)
+    return _stored_number(ratings_file, UNMATCHED_COUNT)
 
 
-def _kept_number(ratings_file: Path, name: bytes) -> int | None:
+def _stored_number(ratings_file: Path, name: bytes) -> int | None:
     if not ratings_file.exists():
         return None
     stored = (pq.read_schema(ratings_file).metadata or {}).get(name)

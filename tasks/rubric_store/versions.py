@@ -81,21 +81,21 @@ def stored_rubric(lake: Lake, name: str) -> Rubric | None:
     Raises `RubricError` for an unknown version, and for an id whose pointer was deleted.
     """
     rubric_id, _, version = name.partition("@")
-    held: dict[str, str] = {}
+    stored: dict[str, str] = {}
     latest = None
     with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
-        held = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric_id)}
+        stored = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric_id)}
         latest = _pointer(connection, rubric_id)
-    if not held:
+    if not stored:
         return None
     wanted = version or latest
     if wanted is None:
-        message = f"found no latest version, expected {rubric_id}@VERSION with one of {', '.join(sorted(held))}"
+        message = f"found no latest version, expected {rubric_id}@VERSION with one of {', '.join(sorted(stored))}"
         raise RubricError((Fault(rubric_id, None, message, "unknown-rubric"),))
-    if wanted not in held:
-        message = f"found the version {wanted!r}, expected {unknown_word(wanted, held)}"
+    if wanted not in stored:
+        message = f"found the version {wanted!r}, expected {unknown_word(wanted, stored)}"
         raise RubricError((Fault(rubric_id, None, message, "unknown-rubric"),))
-    return rubric_from_body(held[wanted])
+    return rubric_from_body(stored[wanted])
 
 
 def version_before(lake: Lake, rubric: Rubric) -> Rubric | None:
@@ -104,13 +104,13 @@ def version_before(lake: Lake, rubric: Rubric) -> Rubric | None:
     The same version with another text is its own predecessor: no version step explains the change. With the same text
     it has none. If all versions are higher, the highest.
     """
-    held: dict[str, str] = {}
+    stored: dict[str, str] = {}
     with suppress(NoLakeThere), connect(lake, read_only=True) as connection:
-        held = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric.id)}
-    if held.get(rubric.version) == canonical_body(rubric) or not held:
+        stored = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric.id)}
+    if stored.get(rubric.version) == canonical_body(rubric) or not stored:
         return None
-    below = [version for version in held if _numbers(version) <= _numbers(rubric.version)]
-    return rubric_from_body(held[max(below or held, key=_numbers)])
+    below = [version for version in stored if _numbers(version) <= _numbers(rubric.version)]
+    return rubric_from_body(stored[max(below or stored, key=_numbers)])
 
 
 def delete_pointer(lake: Lake, rubric_id: str) -> None:
@@ -129,17 +129,17 @@ def delete_pointer(lake: Lake, rubric_id: str) -> None:
 def refuse_changed_rubric(lake: Lake, rubric: Rubric) -> None:
     """Raise `RubricError`, with the differences, if the lake stores this id and version with another digest."""
     with suppress(NoLakeThere), connect(lake, read_only=True) as connection:
-        _is_kept(connection, rubric)
+        _is_stored(connection, rubric)
 
 
-def keep_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: datetime) -> None:
+def store_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: datetime) -> None:
     """Store a version that a run used, with its criteria and levels, and point its id to it.
 
     A version stored already stays unchanged. Raises `RubricError` if its digest differs.
     """
-    is_kept = _is_kept(connection, rubric)
+    is_stored = _is_stored(connection, rubric)
     _point_to(connection, rubric.id, rubric.version, now)
-    if not is_kept:
+    if not is_stored:
         connection.execute(
             "insert into rubrics (rubric_id, rubric_version, digest, body, created_at) values (?, ?, ?, ?, ?)",
             [rubric.id, rubric.version, rubric_digest(rubric), canonical_body(rubric), now],
@@ -154,7 +154,7 @@ def keep_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: date
     )
 
 
-def _is_kept(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> bool:
+def _is_stored(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> bool:
     try:
         row = connection.execute(
             "select digest, body from rubrics where rubric_id = ? and rubric_version = ?", [rubric.id, rubric.version]

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.model.errors import GradebookError, InputError
-from gradebook.tasks.comparing.baseline import Baseline, kept_baseline
+from gradebook.tasks.comparing.baseline import Baseline, stored_baseline
 from gradebook.tasks.datasets.discovery import digest_files
 from gradebook.tasks.judging.settings.panels import verdict_digest
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.planning.plan import RunPlan
-from gradebook.tasks.ratings.run_ratings import kept_version
+from gradebook.tasks.ratings.run_ratings import ratings_version
 from gradebook.tasks.runs.function_settings import runnable_functions
 from gradebook.tasks.runs.request import EvaluationRequest
 from gradebook.tasks.runs.resume_command import keep_words
@@ -128,7 +128,7 @@ def is_published(run: Run) -> bool:
 def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
     """The columns of the run's row that do not depend on what came out."""
     request = run.request
-    baseline = kept_baseline(run.folder) if request.baseline else Baseline()
+    baseline = stored_baseline(run.folder) if request.baseline else Baseline()
     settings = {
         "judge": run.judge.identity if run.judge else None,  # by which `gradebook ledger verify` works keys out anew
         "column_map": dict(request.column_map),
@@ -140,7 +140,7 @@ def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
         "baseline": request.baseline,
         "baseline_run_id": baseline.run_id,
         "baseline_fault": baseline.fault,
-        "ratings_version": kept_version(run.folder.ratings_file),
+        "ratings_version": ratings_version(run.folder.ratings_file),
         "fail_if": request.fail_if,
         "suite": request.suite,  # by these two `latest` finds the night before
         "night": None if request.night is None else request.night.isoformat(),

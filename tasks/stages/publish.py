@@ -27,7 +27,7 @@ from gradebook.tasks.marts.sources import run_costs
 from gradebook.tasks.published.summary import RunSummary, summarise
 from gradebook.tasks.ratings.table import insert_ratings
 from gradebook.tasks.reporting.page import write_own_report
-from gradebook.tasks.rubric_store.versions import keep_rubric
+from gradebook.tasks.rubric_store.versions import store_rubric
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.stages.open_run import is_published, replace_findings, replace_row, run_row
 from gradebook.tasks.stages.quality import read_findings
@@ -111,7 +111,7 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
         _refuse_published(connection, run.run_id)
         added.clear()  # by a transaction that is run again
-        keep_rubric(connection, run.rubric, run.created_at)
+        store_rubric(connection, run.rubric, run.created_at)
         for index, shard in enumerate(ingested.shards):
             if _has_new_outputs_only(connection, shard):
                 added.add(_add_file(connection, "outputs", files.put("outputs", Path(shard))))

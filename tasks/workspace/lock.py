@@ -118,7 +118,7 @@ def created_at(folder: RunFolder) -> datetime:
     return datetime.fromisoformat(json.loads(folder.identity_file.read_text(encoding="utf-8"))["created_at"])
 
 
-def held_folder(folder: RunFolder) -> RunClaim:
+def lock_folder(folder: RunFolder) -> RunClaim:
     """Lock the folder of a run, whatever it evaluates. Raises `InputError` if another process has it."""
     claim = _try_claim(folder)
     if claim is None:

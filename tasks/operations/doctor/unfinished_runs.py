@@ -14,7 +14,7 @@ from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.ledger.ledger import BATCH_ROWS
 from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, Finding, or_fine
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.lock import RunClaim, held_folder, is_running
+from gradebook.tasks.workspace.lock import RunClaim, is_running, lock_folder
 
 MEND = "gradebook doctor --mend"
 ENDED = "its process ended before the run did, by a kill or with its machine; marked by gradebook doctor"
@@ -71,7 +71,7 @@ def fail_stuck(lake: Lake, running: list[str]) -> list[str]:
 def _free_folder(folder: RunFolder) -> RunClaim | None:
     """A run's folder, held by this process; None where the run's own process is at it again."""
     try:
-        return held_folder(folder)
+        return lock_folder(folder)
     except LakeError:  # it can't be written
         raise
     except InputError:

@@ -11,7 +11,14 @@ import pytest
 from gradebook.flows.display.comparison import show_run_comparison
 from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.comparing.baseline import LATEST, Baseline, Looking, baseline_notes, find_baseline, keep_baseline
+from gradebook.tasks.comparing.baseline import (
+    LATEST,
+    Baseline,
+    BaselineSearch,
+    baseline_notes,
+    find_baseline,
+    store_baseline,
+)
 from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.mart_rows import comparison_table
@@ -194,7 +201,7 @@ def test_latest_is_the_last_run_with_a_model_in_common(folder, tmp_path, outputs
     with connect(lake_in(folder), read_only=True) as connection:
         file = run.mart_file("run_scores")
         connection.execute(f"copy (from (values {groups}) as scores (model, checkpoint)) to '{file}' (format parquet)")
-        found = [find_baseline(connection, run, Looking("d", rubric), LATEST) for rubric in ("words", "others")]
+        found = [find_baseline(connection, run, BaselineSearch("d", rubric), LATEST) for rubric in ("words", "others")]
     assert found == [expected, None]
 
 
@@ -210,7 +217,7 @@ def test_what_stands_beside_nothing_is_a_note(folder):
 
 
 def test_of_a_crowd_that_stands_beside_nothing_some_are_named(tmp_path):
-    keep_baseline(RunFolder(tmp_path), Baseline("a", tuple("abcdefghijkl")))
+    store_baseline(RunFolder(tmp_path), Baseline("a", tuple("abcdefghijkl")))
     (note,) = baseline_notes("words", RunFolder(tmp_path), "a", None)
     assert note == "not compared with a: a; b; c; d; e; f; g; h; i; j; and 2 more"
 
