@@ -134,7 +134,7 @@ class Judged:
             return None
         return (
             f"people score {counted(sum(self.unjudged.values()), 'verdict')} in the judge's place (prefer: human): "
-            "evaluate the outputs with a rubric without `prefer` too, and what the judge says there counts"
+            "evaluate the outputs with a rubric without `prefer` too, and the judge's scores there count"
         )
 
 
@@ -208,7 +208,7 @@ def _unjudged_note(count: int) -> str | None:
     if not count:
         return None
     whom = f"{counted(count, 'output')} that people score in the judge's place"
-    return f"these means are without {whom} (prefer: human), of which the judge said nothing"
+    return f"these means are without {whom} (prefer: human), which the judge did not score"
 
 
 def _shift_note(rated: Rated) -> str | None:
@@ -216,7 +216,7 @@ def _shift_note(rated: Rated) -> str | None:
     if shift is None or abs(shift) < SUSPICIOUS_SHIFT:
         return None
     return (
-        f"the rated outputs are no random part: the judge gave them {rated.judged.mean():.3f} on average, "
+        f"the rated outputs are not a random sample: the judge gave them {rated.judged.mean():.3f} on average, "
         f"the others {rated.unrated.mean():.3f}, {abs(shift):.1f} standard errors apart"
     )
 

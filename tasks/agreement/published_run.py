@@ -151,7 +151,7 @@ def _note(parts: list[AgreementPart], crowded: list[str]) -> str | None:
         return f"no {LEAST_OUTPUTS} outputs have two ratings, or a rating and a verdict, on a criterion"
     if not crowded:
         return None
-    return f"{', '.join(crowded)}: more than {MOST_ONE_BY_ONE} raters, who are measured together and not one by one"
+    return f"{', '.join(crowded)}: more than {MOST_ONE_BY_ONE} raters, measured together, not one by one"
 
 
 def _without_name(measure: Measure) -> dict[str, Any]:

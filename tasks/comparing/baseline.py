@@ -103,7 +103,7 @@ def refuse_baseline(lake: Lake, rubric: Rubric, run_id: str | None, baseline: st
     rule = None if fail_if is None else parse_rule(fail_if, FIGURES)
     if baseline is None:
         if rule is not None:
-            raise InputError("--fail-if", "no --baseline", "a run to hold the rule against, or latest")
+            raise InputError("--fail-if", "no --baseline", "a run to check the rule against, or latest")
         return
     if baseline == run_id:
         raise InputError("--baseline", f"{baseline}, which --run-id names too", "another run")
@@ -174,7 +174,7 @@ def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, fail_if
     if stored.fault is not None:
         return [f"compared with none: {stored.fault}"]
     if stored.run_id is None:
-        unheld = "" if fail_if is None else ", and --fail-if is held against nothing"
+        unheld = "" if fail_if is None else ", and --fail-if is checked against nothing"
         return [f"no earlier run of {rubric_id} has a model in common: compared with none{unheld}"]
     if not stored.not_compared:
         return []

@@ -196,7 +196,7 @@ def _uncompared_outputs(names: str, sides: PairedSides, *, is_one_version: bool)
     counts = sides.overall.counts
     if is_one_version and counts.held_otherwise_count:
         cases = counted(counts.held_otherwise_count // 2, "case")  # both outputs of a case are counted
-        yield f"{names}: the overall score of {cases}, held to other criteria in run A than in run B"
+        yield f"{names}: the overall score of {cases}, scored on other criteria in run A than in run B"
     if counts.ambiguous_count:
         outputs = counted(counts.ambiguous_count, "output")
         yield f"{names}: {outputs}, as a run has several of one case and sample_index"

@@ -66,7 +66,7 @@ def evaluate_rule(
     alone: descriptions of models without a partner. The gate fails if the rule holds for a pair, if an unknown figure
     decides it, or if a model has no partner: an unknown outcome passes no gate.
     """
-    reasons = [f"{words}: nothing to hold the rule against" for words in alone]
+    reasons = [f"{words}: nothing to check the rule against" for words in alone]
     for name, rows in models:
         figures = RowFigures(rows)
         match holds(rule, figures):

@@ -142,13 +142,13 @@ def _find_aggregate(run_id: str, judge: PastJudge | None, judge_count: int) -> A
         raise InputError(
             f"run {run_id}",
             "a cascade",
-            "one judge or a panel: whom a cascade asks hangs on all replicates, so one of them alone has no verdict",
+            "one judge or a panel: a cascade's choice of judges depends on all replicates, so none has a verdict alone",
         )
     if judge_count == 1:
         return "mean"
     found = next((each for each in AGGREGATES if each == identity.get("aggregate")), None)
     if found is None:
-        raise InputError(f"run {run_id}", f"no word on how its {judge_count} judges were combined", "a panel")
+        raise InputError(f"run {run_id}", f"no record of how its {judge_count} judges were combined", "a panel")
     return found
 
 

@@ -39,7 +39,7 @@ def improvement_sentence(rows: Sequence[ComparedRow]) -> str | None:
 def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
     """Statement that nothing changed beyond chance, with the detectable difference, or why a test is impossible."""
     if not any(row.figures.n for row in rows):
-        return "No score of one side stands beside one of the other."
+        return "No score of one side has a counterpart on the other."
     if not any(row.figures.better_count + row.figures.worse_count for row in rows):
         return "No score changed."
     if all(row.chance is None for row in rows):

@@ -55,7 +55,9 @@ def _folder_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _unreadable(path: Path, error: OSError) -> OutputsError:
-    return OutputsError((Fault(str(path), None, f"found what can't be read ({error}), expected outputs"),))
+    return OutputsError(
+        (Fault(str(path), None, f"found a file or folder that can't be read ({error}), expected outputs"),)
+    )
 
 
 def _unknown_suffix(file: Path) -> Fault:

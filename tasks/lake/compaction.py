@@ -77,7 +77,7 @@ class Upkeep:
         words.append(f"{self.bytes_before:,} bytes before, {self.bytes_after:,} after")
         words.append(f"{counted(self.removed_count, 'unused file')} ({self.removed_bytes:,} bytes) removed")
         if self.left:
-            words.append(f"left for the next time, for others were writing: {', '.join(self.left)}")
+            words.append(f"left for the next run because of other writers: {', '.join(self.left)}")
         return "; ".join(words)
 
     def as_json(self) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _tried(lake: Lake, step: Callable[[duckdb.DuckDBPyConnection], None]) -> boo
             return True
         except duckdb.Error as error:
             if not is_conflict(error):
-                raise LakeError(f"{lake.name}: its files can't be put together: {error}") from error
+                raise LakeError(f"{lake.name}: its files can't be merged: {error}") from error
             time.sleep(random.uniform(0.1, 0.5 * 2**attempt))  # noqa: S311 - jitter, no secret
     return False
 
@@ -195,7 +195,7 @@ def _remove_merged(lake: Lake, before: datetime, left: list[str]) -> list[int]:
         sizes[:] = found
 
     if not _tried(lake, step):
-        left.append("remove what was merged")
+        left.append("remove merged files")
     return sizes
 
 
@@ -207,5 +207,5 @@ def _remove_orphans(lake: Lake, before: datetime, left: list[str]) -> list[int]:
         found[:] = orphans(connection, lake, before)
 
     if not _tried(lake, step):
-        left.append("remove what no version refers to")
+        left.append("remove unreferenced files")
     return [file.size for file in remove_orphans(lake, found, before)]

@@ -141,7 +141,9 @@ def allow_reading(connection: duckdb.DuckDBPyConnection, place: BucketPlace) -> 
     try:
         connection.execute(f"create temporary secret gradebook_lake_files (type s3, {options_text}, {scope})")
     except duckdb.Error:
-        raise LakeError("--data s3://: DuckDB can't read the key in AWS_ACCESS_KEY_ID and its fellows") from None
+        raise LakeError(
+            "--data s3://: DuckDB can't read the key in AWS_ACCESS_KEY_ID and the related variables"
+        ) from None
 
 
 def probe_store(place: BucketPlace) -> None:

@@ -150,7 +150,7 @@ def _refuse_table(node: dict[str, Any]) -> None:
 def _body(name: str, view: str) -> str:
     head = VIEW_HEAD.match(view)
     if head is None:
-        raise QueryError("sql", f"the view {name!r}, whose text can't be looked through", "the lake's tables")
+        raise QueryError("sql", f"the view {name!r}, whose text can't be checked", "the lake's tables")
     return view[head.end() :].rstrip(";\n ")
 
 

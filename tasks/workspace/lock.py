@@ -160,7 +160,7 @@ def _fingerprint_of(folder: RunFolder) -> str | None:
             f"{folder.identity_file}",
             "no fingerprint of a run",
             "what it evaluates",
-            "remove its folder: what it asked stays in the ledger",
+            "remove its folder: its judgments stay in the ledger",
         ) from None
     return fingerprint
 

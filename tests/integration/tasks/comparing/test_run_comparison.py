@@ -207,7 +207,7 @@ def test_latest_is_the_last_run_with_a_model_in_common(folder, tmp_path, outputs
 
 def test_a_first_run_is_compared_with_none_and_its_rule_fails_nothing(folder):
     summary = summarise(lake_in(folder), "a")
-    note = "no earlier run of words has a model in common: compared with none, and --fail-if is held against nothing"
+    note = "no earlier run of words has a model in common: compared with none, and --fail-if is checked against nothing"
     assert (summary.run["notes"][-1], summary.is_met, summary.comparison) == (note, True, None)
 
 
@@ -268,7 +268,7 @@ def refused(folder: Path, *models: str, **words: Any) -> str:
         ({"baseline": "nope"}, "--baseline: found no 'nope' in "),
         ({"baseline": ""}, "--baseline: found an empty text"),
         ({"baseline": "c", "run_id": "c"}, "--baseline: found c, which --run-id names too"),
-        ({"fail_if": "p < 1"}, "--fail-if: found no --baseline, expected a run to hold the rule against, or latest"),
+        ({"fail_if": "p < 1"}, "--fail-if: found no --baseline, expected a run to check the rule against, or latest"),
         ({"baseline": "a", "fail_if": "mean < 1"}, "--fail-if: at character 1: found 'mean', expected 'mean_b'"),
         ({"baseline": "latest", "fail_if": "criterion.brif.p < 1"}, "found the criterion 'brif', expected 'brief'"),
         ({"baseline": "z", "fail_if": "criterion.terse.p < 1"}, "found the criterion 'terse', expected"),
