@@ -46,7 +46,9 @@ def work(first: int, step: int, run_count: int) -> None:
 
     for number in range(first, run_count, step):
         begun = time.perf_counter()
-        asyncio.run(evaluate_outputs(f"outputs-{number}.jsonl", "rubric.yaml", "judge.yaml", lake=LAKE))
+        asyncio.run(
+            evaluate_outputs(outputs=f"outputs-{number}.jsonl", rubric="rubric.yaml", judge="judge.yaml", lake=LAKE)
+        )
         took_s = time.perf_counter() - begun
         resident_mb = psutil.Process().memory_info().rss / 2**20
         sys.stdout.write(json.dumps({"number": number, "took_s": took_s, "resident_mb": resident_mb}) + "\n")
@@ -123,11 +125,11 @@ if __name__ == "__main__":
     if given.work is not None:
         work(given.work, 2, given.runs)
     else:
-        from gradebook.flows.server.own import begin_own_server
+        from gradebook.flows.server.own import start_own_server
 
-        server = begin_own_server()
+        server = start_own_server()
         if server:
-            server.introduce()
+            server.announce()
             server.wait()
         with tempfile.TemporaryDirectory(prefix="gradebook-soak-") as place:
             soak(Path(place), given.runs, given.outputs, is_compacted=not given.never_compacted)

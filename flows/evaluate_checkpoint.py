@@ -2,7 +2,9 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from prefect import flow, get_run_logger
@@ -12,20 +14,20 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import PositiveInt
 
 from gradebook.flows.deployment.artifacts import LONGEST_S
-from gradebook.flows.deployment.parameters import Dollars, Rate
+from gradebook.flows.deployment.parameters import Dollars, takes_options
 from gradebook.flows.deployment.run_evaluation import WORKER_COUNT, publish_evaluation
 from gradebook.flows.deployment.run_ids import deployed_run_id
 from gradebook.rubrics.model.collecting import refuse_incomplete
 from gradebook.tasks.collecting.collect import CollectRequest
 from gradebook.tasks.comparing.baseline import LATEST
 from gradebook.tasks.datasets.discovery import dataset_files, digest_files
-from gradebook.tasks.datasets.row_parser import OneCheckpoint
-from gradebook.tasks.lake.address import DEFAULT_LAKE, find_lake
+from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.checkpoint_decisions import CheckpointKey, find_decided, key_of, name_checkpoint
 from gradebook.tasks.operations.checkpoint_gate import CheckpointDecision, Decider
 from gradebook.tasks.operations.checkpoint_report import checkpoint_text
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.request import EvaluationRequest, Use, read_request
 from gradebook.tasks.stages import prefect_tasks as stages
 from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.quality import warm_up
@@ -39,69 +41,33 @@ PASSED, FAILED = "gradebook.gate.passed", "gradebook.gate.failed"
     flow_run_name="{model} by {rubric} over {outputs}",
     task_runner=ThreadPoolTaskRunner(max_workers=WORKER_COUNT),  # type: ignore[arg-type]
 )
-async def evaluate_checkpoint(  # noqa: PLR0913 - a deployment's form shows each
+@takes_options(Use.CHECKPOINT_FLOW)
+async def evaluate_checkpoint(
     model: str,
-    outputs: str,
-    rubric: str,
     checkpoint: str | None = None,
     step: int | None = None,
-    judge: str | None = None,
-    fail_if: str | None = None,
-    ratings: str | None = None,
-    lake: str = DEFAULT_LAKE,
-    data: str | None = None,
-    budget_usd: Dollars | None = None,
-    max_bad_rate: Rate = 0.01,
-    column_map: dict[str, str] | None = None,
-    allow_unscored: bool = False,
-    allow_functions: list[str] | None = None,
     prompts: str | None = None,
     endpoint: str | None = None,
     samples: PositiveInt = 1,
     collect_budget_usd: Dollars | None = None,
+    **options: Any,
 ) -> CheckpointDecision:
-    """Evaluate the outputs of one checkpoint, hold it against the last run and the best checkpoint, and decide.
+    """Evaluate the outputs of one checkpoint, compare it with the last run and the best checkpoint, and decide.
 
     The same outputs of the same checkpoint by the same rubric version are decided once: again, the decision is read.
+    With prompts and an endpoint the outputs are collected first.
 
     Args:
         model: the model that is trained; its column in the outputs
-        outputs: JSON Lines, CSV or Parquet, as the worker sees it; written first where there are prompts
-        rubric: a rubric file, a shipped rubric's name, or ID@VERSION of the lake
-        checkpoint: what the checkpoint is called; by default as the outputs say, or its step
+        checkpoint: name of the checkpoint; default: as the outputs say, or its step
         step: of the training
-        judge: a model's name, a judge file, or replay:FILE; its key belongs into the worker's environment
-        fail_if: what must not hold beside the last run and beside the best checkpoint
-        ratings: a file of people's ratings
-        lake: sqlite:FILE or postgres:CONNECTION, without a password
-        data: where the Parquet files are, for a PostgreSQL lake
-        budget_usd: dollars that judging never passes
-        max_bad_rate: share of rows that may not fit
-        column_map: a column of gradebook and what the file calls it, as {"output": "response"}
-        allow_unscored: go on where nothing scores a criterion's method
-        allow_functions: packages whose functions may run
         prompts: a dataset without outputs, whose prompts are first asked of the endpoint
-        endpoint: who serves the checkpoint, a model's name or an endpoint file
+        endpoint: endpoint that serves the checkpoint: a model name or an endpoint file
         samples: outputs of each prompt
-        collect_budget_usd: dollars that collecting never passes
+        collect_budget_usd: maximum spend on collecting, in US dollars
     """
     warm_up()
-    request = EvaluationRequest(
-        outputs,
-        rubric,
-        judge=judge,
-        ratings=ratings,
-        lake=lake,
-        data=data,
-        budget_usd=budget_usd,
-        max_bad_rate=max_bad_rate,
-        column_map=column_map or {},
-        allow_unscored=allow_unscored,
-        trigger="checkpoint",
-        allow_functions=tuple(allow_functions or ()),
-        baseline=LATEST,
-        fail_if=fail_if,
-    )
+    request = replace(read_request(options, datetime.now(UTC)), trigger="checkpoint", baseline=LATEST)
     if prompts is not None or endpoint is not None:
         collecting = _collecting(request, prompts, endpoint, checkpoint, step)
         stages.collect(replace(collecting, model=model, samples=samples, budget_usd=collect_budget_usd))

@@ -15,12 +15,12 @@ from gradebook.flows.deployment.automations import GATES_NOT_MET
 from gradebook.flows.deployment.run_evaluation import WORKER_COUNT, publish_evaluation
 from gradebook.flows.deployment.run_ids import deployed_run_id, flow_date
 from gradebook.rubrics.model.errors import GradebookError
-from gradebook.tasks.lake.address import DEFAULT_LAKE, find_lake
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import lake_exists
 from gradebook.tasks.operations.nightly import Night, NightUnfinished, SuiteEnd, budget_left, failed_end, published_end
 from gradebook.tasks.operations.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest
 from gradebook.tasks.stages.quality import warm_up
 from gradebook.tasks.workspace.folder import RunFolder
 

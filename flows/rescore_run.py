@@ -3,8 +3,8 @@
 from prefect import flow
 
 from gradebook.flows.deployment.artifacts import show_artifacts
-from gradebook.tasks.lake.address import DEFAULT_LAKE
 from gradebook.tasks.published.summary import RunSummary
+from gradebook.tasks.runs.request import DEFAULT_LAKE
 from gradebook.tasks.stages.rescore import RescoreRequest
 from gradebook.tasks.stages.rescore import rescore_run as rescore
 

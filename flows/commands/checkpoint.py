@@ -19,7 +19,7 @@ from gradebook.flows.deployment.sweep import SweepRequest, Swept, sweep_saved
 from gradebook.flows.display.terminal import show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.checkpoint_decisions import list_checkpoints
-from gradebook.tasks.stages.preview import read_column_map
+from gradebook.tasks.runs.request import read_column_map
 from gradebook.tasks.system.number_format import difference_interval_words, score_words, signed_words
 
 

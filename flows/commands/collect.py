@@ -10,7 +10,7 @@ from gradebook.flows.commands.options import JsonOption, MapOption, print_json
 from gradebook.flows.display.progress_bars import shown_progress
 from gradebook.flows.display.terminal import people, plain
 from gradebook.tasks.collecting.collect import Collected, CollectRequest, collect_outputs
-from gradebook.tasks.stages.preview import read_column_map
+from gradebook.tasks.runs.request import read_column_map
 from gradebook.tasks.system.number_format import usd_words
 
 

@@ -1,63 +1,24 @@
 """`gradebook evaluate`."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from gradebook.flows.commands.options import (
-    DEFAULT_LAKE,
-    DONE,
-    NOT_MET,
-    AllowFunctionsOption,
-    BaselineOption,
-    DataOption,
-    DeadlineOption,
-    FailIfOption,
-    FeedbackOption,
-    JsonOption,
-    LakeOption,
-    LogOption,
-    MapOption,
-    RecordOption,
-    RunnerOption,
-    print_json,
-)
+from gradebook.flows.commands.options import DONE, NOT_MET, JsonOption, LogOption, print_json, takes_options
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.request import EvaluationRequest, read_request
 
 
-def evaluate(  # noqa: PLR0913 - each is an option
-    outputs: Annotated[
-        str, typer.Argument(help="JSON Lines, CSV or Parquet, plain, .gz or .zst; a file, folder or glob")
-    ],
-    rubric: Annotated[
-        str, typer.Option("--rubric", help="a rubric file, a shipped rubric's name, ID@VERSION of the lake, or none")
-    ],
-    judge: Annotated[str | None, typer.Option("--judge", help="a model's name, a judge file, or replay:FILE")] = None,
-    ratings: Annotated[str | None, typer.Option("--ratings", help="a file of people's ratings")] = None,
-    run_id: Annotated[str | None, typer.Option("--run-id", help="name the run; default: a time and a number")] = None,
-    budget_usd: Annotated[float | None, typer.Option("--budget-usd", help="dollars that are never passed")] = None,
+@takes_options
+def evaluate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its price, and stop")] = False,
-    column_map: MapOption = None,
-    max_bad_rate: Annotated[float, typer.Option("--max-bad-rate", help="share of rows that may not fit")] = 0.01,
-    allow_unscored: Annotated[
-        bool, typer.Option("--allow-unscored", help="go on where nothing scores a criterion's method")
-    ] = False,
-    feedback: FeedbackOption = None,
-    record: RecordOption = None,
-    deadline: DeadlineOption = None,
-    baseline: BaselineOption = None,
-    fail_if: FailIfOption = None,
-    allow_functions: AllowFunctionsOption = None,
-    runner: RunnerOption = None,
-    lake: LakeOption = DEFAULT_LAKE,
-    data: DataOption = None,
     as_json: JsonOption = False,
     _log: LogOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="show Prefect's log on stderr")] = False,
+    **options: Any,
 ) -> None:
     """Score outputs with a rubric and publish the evaluation tables.
 
@@ -71,17 +32,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
 
     Exit: 0 done, 1 a gate or threshold is not met or --fail-if holds, 2 bad input, 3 not finished.
     """
-    from gradebook.tasks.judging.settings.deadline import read_deadline
-    from gradebook.tasks.runs.request import EvaluationRequest
-    from gradebook.tasks.stages.preview import read_column_map
-
-    mapped = read_column_map(column_map or [])
-    request = EvaluationRequest(
-        outputs, rubric, judge, ratings, lake, data, run_id, budget_usd, max_bad_rate, mapped, allow_unscored, feedback
-    )
-    done_by = None if deadline is None else read_deadline(deadline, datetime.now(UTC))
-    request = replace(request, allow_functions=tuple(allow_functions or ()), record=record, deadline=done_by)
-    request = replace(request, baseline=baseline, fail_if=fail_if, runner=runner)
+    request = read_request(options, datetime.now(UTC))
     if dry_run:
         _print_plan(request, as_json=as_json)
         return
@@ -112,6 +63,7 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
         print_json(
             {
                 "output_count": ingested.output_count,
+                "sample": asdict(ingested.sample) if ingested.sample else None,
                 "request_count": plan.request_count,
                 "replayed_count": plan.replayed_count,
                 "cost_usd": plan.cost_usd,
@@ -122,3 +74,5 @@ def _print_plan(request: EvaluationRequest, *, as_json: bool) -> None:
         )
     else:
         show_plan(plan, ingested.output_count, request.budget_usd)
+        if ingested.sample and ingested.sample.sentence:
+            typer.echo(f"note: {ingested.sample.sentence}", err=True)

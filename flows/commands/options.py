@@ -1,48 +1,58 @@
 """What the commands share: options, and how JSON is printed."""
 
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from inspect import Parameter
 from typing import Annotated, Any
 
 import typer
 
-DONE, NOT_MET, BAD_INPUT, NOT_FINISHED = 0, 1, 2, 3  # the exit codes
-DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
+from gradebook.tasks.runs.request import OPTIONS, Option, Use, options_of
 
-LakeOption = Annotated[str, typer.Option("--lake", envvar="GRADEBOOK_LAKE", help="sqlite:FILE or postgres:CONNECTION")]
-DataOption = Annotated[
-    str | None, typer.Option("--data", help="where the Parquet files are: a folder or s3://BUCKET/PREFIX")
-]
-AllowFunctionsOption = Annotated[
-    list[str] | None, typer.Option("--allow-functions", help="packages whose functions may run; may be repeated")
-]
-MapOption = Annotated[
-    list[str] | None, typer.Option("--map", help="a column's name in the file, as output=response; may be repeated")
-]
-FeedbackOption = Annotated[
-    str | None, typer.Option("--feedback", help="llm: the judge writes a text for each output and model")
-]
-RecordOption = Annotated[
-    str | None, typer.Option("--record", help="keep the judge's replies in this file, for replay:FILE")
-]
-DeadlineOption = Annotated[
-    str | None, typer.Option("--deadline", help="when batches are given up: a time, or a duration such as 6h")
+DONE, NOT_MET, BAD_INPUT, NOT_FINISHED = 0, 1, 2, 3  # the exit codes
+DEFAULT_LAKE: str = OPTIONS["lake"].default
+
+
+def option_of(name: str) -> Any:
+    """Typer's description of an option of `EvaluationRequest`."""
+    option = OPTIONS[name]
+    if option.is_argument:
+        return typer.Argument(help=option.help)
+    form = {Mapping: ", as COLUMN=NAME; may be repeated", tuple: "; may be repeated"}.get(option.value_type, "")
+    return typer.Option(option.flag, envvar=option.envvar, help=f"{option.help}{form}")
+
+
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of an evaluation, in place of its `**options`."""
+    signature = inspect.signature(command)
+    own = [each for each in signature.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    parameters = [*map(_parameter, options_of(Use.COMMAND)), *own]
+    command.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
+    )
+    return command
+
+
+def _parameter(option: Option) -> Parameter:
+    forms: dict[Any, Any] = {Mapping: list[str], tuple: list[str], datetime: str}
+    form: Any = forms.get(option.value_type, option.value_type)
+    default = Parameter.empty if option.is_required else option.plain_default
+    form = form | None if default is None else form
+    annotation = Annotated[form, option_of(option.name)]
+    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+LakeOption = Annotated[str, option_of("lake")]
+DataOption = Annotated[str | None, option_of("data")]
+AllowFunctionsOption = Annotated[list[str] | None, option_of("allow_functions")]
+MapOption = Annotated[list[str] | None, option_of("column_map")]
+FailIfOption = Annotated[
+    str | None, typer.Option("--fail-if", help="exit with 1 if this holds: 'mean_diff < -0.01 and p < 0.05'")
 ]
 AtOption = Annotated[
     str | None,
     typer.Option("--at", help="as it was then: a version, a published run's id, a time (UTC) or the end of a day"),
-]
-BaselineOption = Annotated[
-    str | None, typer.Option("--baseline", help="compare with this run, or latest: the last one of the rubric")
-]
-FailIfOption = Annotated[
-    str | None, typer.Option("--fail-if", help="exit with 1 where this holds: 'mean_diff < -0.01 and p < 0.05'")
-]
-RunnerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--runner",
-        envvar="GRADEBOOK_TASK_RUNNER",
-        help="where checks are computed: threads, processes, dask, dask:ADDRESS, ray or ray:ADDRESS",
-    ),
 ]
 
 
@@ -53,9 +63,9 @@ def _choose_log(form: str | None) -> None:
 
 
 LogOption = Annotated[
-    str | None, typer.Option("--log", callback=_choose_log, help="tell on stderr what happens: json or text")
+    str | None, typer.Option("--log", callback=_choose_log, help="write a log to stderr: json or text")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="replace files that are there")]
+ForceOption = Annotated[bool, typer.Option("--force", help="replace existing files")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
 
 

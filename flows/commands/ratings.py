@@ -23,7 +23,7 @@ from gradebook.tasks.ratings.import_ratings import RatingImport, import_ratings
 from gradebook.tasks.ratings.import_sheets import RatingFile
 from gradebook.tasks.ratings.table import count_ratings, find_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric
-from gradebook.tasks.stages.preview import read_column_map
+from gradebook.tasks.runs.request import read_column_map
 from gradebook.tasks.system.number_format import counted
 
 app = typer.Typer(help="Import, list and show people's ratings.", no_args_is_help=True, rich_markup_mode=None)

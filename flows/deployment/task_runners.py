@@ -6,34 +6,30 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 from prefect.exceptions import CrashedRun
 from prefect.futures import PrefectFuture
-from prefect.settings import PREFECT_API_URL
 from prefect.task_runners import TaskRunner
 
-from gradebook.rubrics.model.errors import InputError, UnfinishedError
+from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.runs.runner import Runner, read_runner
+from gradebook.tasks.runs.runner import Runner, read_runner, split_address
 from gradebook.tasks.scoring.computed import is_computed
 from gradebook.tasks.system.processes import core_count
 
 CONNECT_TIMEOUT_S = 30
-LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 @contextmanager
 def opened_cluster(run: Run) -> Iterator[TaskRunner[Any] | None]:
     """The task runner that computes the run's checks and schemas while the block runs; None: the flow does.
 
-    Raises `InputError` where its workers could not reach Prefect's server, `UnfinishedError` where it does not answer.
+    Raises `UnfinishedError` where it does not answer.
     """
     runner = read_runner(run.request.runner)
     if not runner.is_cluster or not any(map(is_computed, run.rubric.criteria)):
         yield None
         return
-    _refuse_own_server(runner)
     opened = _dask(runner) if runner.kind == "dask" else _ray(runner)
     with opened as cluster:
         yield cluster
@@ -97,15 +93,11 @@ def _ray(runner: Runner) -> Iterator[TaskRunner[Any]]:
 def _knock(runner: Runner) -> None:
     """Raise `UnfinishedError` where nobody listens at the address: Ray itself would try for minutes."""
     try:
-        parts = _split(runner.address or "")
+        parts = split_address(runner.address or "")
         if parts.hostname and parts.port:
             socket.create_connection((parts.hostname, parts.port), CONNECT_TIMEOUT_S).close()
     except (OSError, ValueError) as error:  # a port that is no number is a ValueError
         raise _no_answer(runner, error) from error
-
-
-def _split(address: str) -> SplitResult:
-    return urlsplit(address if "://" in address else f"//{address}")
 
 
 def _log_level() -> int:
@@ -117,13 +109,3 @@ def _log_level() -> int:
 def _no_answer(runner: Runner, error: Exception) -> UnfinishedError:
     found = str(error) or type(error).__name__
     return UnfinishedError(f"{runner.name}: found {found}; expected a cluster that answers, with workers")
-
-
-def _refuse_own_server(runner: Runner) -> None:
-    host = _split(runner.address or "localhost").hostname
-    server = PREFECT_API_URL.value() or ""
-    if host not in {*LOOPBACK, "auto"} and urlsplit(server).hostname in {*LOOPBACK, None}:
-        raise InputError(
-            f"{runner.name}: found PREFECT_API_URL {server or 'unset'}, which workers on other machines can't reach; "
-            "expected the address of a Prefect server that they can"
-        )

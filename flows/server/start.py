@@ -1,24 +1,27 @@
-"""An evaluation started from a shell: checked before Prefect's server starts, watched while it runs."""
+"""Flows run by a command in its own process, with progress bars, Ctrl-C and a sentence for a lost server."""
 
 import asyncio
 import logging
 import os
+import queue
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 from types import FrameType
 from typing import cast
 
-from gradebook.flows.server.lost import lost_server_told
-from gradebook.flows.server.own import begin_own_server
+from gradebook.flows.display.progress_bars import shown_progress
+from gradebook.flows.server.own import start_own_server
+from gradebook.rubrics.model.errors import UnfinishedError
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import prepare_lake
+from gradebook.tasks.operations.doctor.machine import without_secrets
 from gradebook.tasks.operations.nightly import Night, NightUnfinished
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
 from gradebook.tasks.stages.check_request import check_request
 from gradebook.tasks.stages.quality import warm_up
 from gradebook.tasks.system.lazy_imports import uncollected
@@ -29,35 +32,36 @@ PREFECT_LOGS = (
     "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL",
     "PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL",
 )
-# Loggers with a level of their own: those of a server of ours, and of threads that were still sending when it ended.
+# Loggers with a level of their own: of our own server, and of threads that still send events when it ends.
 PREFECT_INNER_LOGS = ("PREFECT_SERVER_LOGGING_LEVEL", "PREFECT_INTERNAL_LOGGING_LEVEL")
+UNREACHED = "Failed to reach API"  # Prefect's message if no server answered from the beginning
 
 
 def evaluate_here(request: EvaluationRequest, *, is_verbose: bool = False) -> tuple[RunSummary, Path]:
     """Run the flow in this process; returns the summary and the report's path.
 
-    Raises `InputError` within a second where the request is wrong: no server is started for it.
+    Raises `InputError` within a second if the request is wrong: no server is started for it.
     """
     checked = check_request(request)
-    with _prefect_at_hand(checked.lake, is_verbose=is_verbose):
-        from gradebook.flows.evaluate_outputs import evaluate_outputs, parameters_of
+    with _prefect_set_up(checked.lake, is_verbose=is_verbose):
+        from gradebook.flows.evaluate_outputs import evaluate_outputs
 
-        summary = asyncio.run(evaluate_outputs(**parameters_of(request)))
+        summary = asyncio.run(evaluate_outputs(**json_values(request, Use.OUTPUTS_FLOW)))
     return summary, RunFolder(checked.lake.root / "runs" / summary.run_id).report_file
 
 
 def evaluate_night_here(
     suites: Path, night: date | None, only: Sequence[str], lake: str, data: str | None, *, is_verbose: bool = False
 ) -> Night:
-    """Run the flow of a night in this process; how its suites ended, whether or not all did.
+    """Run the nightly flow in this process; returns how each suite ended, even if some failed.
 
-    Raises `InputError` where the lake is wrong. suites: a file that was read and found to be right.
+    suites: a file that was read without errors. Raises `InputError` if the lake is wrong.
     """
-    with _prefect_at_hand(find_lake(lake, data), is_verbose=is_verbose):
+    with _prefect_set_up(find_lake(lake, data), is_verbose=is_verbose):
         from gradebook.flows.evaluate_nightly import evaluate_nightly
 
         try:
-            # mypy sees the state that the flow returns, callers get what is in it
+            # mypy sees the returned state; callers get its value
             ended = cast(Night, asyncio.run(evaluate_nightly(str(suites), night, list(only) or None, lake, data)))
         except NightUnfinished as unfinished:
             return unfinished.night
@@ -65,39 +69,42 @@ def evaluate_night_here(
 
 
 @contextmanager
-def _prefect_at_hand(lake: Lake, *, is_verbose: bool) -> Iterator[None]:
-    """A lake, Prefect's server and what flows are made of, while the block runs one and people see how far it is."""
-    from gradebook.flows.display.progress_bars import shown_progress
-
+def _prefect_set_up(lake: Lake, *, is_verbose: bool) -> Iterator[None]:
+    """Prepare the lake, Prefect's settings, its server and the imports of a flow; show progress during the block."""
     prepare_lake(lake)
-    for name in PREFECT_LOGS:
-        os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")  # a failure is told once, in a sentence
-    if not is_verbose:
-        for name in PREFECT_INNER_LOGS:
-            os.environ.setdefault(name, "CRITICAL")
-        # Prefect prints Python's warnings; two threads that import at once take back each other's filters of them.
-        logging.getLogger("py.warnings").setLevel(logging.CRITICAL)
-    server = begin_own_server()
+    _choose_prefect_logs(is_verbose=is_verbose)
+    server = start_own_server()
     warm_up()
     with shown_progress(), _interruptible():
         with uncollected():
             if server:
-                server.introduce()
-            import gradebook.flows.deployment.run_evaluation  # noqa: F401 - here, for it takes as long as the server's start
+                server.announce()
+            # The flows' imports bring Prefect, which reads the server's address. They take as long as its start.
+            import gradebook.flows.deployment.run_evaluation  # noqa: F401
         if server:
             server.wait()
-        with lost_server_told():
+        with report_lost_server():
             yield
+
+
+def _choose_prefect_logs(*, is_verbose: bool) -> None:
+    for name in PREFECT_LOGS:
+        os.environ.setdefault(name, "INFO" if is_verbose else "CRITICAL")  # a failure is reported once, in a sentence
+    if not is_verbose:
+        for name in PREFECT_INNER_LOGS:
+            os.environ.setdefault(name, "CRITICAL")
+        # Prefect prints Python's warnings; two threads that import at once reset each other's filters of them.
+        logging.getLogger("py.warnings").setLevel(logging.CRITICAL)
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the run where it stands, while the block runs.
+    """Let Ctrl-C end the block at once.
 
-    asyncio would take it and only ask the flow to end, which is deaf to that until all shards are scored; it leaves a
-    handler that is not Python's own alone.
+    asyncio's own handler only cancels the flow, which notices that when all shards are scored. It replaces no handler
+    but Python's default.
     """
-    if threading.current_thread() is not threading.main_thread():  # no other may set a handler
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set a handler
         yield
         return
     earlier = signal.signal(signal.SIGINT, _interrupt)
@@ -109,3 +116,47 @@ def _interruptible() -> Iterator[None]:
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+@contextmanager
+def report_lost_server() -> Iterator[None]:
+    """Raise `UnfinishedError` if Prefect's client gives up its server during the block.
+
+    The client retries for about a minute (PREFECT_CLIENT_MAX_RETRIES); a run goes on if the server is back by then.
+    """
+    try:
+        yield
+    except Exception as error:
+        fault = _server_fault(error)
+        if fault is None:
+            raise
+        from prefect.settings import PREFECT_API_URL
+
+        _drop_events()
+        address = without_secrets(PREFECT_API_URL.value() or "")
+        raise UnfinishedError(
+            f"Prefect's server at {address} {fault}; what was judged is kept: "
+            "run the same command again once it is back"
+        ) from error
+
+
+def _server_fault(error: Exception) -> str | None:
+    """The fault of Prefect's server behind an error; None if the error has another cause."""
+    import httpx
+
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"answered HTTP {error.response.status_code}"
+    if isinstance(error, httpx.HTTPError):  # judges are asked by another HTTP client
+        return f"does not answer ({type(error).__name__})"
+    return "does not answer" if isinstance(error, RuntimeError) and UNREACHED in str(error) else None
+
+
+def _drop_events() -> None:
+    """Drop the events that wait to be sent: at exit each takes seven seconds to fail, hours after a large run."""
+    from prefect.events.worker import EventsWorker
+
+    workers = getattr(EventsWorker, "_instances", {})  # Prefect has no public way to drop them
+    for worker in list(workers.values()):
+        with suppress(queue.Empty):
+            while True:
+                worker._queue.get_nowait()

@@ -11,105 +11,13 @@ from numpy.typing import NDArray
 
 from gradebook.rubrics.statistics.calibration import Rated, selection_shift
 from gradebook.tasks.agreement.statements import add_ratings_of_run
-from gradebook.tasks.lake.sql import CLUSTER
+from gradebook.tasks.lake.rows import make_table
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.system.number_format import counted
 
 SUSPICIOUS_SHIFT = 3.0  # standard errors
 
-# If a criterion prefers people, the judge was not asked about the outputs they rated. Its score from another run counts
-# instead, if that run asked the same judge the same question with the same scores of levels.
-_RUNS_ALIKE = """
-create or replace temp table questions_alike as
-with asked as (
-    select
-        r.run_id,
-        r.judge,
-        r.settings::json -> 'judge' as identity,
-        r.version,
-        c.criterion_id,
-        c.digest,
-        c.method,
-        (
-            select list(l.level_id || '=' || l.score order by l.level_id)
-            from levels as l
-            where
-                l.rubric_id = c.rubric_id
-                and l.rubric_version = c.rubric_version
-                and l.criterion_id = c.criterion_id
-        ) as levels,
-        (select max(replicate) from opinions as o where o.run_id = r.run_id) as last_replicate,
-    from runs as r
-    inner join criteria as c on r.rubric_id = c.rubric_id and r.rubric_version = c.rubric_version
-    where r.status = 'published' and r.judge = (select judge from runs where run_id = $1)
-)
-
-select other.run_id, other.version, own.criterion_id
-from asked as own
-inner join asked as other
-    on own.criterion_id = other.criterion_id
-    and own.digest = other.digest
-    and own.identity is not distinct from other.identity
-    and own.levels is not distinct from other.levels
-    and own.last_replicate is not distinct from other.last_replicate
-where own.run_id = $1 and other.run_id <> $1 and own.method = 'judge' and other.method = 'judge'
-"""
-_SAID_ELSEWHERE = """
-create or replace temp table said_elsewhere as
-select v.criterion_id, v.output_id, v.score
-from lake.verdicts as v
-inner join questions_alike as alike on v.run_id = alike.run_id and v.criterion_id = alike.criterion_id
-where
-    v.run_id in (select run_id from questions_alike)
-    and v.status = 'scored'
-    and v.method = 'judge'
-    and (v.criterion_id, v.output_id) in (select (criterion_id, output_id) from preferred)
-qualify row_number() over (partition by v.criterion_id, v.output_id order by alike.version desc) = 1
-"""
-_PREFERRED = """
-create or replace temp table preferred as
-select v.criterion_id, v.output_id
-from agreed_verdicts as v
-inner join criteria as c on v.criterion_id = c.criterion_id
-inner join runs as r on c.rubric_id = r.rubric_id and c.rubric_version = r.rubric_version
-where r.run_id = $1 and v.method = 'ratings' and c.method = 'judge'
-"""
-_NOTHING_SAID = """
-create or replace temp table said_elsewhere (criterion_id varchar, output_id varchar, score double)
-"""
-_JUDGED = f"""
-with said as (
-    select criterion_id, output_id, method, score from agreed_verdicts where status = 'scored' and method <> 'ratings'
-    union all
-    select criterion_id, output_id, 'judge' as method, score from said_elsewhere
-)
-
-select
-    v.criterion_id,
-    o.model,
-    o.checkpoint,
-    o.case_id,
-    o.shared,
-    o.sample_index,
-    v.output_id,
-    v.score,
-    r.rating,
-from said as v
-inner join (select *, {CLUSTER} as shared from output_scores where run_id = $1) as o on v.output_id = o.output_id
-left join (
-    select criterion_id, output_id, avg(score) as rating from latest_ratings group by criterion_id, output_id
-) as r
-    on v.criterion_id = r.criterion_id and v.output_id = r.output_id
-where case when $2::varchar[] is null then v.method = 'judge' else list_contains($2, v.criterion_id) end
-order by v.criterion_id, o.model, o.checkpoint, v.output_id
-"""
-_UNJUDGED = """
-select p.criterion_id, o.model, o.checkpoint, count(*)
-from preferred as p
-inner join (from output_scores where run_id = $1) as o on p.output_id = o.output_id
-anti join said_elsewhere as s on p.criterion_id = s.criterion_id and p.output_id = s.output_id
-where $2::varchar[] is null or list_contains($2, p.criterion_id)
-group by p.criterion_id, o.model, o.checkpoint
-"""
+_ELSEWHERE_COLUMNS = "criterion_id varchar, output_id varchar, score double"
 _LEVELS = "select score from agreed_levels where criterion_id = ? order by score"
 
 Group = tuple[str, str, str | None]  # criterion, model, checkpoint
@@ -159,21 +67,20 @@ class Sample:
 
 
 def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Sequence[str] | None = None) -> Judged:
-    """Read the judge's scores of a published run, and all current ratings of its outputs.
+    """Read the judge's scores of a published run, and all ratings of the run's outputs that exist now.
 
-    connection: to the lake; receives the tables of `agreement.statements`. criteria: only these, which may be a
-    check's;
-    None: those of the judge.
+    connection: to the lake; gets the tables of `tasks.agreement.statements`. criteria: these criteria, which may be a
+    check's too; None: the judge's criteria.
     """
     add_ratings_of_run(connection, run_id)
-    connection.execute(_PREFERRED, [run_id])
-    connection.execute(_NOTHING_SAID)
+    make_table(connection, "agreement/preferred", run_id=run_id)
+    connection.execute(f"create or replace temp table scores_elsewhere ({_ELSEWHERE_COLUMNS})")
     if connection.execute("select 1 from preferred limit 1").fetchall():
-        connection.execute(_RUNS_ALIKE, [run_id])
-        connection.execute(_SAID_ELSEWHERE)
-    chosen = [run_id, None if criteria is None else list(criteria)]
-    table = connection.execute(_JUDGED, chosen).to_arrow_table().combine_chunks()
-    counts = connection.execute(_UNJUDGED, chosen).fetchall()
+        make_table(connection, "agreement/questions_alike", run_id=run_id)
+        connection.execute(f"insert into scores_elsewhere {query('agreement/scores_elsewhere')}")
+    chosen = {"run_id": run_id, "criteria": None if criteria is None else list(criteria)}
+    table = connection.execute(query("agreement/calibration_samples"), chosen).to_arrow_table().combine_chunks()
+    counts = connection.execute(query("agreement/unjudged_counts"), chosen).fetchall()
     return Judged(table, {(criterion, model, checkpoint): count for criterion, model, checkpoint, count in counts})
 
 

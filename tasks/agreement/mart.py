@@ -18,8 +18,9 @@ from gradebook.rubrics.statistics.agreement import (
     measure_sides,
     scale_of,
 )
-from gradebook.tasks.agreement.statements import JUDGE, MEMBER, RATER, add_said_of_files
+from gradebook.tasks.agreement.statements import JUDGE, MEMBER, RATER, add_statements_of_files
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.workspace.folder import RunFolder
 
 RATERS, JUDGE_RATERS, JUDGES = "raters", "judge_raters", "judges"  # kinds of pairs
@@ -45,18 +46,6 @@ MOST_ONE_BY_ONE = (
 ONE_RESAMPLE_COUNT = 400  # for one against the others: a criterion may have dozens of these
 
 Floats = NDArray[np.float64]
-
-_CRITERIA = """
-select criterion_id from (
-    select criterion_id, output_id from said group by criterion_id, output_id having count(distinct (side, who)) > 1
-)
-where $1 is null or criterion_id = $1
-group by criterion_id having count(*) >= ? order by criterion_id
-"""
-# Ordered: the bootstrap draws outputs by position, and a run must reproduce its intervals.
-_OF_CRITERION = """
-select output_id, side, who, level_score, score from said where criterion_id = ? order by output_id, side, who
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +93,13 @@ class Voices:
 def add_agreement_source(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: RunFolder, rubric: Rubric) -> None:
     """Make the source of the mart `agreement`; empty without ratings and without a second judge."""
     table = AGREEMENT_SCHEMA.empty_table()
-    if add_said_of_files(connection, lake, folder, rubric):
+    if add_statements_of_files(connection, lake, folder, rubric):
         table = agreement_table(connection)
     connection.register("source_agreement", table)
 
 
 def agreement_table(connection: duckdb.DuckDBPyConnection, criterion_id: str | None = None) -> pa.Table:
-    """Rows for each criterion, kind, judge, rater and statistic, as `AGREEMENT_SCHEMA`. connection: with `said`."""
+    """A row a criterion, kind, judge, rater and statistic, as `AGREEMENT_SCHEMA`. connection: has `statements`."""
     every = read_voices(connection, criterion_id)
     rows = [row for voices in every for group in groups_of(voices) for row in _rows(voices, group)]
     return pa.Table.from_pylist(rows, schema=AGREEMENT_SCHEMA)
@@ -118,9 +107,19 @@ def agreement_table(connection: duckdb.DuckDBPyConnection, criterion_id: str | N
 
 def read_voices(connection: duckdb.DuckDBPyConnection, criterion_id: str | None = None) -> Iterator[Voices]:
     """Statements by criterion, for criteria with at least two outputs that have two voices."""
-    ids = [row[0] for row in connection.execute(_CRITERIA, [criterion_id, LEAST_OUTPUTS]).fetchall()]
+    wanted = {"criterion_id": criterion_id, "least_count": LEAST_OUTPUTS}
+    ids = [row[0] for row in connection.execute(query("agreement/compared_criteria"), wanted).fetchall()]
     for each in ids:
-        said = connection.execute(_OF_CRITERION, [each]).to_arrow_table().combine_chunks()
+        # In an order: the bootstrap draws outputs by position, and the same run must come to the same intervals.
+        said = (
+            connection.execute(
+                "select output_id, side, who, level_score, score from statements where criterion_id = ? "
+                "order by output_id, side, who",
+                [each],
+            )
+            .to_arrow_table()
+            .combine_chunks()
+        )
         scale = connection.execute(
             "select distinct score from agreed_levels where criterion_id = ? order by score", [each]
         ).fetchnumpy()["score"]

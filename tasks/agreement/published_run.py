@@ -19,7 +19,7 @@ from gradebook.tasks.agreement.mart import (
     measure_group,
     read_voices,
 )
-from gradebook.tasks.agreement.statements import add_criteria_of_run, add_said_of_run
+from gradebook.tasks.agreement.statements import add_criteria_of_run, add_statements_of_run
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
@@ -93,7 +93,7 @@ def measure_parts(
 
     connection: to the lake. is_by_rater: measure each rater separately too.
     """
-    if not add_said_of_run(connection, run_id):
+    if not add_statements_of_run(connection, run_id):
         return (), "nobody rated its outputs, and it asked one judge or none"
     parts: list[AgreementPart] = []
     crowded: list[str] = []

@@ -1,4 +1,4 @@
-"""Statements of raters and judges about a run's outputs on one scale: the table `said`, input of agreement."""
+"""The table `statements`: scores by raters and judges of a run's outputs, on one scale, to measure agreement on."""
 
 from contextlib import suppress
 
@@ -11,74 +11,13 @@ from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.lake.sql import quoted
 from gradebook.tasks.ratings.evaluation_file import OVERALL
 from gradebook.tasks.workspace.folder import RunFolder
 
-RATER, JUDGE, MEMBER = "rater", "judge", "member"  # a person; the run's verdict; one judge of a panel or a cascade
+RATER, JUDGE, MEMBER = "rater", "judge", "member"  # the sides of sql/queries/agreement/statements.sql
 
-# A rater's latest rating of an output counts, chosen as for verdicts: see `tasks.ratings.run_ratings`. Levels have the
-# score that the criterion gives them now; levels of per-case criteria are not in the table. Ratings of criteria that
-# do not apply to the output in this run are ignored, and so are retracted ones.
-_LATEST = """
-create or replace temp table latest_ratings as
-select
-    r.criterion_id,
-    r.output_id,
-    r.rater,
-    coalesce(l.score, r.score) as score,
-from agreed_ratings as r
-left join agreed_levels as l on r.criterion_id = l.criterion_id and r.level_id = l.level_id
-where
-    (
-        r.criterion_id in (select criterion_id from agreed_criteria where output_id is null)
-        or (r.criterion_id, r.output_id)
-        in (select (criterion_id, output_id) from agreed_criteria where output_id is not null)
-    )
-    and (
-        r.level_id is null
-        or l.level_id is not null
-        or r.criterion_id not in (select criterion_id from agreed_levels)
-    )
-qualify row_number() over (
-    partition by r.output_id, r.criterion_id, r.rater
-    order by r.is_from_file desc, r.rated_at desc nulls last, r.line desc
-) = 1 and coalesce(l.score, r.score) is not null
-"""
-# A judge's first opinion of an output, as in judge_noise. With a single judge, the verdict stands for it.
-_SAID = f"""
-create or replace temp table said as
-with judged as (
-    select v.criterion_id, v.output_id, coalesce(l.score, v.score) as level_score, v.score
-    from agreed_verdicts as v
-    semi join latest_ratings as r on v.criterion_id = r.criterion_id and v.output_id = r.output_id
-    left join agreed_levels as l on v.criterion_id = l.criterion_id and v.level_id = l.level_id
-    where v.status = 'scored' and v.method <> 'ratings'
-),
-
-firsts as (
-    select
-        criterion_id,
-        output_id,
-        judge,
-        arg_min(level_id, replicate) as level_id,
-        arg_min(score, replicate) as score,
-    from agreed_opinions
-    where
-        not is_swapped
-        and status = 'scored'
-        and (select count(distinct judge) from agreed_opinions) > 1
-    group by criterion_id, output_id, judge
-)
-
-select criterion_id, output_id, '{RATER}' as side, rater as who, score as level_score, score from latest_ratings
-union all
-select criterion_id, output_id, '{JUDGE}' as side, '' as who, level_score, score from judged
-union all
-select f.criterion_id, f.output_id, '{MEMBER}' as side, f.judge as who, coalesce(l.score, f.score), f.score
-from firsts as f
-left join agreed_levels as l on f.criterion_id = l.criterion_id and f.level_id = l.level_id
-"""
 _RATINGS = "select *, false as is_from_file, rowid as line from ratings"
 _OF_LAKE = f"{_RATINGS} where output_id in (select output_id from run_outputs)"
 _OF_RUBRIC = "semi join (from runs {of_run}) as run using (rubric_id, rubric_version)"
@@ -86,8 +25,10 @@ _LEVELS_SCHEMA = pa.schema([LEVELS_SCHEMA.field(name) for name in ("criterion_id
 _HAS_SEVERAL = "select count(distinct judge) > 1 from agreed_opinions"
 
 
-def add_said_of_files(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: RunFolder, rubric: Rubric) -> bool:
-    """Make `said` from the sources of an unpublished run. Returns whether there is anything to compare.
+def add_statements_of_files(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, folder: RunFolder, rubric: Rubric
+) -> bool:
+    """Make `statements` from a run's sources, before it is published. Returns whether there is anything to compare.
 
     Ratings come from the run's ratings file, which includes those of the lake, or else from the lake.
     """
@@ -102,16 +43,16 @@ def add_said_of_files(connection: duckdb.DuckDBPyConnection, lake: Lake, folder:
         )
     else:
         connection.register("agreed_ratings", _lake_ratings(connection, lake))
-    return add_said(connection)
+    return add_statements(connection)
 
 
-def add_said_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> bool:
-    """Make `said` from a published run in the lake and all current ratings of its outputs.
+def add_statements_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> bool:
+    """Make `statements` from what the lake holds of a published run, and of all ratings of its outputs by now.
 
     connection: to the lake. Returns whether there is anything to compare.
     """
     add_ratings_of_run(connection, run_id)
-    return _add_said(connection)
+    return _add_statements(connection)
 
 
 def add_ratings_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
@@ -125,7 +66,7 @@ def add_ratings_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> No
         connection.execute(f"create or replace temp view agreed_{table} as from lake.{table} {of_run}")
     connection.execute(f"create or replace temp view run_outputs as select output_id from output_scores {of_run}")
     connection.execute(f"create or replace temp view agreed_ratings as {_OF_LAKE}")
-    connection.execute(_LATEST)
+    make_table(connection, "agreement/latest_ratings")
 
 
 def add_criteria_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
@@ -149,21 +90,21 @@ def add_criteria_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> N
     _add_criteria(connection, f"(from criteria {of_rubric})", f"(from case_criteria {of_run})")
 
 
-def add_said(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Make `said` from the relations agreed_ratings, agreed_verdicts, agreed_opinions, agreed_levels, agreed_criteria.
+def add_statements(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Make `statements` from agreed_ratings, agreed_verdicts, agreed_opinions, agreed_levels and agreed_criteria.
 
     Returns whether there is anything to compare.
     """
-    connection.execute(_LATEST)
-    return _add_said(connection)
+    make_table(connection, "agreement/latest_ratings")
+    return _add_statements(connection)
 
 
-def _add_said(connection: duckdb.DuckDBPyConnection) -> bool:
+def _add_statements(connection: duckdb.DuckDBPyConnection) -> bool:
     ((rating_count,),) = connection.execute("select count(*) from latest_ratings").fetchall()
     ((has_several_judges,),) = connection.execute(_HAS_SEVERAL).fetchall()
     if not rating_count and not has_several_judges:
         return False
-    connection.execute(_SAID)
+    make_table(connection, "agreement/statements")
     return True
 
 

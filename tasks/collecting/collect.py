@@ -1,4 +1,4 @@
-"""Collecting outputs: each prompt of a dataset put to the model that is to be evaluated, and paid for once."""
+"""Collection of outputs: each prompt of a dataset is sent to the model under evaluation and paid for once."""
 
 import os
 from collections import Counter
@@ -13,7 +13,7 @@ import pyarrow as pa
 from gradebook.rubrics.model.collecting import collect_key, output_row
 from gradebook.rubrics.model.errors import InputError, UnfinishedError
 from gradebook.tasks.collecting.prompts import PromptRows
-from gradebook.tasks.collecting.reply_store import KeptReplies, ReplyFolder, journal_cost_usd, refuse_other_format
+from gradebook.tasks.collecting.reply_store import ReplyFolder, StoredReplies, journal_cost_usd, refuse_other_format
 from gradebook.tasks.datasets.discovery import dataset_files
 from gradebook.tasks.datasets.file_formats import encoding_of
 from gradebook.tasks.judging.money.prices import find_price, refuse_unpriced
@@ -26,15 +26,17 @@ from gradebook.tasks.judging.transport.probe import probe
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.system.progress import reporter
 
-MOST_SAMPLES = 10_000  # of a case
+MOST_SAMPLES = 10_000  # per case
 MOST_IN_FLIGHT = 4096  # as in a judge file
 STAGE = "collect"
-_RUN_ID = "collect"  # stands in the journal where a judgment has the run that paid
+_RUN_ID = "collect"  # in place of a run's id in the journal
 
 
 @dataclass(frozen=True, slots=True)
 class CollectRequest:
-    """What is to be collected. endpoint: a model's name or an endpoint file; model: the outputs' column, None: its."""
+    """Request for a collection. endpoint: model name or endpoint file; model: value of the outputs' column, None: the
+    endpoint's model.
+    """
 
     prompts: str
     endpoint: str
@@ -50,7 +52,7 @@ class CollectRequest:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """A file of outputs that is whole. request_count, cost_usd: of this call alone; cost None: a price is unknown."""
+    """Complete file of outputs. request_count, cost_usd: of this call alone; cost None: a price is unknown."""
 
     out: str
     journal: str
@@ -59,7 +61,7 @@ class Collected:
     case_count: int
     output_count: int
     unanswered_count: int
-    kept_count: int  # outputs whose reply was there before
+    kept_count: int  # outputs with an earlier reply
     request_count: int
     cost_usd: float | None
     endings: Mapping[str, int]  # finish_reason -> outputs
@@ -68,7 +70,7 @@ class Collected:
 
 @dataclass(slots=True)
 class _Tally:
-    """What came of asking, and why the first prompt that has no output has none."""
+    """Counts of a call, and the reason for the first missing output."""
 
     kept_count: int = 0
     request_count: int = 0
@@ -76,7 +78,7 @@ class _Tally:
     first_reason: str | None = None
 
     def take(self, answer: CollectAnswer) -> None:
-        """Note one answer; called from the session's thread."""
+        """Count one answer; called from the session's thread."""
         self.request_count += answer.request_count
         if answer.reason is not None and self.first_reason is None:
             question = answer.question
@@ -86,7 +88,7 @@ class _Tally:
 
 @dataclass(frozen=True, slots=True)
 class _Collection:
-    """A request that was found right: whom to ask, what, and under which names."""
+    """Validated request, with the endpoint's settings and the prompts."""
 
     request: CollectRequest
     settings: EndpointSettings
@@ -103,27 +105,27 @@ class _Collection:
     def key(self, chat: str, sample_index: int) -> str:
         return collect_key(self.settings.digest, self.model, self.request.checkpoint, chat, sample_index)
 
-    def questions(self, kept: KeptReplies) -> Iterator[CollectQuestion]:
-        """What has no reply yet, in the order of the dataset."""
+    def questions(self, stored: StoredReplies) -> Iterator[CollectQuestion]:
+        """Questions without a reply, in the order of the dataset."""
         for row, chat in self.rows:
             for sample_index in range(self.request.samples):
                 key = self.key(chat, sample_index)
-                if key not in kept:
+                if key not in stored:
                     messages = partial(self.rows.messages, row)
                     body = self.settings.extra_body
                     yield CollectQuestion(row.case_id, messages, chat, key, sample_index, body)
 
     @property
     def budget_name(self) -> str:
-        """The same for all commands that one budget holds over."""
+        """Name shared by all commands under one budget."""
         return digest(f"{self.settings.digest} {self.model} {self.request.checkpoint}".encode())
 
 
 def collect_outputs(request: CollectRequest) -> Collected:
-    """Ask for every output that is not there yet, then write the file of all of them, whole.
+    """Collect every missing output, then write the file of all outputs atomically.
 
-    Raises `InputError` where the request is wrong: nothing was asked. Raises `UnfinishedError` where outputs are
-    missing: the replies that came are kept, the file is not written, and the same call asks for the rest.
+    Raises `InputError` for an invalid request, before any request is sent. Raises `UnfinishedError` if outputs are
+    missing: the replies are kept, the file is not written, and the same call asks for the rest.
     """
     _refuse_bad(request)
     settings = read_endpoint(request.endpoint, os.environ)
@@ -142,17 +144,17 @@ def collect_outputs(request: CollectRequest) -> Collected:
 
 def _collect(collection: _Collection, folder: ReplyFolder) -> Collected:
     tally = _ask(collection, folder)
-    kept = KeptReplies(folder.replies)
+    stored = StoredReplies(folder.replies)
     try:
-        return _write(collection, kept, folder, tally)
+        return _write(collection, stored, folder, tally)
     finally:
-        kept.close()
+        stored.close()
 
 
 def _ask(collection: _Collection, folder: ReplyFolder) -> _Tally:
-    """Ask for what has no reply yet. Raises `BudgetReached` or `EndpointUnavailable`."""
-    kept = KeptReplies(folder.replies)
-    open_count = sum(1 for _ in collection.questions(kept))
+    """Send the questions without a reply. Raises `BudgetReached` or `EndpointUnavailable`."""
+    stored = StoredReplies(folder.replies)
+    open_count = sum(1 for _ in collection.questions(stored))
     tally = _Tally(collection.sample_count - open_count)
     if not open_count:
         return tally
@@ -166,14 +168,14 @@ def _ask(collection: _Collection, folder: ReplyFolder) -> _Tally:
         money=Money(collection.request.budget_usd, folder.budget_record(collection.budget_name)),
         price=find_price(settings),
     ) as session:
-        session.ask(collection.questions(kept), tally.take)
+        session.ask(collection.questions(stored), tally.take)
     reporter().end(STAGE)
     tally.cost_usd = journal_cost_usd(session.journal.path)
     return tally
 
 
-def _write(collection: _Collection, kept: KeptReplies, folder: ReplyFolder, tally: _Tally) -> Collected:
-    """Write the file in the order of the dataset, a row for each case and sample that has an output."""
+def _write(collection: _Collection, stored: StoredReplies, folder: ReplyFolder, tally: _Tally) -> Collected:
+    """Write the file in the order of the dataset, one row per case and sample with an output."""
     request = collection.request
     written: set[str] = set()
     endings: Counter[str] = Counter()
@@ -186,10 +188,10 @@ def _write(collection: _Collection, kept: KeptReplies, folder: ReplyFolder, tall
         for row, chat in collection.rows:
             for sample_index in range(request.samples):
                 key = collection.key(chat, sample_index)
-                reply = kept.find(key)
+                reply = stored.find(key)
                 if reply is None:
                     continue
-                if key in written:  # an equal prompt: one reply, paid for once
+                if key in written:  # equal prompts share one reply, paid for once
                     reply |= {"is_shared": True, "cost_usd": reply["cost_usd"] and 0.0}
                 written.add(key)
                 line = output_row(row, collection.model, request.checkpoint, sample_index, reply)
@@ -215,7 +217,7 @@ def _write(collection: _Collection, kept: KeptReplies, folder: ReplyFolder, tall
 
 
 def _refuse_unanswered(collection: _Collection, output_count: int, tally: _Tally) -> None:
-    """Raise `UnfinishedError` where too many outputs are missing, before the file takes its name."""
+    """Raise `UnfinishedError` if too many outputs are missing, before the file is renamed into place."""
     wanted_count, rate = collection.sample_count, collection.request.max_unanswered_rate
     missing_count = wanted_count - output_count
     if missing_count and (not output_count or missing_count / wanted_count > rate):
@@ -228,7 +230,7 @@ def _refuse_unanswered(collection: _Collection, output_count: int, tally: _Tally
 
 
 def _refuse_bad(request: CollectRequest) -> None:
-    """Raise `InputError` for what no command could mean."""
+    """Raise `InputError` for values that are never valid."""
     refuse_other_format(request.out)
     if not 1 <= request.samples <= MOST_SAMPLES:
         raise InputError("--samples", f"{request.samples}", f"1 to {MOST_SAMPLES}")

@@ -1,4 +1,4 @@
-"""The cases of a dataset of prompts: read as outputs are, without an output."""
+"""Cases of a dataset of prompts, read like outputs but without an output."""
 
 import hashlib
 import tempfile
@@ -18,29 +18,30 @@ from gradebook.tasks.datasets.media import MediaFiles
 from gradebook.tasks.datasets.row_parser import RowFitter, read_messages
 
 PROMPT_COLUMNS = ("case_id", "prompt")
+# An earlier file of outputs is also a dataset of prompts.
 _OF_OUTPUTS = (
     "model",
     "output",
     "checkpoint",
     "sample_index",
-)  # an earlier file of outputs is a dataset of prompts too
-_SET_ASIDE = {name: f"\0{name}" for name in _OF_OUTPUTS}  # under names that no file's column has
+)
+_SET_ASIDE = {name: f"\0{name}" for name in _OF_OUTPUTS}  # names that no column of a file has
 _FITTED = {_SET_ASIDE["model"]: "model", _SET_ASIDE["output"]: ""}
 
 
 class PromptRows:
-    """The distinct cases of a dataset, on disk while they are asked; each with the digest of its messages."""
+    """Distinct cases of a dataset, each with the digest of its messages; on disk while they are asked."""
 
     def __init__(self, files: Sequence[Path], column_map: Mapping[str, str], system: str | None) -> None:
-        """Read and check all. Raises `OutputsError` where a row does not fit, or a picture that it names."""
+        """Read and check all rows. Raises `OutputsError` if a row, or an image it names, is invalid."""
         self._system = system
         self._media = MediaFiles(dataset_folders(files))
         self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
-        self._known: dict[bytes, bytes] = {}  # case -> what it is
+        self._known: dict[bytes, bytes] = {}  # case -> digest of its content
         self._column_map = column_map
-        kept = {name: found for name, found in column_map.items() if name not in _OF_OUTPUTS}
-        self._of_outputs = {column_map.get(name, name) for name in _OF_OUTPUTS} - set(kept.values())
-        self._fitter = RowFitter(kept | _SET_ASIDE, is_unscored_allowed=True)
+        renamed = {name: found for name, found in column_map.items() if name not in _OF_OUTPUTS}
+        self._of_outputs = {column_map.get(name, name) for name in _OF_OUTPUTS} - set(renamed.values())
+        self._fitter = RowFitter(renamed | _SET_ASIDE, is_unscored_allowed=True)
         try:
             self._read(files)
         except BaseException:
@@ -51,7 +52,7 @@ class PromptRows:
         return len(self._known)
 
     def __iter__(self) -> Iterator[tuple[PromptRow, str]]:
-        """Each case in the order of the dataset, and the digest of its messages. One iteration at a time."""
+        """Each case in the order of the dataset, with the digest of its messages. One iteration at a time."""
         self._spool.seek(0)
         for line in self._spool:
             digest, row = orjson.loads(line)
@@ -64,11 +65,10 @@ class PromptRows:
         self.close()
 
     def close(self) -> None:
-        """Let go of the cases."""
         self._spool.close()
 
     def messages(self, row: PromptRow) -> list[dict[str, Any]]:
-        """What is sent for a case, with the pictures and sounds that it names. Raises `UnreadableMedia`."""
+        """Messages of a case, with the images and sounds that it names. Raises `UnreadableMedia`."""
         chat = chat_of(row.prompt, self._system)
         return chat if isinstance(row.prompt, str) else with_files(chat, self._media.read)
 
@@ -80,14 +80,14 @@ class PromptRows:
             reason = self._take(raw)
             if reason is not None:
                 fault_count += 1
-                if len(faults) < MOST_FAULTS_SHOWN - 1:  # one line is for the summary
+                if len(faults) < MOST_FAULTS_SHOWN - 1:  # the first line is the summary
                     faults.append(Fault(raw.source, raw.line, reason))
         if fault_count or not row_count:
             found = f"found {fault_count} of {row_count} rows that do not fit" if row_count else "found no rows"
             raise OutputsError((Fault(str(files[0]), None, f"{found}, expected prompts"), *faults))
 
     def _take(self, raw: RawRow) -> str | None:
-        """Keep the case of a row; returns why it is none."""
+        """Store the case of a row; returns the reason if it is invalid."""
         row = raw.content if isinstance(raw.content, str) else self._fit(raw, raw.content)
         if isinstance(row, str):
             return row

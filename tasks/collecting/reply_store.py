@@ -1,7 +1,7 @@
-"""The replies that a file of collected outputs is made of: journals beside it, in a folder that one process writes.
+"""Stored replies behind a file of collected outputs: journals beside it, in a folder locked by one process.
 
-No lake keeps them: they are no judgments, and a reply belongs to one file of outputs. The next file starts afresh, so
-whoever forgets to name another checkpoint gets its outputs all the same, never those of an earlier one.
+These replies are in no lake: they are no judgments, and a reply belongs to one file of outputs. The next file starts
+afresh, so a forgotten `--checkpoint` never yields the outputs of an earlier checkpoint.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from gradebook.tasks.judging.replies.journal import settled_journals
 
 
 class ReplyFolder:
-    """The folder of an output file's replies, locked while the block runs. Its name is hidden from globs of outputs."""
+    """Folder of an output file's replies, locked while the block runs. Its name is hidden from globs of outputs."""
 
     def __init__(self, out: Path) -> None:
         self._out = out
@@ -28,15 +28,15 @@ class ReplyFolder:
 
     @property
     def replies(self) -> Path:
-        """The folder of the journals."""
+        """Folder of the journals."""
         return self.path / "replies"
 
     def budget_record(self, name: str) -> Path:
-        """What was spent under one name of the outputs and one way of asking."""
+        """Record of the spending under one name of the outputs and one set of settings."""
         return self.path / f"budget-{name}.jsonl"
 
     def refuse_foreign(self, option: str = "--out") -> None:
-        """Raise `InputError` where the output file is there and was not collected. option: what names it."""
+        """Raise `InputError` if the output file exists and was not collected. option: option that names it."""
         if self._out.exists() and not self.path.is_dir():
             raise InputError(f"{option}: found {self._out} already there, not collected; expected a new file")
 
@@ -65,14 +65,14 @@ class ReplyFolder:
 
 
 def refuse_other_format(out: Path, option: str = "--out") -> None:
-    """Raise `InputError` where a name is not that of JSON Lines. option: what names it."""
+    """Raise `InputError` unless a name is that of JSON Lines. option: option that names it."""
     encoding = encoding_of(out)
     if encoding is None or encoding.format != "jsonl":
         raise InputError(option, f"{out.name!r}", "a name that ends in .jsonl, .jsonl.gz or .jsonl.zst")
 
 
-class KeptReplies:
-    """Where each reply stands in the journals, by request key; the texts stay on disk."""
+class StoredReplies:
+    """Places of the replies in the journals, by request key; the texts stay on disk."""
 
     def __init__(self, folder: Path) -> None:
         """Read the journals. Raises `LakeError` for a broken one."""
@@ -88,7 +88,7 @@ class KeptReplies:
         return bytes.fromhex(key) in self._places
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """The reply of a key as its journal has it; None where there is none."""
+        """Reply of a key as in its journal; None if there is none."""
         place = self._places.get(bytes.fromhex(key))
         if place is None:
             return None
@@ -97,13 +97,12 @@ class KeptReplies:
         return line
 
     def close(self) -> None:
-        """Let go of the journals."""
         if self._opened is not None:
             os.close(self._opened[1])
             self._opened = None
 
     def _file(self, number: int) -> int:
-        """One journal is open at a time: the rows of a file mostly follow one."""
+        """Open journal; one at a time, as the rows of a file mostly follow one journal."""
         if self._opened is None or self._opened[0] != number:
             self.close()
             self._opened = number, os.open(self._paths[number], os.O_RDONLY)
@@ -111,7 +110,7 @@ class KeptReplies:
 
 
 def journal_cost_usd(journal: Path) -> float | None:
-    """What the replies in one journal cost; None where some price is unknown, 0 where there is no journal."""
+    """Cost of the replies in one journal; None if a price is unknown, 0 without a journal."""
     if not journal.exists():
         return 0.0
     costs = [line["cost_usd"] for _, _, line in _lines(journal)]
@@ -119,7 +118,7 @@ def journal_cost_usd(journal: Path) -> float | None:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Offset, length and content of each whole line; a last one without an end was being written by who died."""
+    """Offset, length and content of each whole line; an unterminated last line was being written at a kill."""
     offset = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):

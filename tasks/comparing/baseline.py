@@ -15,57 +15,12 @@ from gradebook.tasks.comparing.model_pairs import Wanted, pair_groups, read_side
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.errors import NoLakeThere
-from gradebook.tasks.lake.sql import file_list, quoted
+from gradebook.tasks.lake.sql import file_list, query, quoted
 from gradebook.tasks.system.files import write_text
 from gradebook.tasks.workspace.folder import RunFolder
 
 LATEST = "latest"
 MOST_NAMED = 10
-
-# Candidates of `latest`: evaluated runs; for a suite's run, runs of the same suite in an earlier nightly run.
-_EARLIER = """
-with earlier as (
-    select
-        runs.run_id, runs.version, runs.dataset_digest, scores.model, scores.checkpoint,
-        case when $suite is not null then runs.settings::json ->> 'night' end as night,
-        count(*) over (partition by runs.run_id, scores.model) as checkpoint_count
-    from runs
-    inner join run_scores as scores on runs.run_id = scores.run_id
-    where runs.rubric_id = $rubric_id and runs.status = 'published' and runs.run_id <> $run_id
-        and coalesce(runs.trigger, '') not in ('rescore', 'review')
-        and (
-            $suite is null
-            or ((runs.settings::json ->> 'suite') = $suite and (runs.settings::json ->> 'night') < $night)
-        )
-),
-
-others as (
-    select * from earlier
-    where $model is null
-        or (model = $model and checkpoint is distinct from $checkpoint and dataset_digest <> $dataset_digest)
-)
-"""
-# Candidates that can be paired: a common model and checkpoint, or a model of which each run has one checkpoint.
-_LATEST = f"""
-{_EARLIER},
-
-own as (
-    select model, checkpoint, count(*) over (partition by model) as checkpoint_count
-    from read_parquet({{run_scores}})
-)
-
-select others.run_id
-from others
-inner join own on others.model = own.model
-where others.checkpoint is not distinct from own.checkpoint
-    or (others.checkpoint_count = 1 and own.checkpoint_count = 1)
-order by others.night desc, others.version desc limit 1
-"""
-_HAS_EARLIER = f"{_EARLIER} select count(*) > 0 from others"
-_PUBLISHED = """
-select run_id from runs where status = 'published' and (run_id = $run or ($latest and rubric_id = $rubric))
-"""
-_OWN_IDS = "select distinct criterion_id from case_criteria where list_contains($runs, run_id) order by criterion_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +97,16 @@ def find_baseline(
     """
     if asked != LATEST:
         return asked
-    query = _LATEST.format(run_scores=file_list([str(folder.mart_file("run_scores"))]))
-    found = connection.execute(query, asdict(search)).fetchall()
+    latest = query("comparing/latest_baseline", earlier_runs=f"({query('comparing/earlier_runs')})")
+    own_scores = [str(folder.mart_file("run_scores"))]
+    found = connection.execute(latest, asdict(search) | {"run_scores": own_scores}).fetchall()
     return str(found[0][0]) if found else None
 
 
 def has_earlier_runs(connection: duckdb.DuckDBPyConnection, search: BaselineSearch) -> bool:
     """Whether there are published runs that `latest` may choose from."""
-    ((has_earlier,),) = connection.execute(_HAS_EARLIER, asdict(search)).fetchall()
+    counted = f"select count(*) > 0 from ({query('comparing/earlier_runs')})"
+    ((has_earlier,),) = connection.execute(counted, asdict(search)).fetchall()
     return bool(has_earlier)
 
 
@@ -192,8 +149,15 @@ def _refuse_unknown_ids(connection: duckdb.DuckDBPyConnection, rule: Rule, rubri
     named = {name.scope_id for name in names_in(rule) if name.scope == CRITERION and name.scope_id is not None}
     if not named <= {*asked}:
         values = {"run": baseline, "latest": baseline == LATEST, "rubric": rubric.id}
-        runs = [run for (run,) in connection.execute(_PUBLISHED, values).fetchall()]
-        own = [each for (each,) in connection.execute(_OWN_IDS, {"runs": runs}).fetchall()]
+        published = (
+            "select run_id from runs "
+            "where status = 'published' and (run_id = $run or ($latest and rubric_id = $rubric))"
+        )
+        runs = [run for (run,) in connection.execute(published, values).fetchall()]
+        own_ids = (
+            "select distinct criterion_id from case_criteria where list_contains($runs, run_id) order by criterion_id"
+        )
+        own = [each for (each,) in connection.execute(own_ids, {"runs": runs}).fetchall()]
         asked += own if runs else sorted(named)
     ids: dict[str, Collection[str]] = {CRITERION: asked, CATEGORY: [*category_weights(rubric)]}
     refuse_unknown_ids(rule, ids)

@@ -11,13 +11,8 @@ from gradebook.rubrics.model.errors import InputError, RubricError
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_published_run, read_rows
+from gradebook.tasks.lake.sql import query
 
-_RUN = """
-select runs.run_id, runs.status, runs.version, runs.rubric_id, runs.rubric_version, runs.rubric_digest, rubrics.body
-from runs
-left join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
-where runs.run_id = ?
-"""
 _GROUPS = "select model, checkpoint from run_scores where run_id = ? order by model, checkpoint"
 
 
@@ -57,7 +52,7 @@ Groups = tuple[Row, Row]  # a model and checkpoint of A, and its counterpart of 
 
 def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, option: str = "run") -> Side:
     """Read a published run. option: CLI option named in errors. Raises `InputError` if there is none of that id."""
-    run = read_published_run(connection, lake, run_id, _RUN, option)
+    run = read_published_run(connection, lake, run_id, query("comparing/run_with_rubric"), option)
     body = run.pop("body")
     if body is None:
         raise InputError(f"{option}: found no rubric {run['rubric_id']} {run['rubric_version']}, which {run_id} used")

@@ -13,6 +13,7 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.prompts.combine_opinions import AGGREGATES, Aggregate, Opinions, combine_opinions
 from gradebook.tasks.comparing.model_pairs import Side
 from gradebook.tasks.lake.rows import read_rows
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ledger.past_judges import PastJudge, read_past_judge
 from gradebook.tasks.marts.models import build_marts
 from gradebook.tasks.marts.sources import add_rubric_sources
@@ -26,51 +27,6 @@ _OF_RUN = {
     "run_own": "select * exclude (run_id) from case_criteria where run_id = ?",
 }
 _COUNTS = "select judge, max(replicate) + 1 as replicate_count from run_opinions group by judge order by judge"
-# An output is kept if all its verdicts that rest on replies have enough of them.
-_KEPT = """
-create table source_outputs as
-with counted as (
-    select output_id, count(*) filter (replicate < $replicate_count) as opinion_count
-    from run_opinions
-    group by output_id, criterion_id
-)
-
-select * from run_outputs
-where output_id not in (select output_id from counted where opinion_count < $replicate_count * $judge_count)
-"""
-_CELLS = """
-select
-    output_id,
-    criterion_id,
-    score,
-    if(score is null, -1, dense_rank() over (partition by criterion_id order by level_id) - 1) as level_place,
-from run_opinions
-where replicate < $replicate_count and output_id in (select output_id from source_outputs)
-order by output_id, criterion_id, judge, replicate
-"""
-_ADD_VERDICTS = """
-insert into verdicts
-select
-    $run_id as run_id,
-    verdicts.output_id,
-    verdicts.criterion_id,
-    case
-        when judged.output_id is null then verdicts.status
-        when judged.score is null then 'unscored'
-        else 'scored'
-    end as status,
-    if(judged.output_id is null, verdicts.score, judged.score) as score,
-    verdicts.reason,
-from run_verdicts as verdicts
-left join judged on verdicts.output_id = judged.output_id and verdicts.criterion_id = judged.criterion_id
-where verdicts.output_id in (select output_id from source_outputs)
-"""
-_OWN = """
-create table case_criteria as
-select unnest($run_ids) as run_id, own.*, coalesce(gates.gate_threshold, 1.0) as gate_threshold,
-from run_own as own
-left join gates on own.body = gates.body
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +50,8 @@ def split_replicates(lake: duckdb.DuckDBPyConnection, memory: duckdb.DuckDBPyCon
     replicates r. Raises `InputError` if the judge did not reply twice, or is a cascade.
     """
     run_id = side.run["run_id"]
-    for name, query in _OF_RUN.items():
-        memory.register(name, lake.execute(query, [run_id]).to_arrow_table())
+    for name, select in _OF_RUN.items():
+        memory.register(name, lake.execute(select, [run_id]).to_arrow_table())
     (row,) = read_rows(lake, "select run_id, judge, settings from runs where run_id = ?", run_id)
     judge = read_past_judge(lake, row)
     counts = {str(name): int(count) for name, count in memory.execute(_COUNTS).fetchall()}
@@ -103,8 +59,8 @@ def split_replicates(lake: duckdb.DuckDBPyConnection, memory: duckdb.DuckDBPyCon
     aggregate = _find_aggregate(run_id, judge, len(counts))
     replicate_count = min(counts.values())
     sizes = {"replicate_count": replicate_count, "judge_count": len(counts)}
-    memory.execute(_KEPT, sizes)
-    cells = memory.execute(_CELLS, {"replicate_count": replicate_count}).to_arrow_table()
+    memory.execute(f"create table source_outputs as {query('comparing/replicated_outputs')}", sizes)
+    cells = memory.execute(query("comparing/replicate_scores"), {"replicate_count": replicate_count}).to_arrow_table()
     if not cells.num_rows:
         raise InputError(
             f"run {run_id}",
@@ -168,7 +124,8 @@ def _add_verdicts(
     for replicate in range(replicate_count):
         found = _combine(scores[:, :, replicate], places[:, :, replicate].astype(np.int64), aggregate)
         memory.register("judged", firsts.append_column("score", pa.array(found, mask=np.isnan(found))))
-        memory.execute(_ADD_VERDICTS, {"run_id": name_replicate(replicate)})
+        of_replicate = {"run_id": name_replicate(replicate)}
+        memory.execute(f"insert into verdicts {query('comparing/replicate_verdicts')}", of_replicate)
 
 
 def _by_replicate(column: pa.ChunkedArray, judge_count: int, replicate_count: int) -> NDArray[np.float64]:
@@ -193,7 +150,8 @@ def _add_case_criteria(memory: duckdb.DuckDBPyConnection, replicate_count: int) 
     memory.register(
         "gates", pa.table({"body": pa.array(bodies, pa.string()), "gate_threshold": pa.array(thresholds, pa.float64())})
     )
-    memory.execute(_OWN, {"run_ids": [name_replicate(replicate) for replicate in range(replicate_count)]})
+    run_ids = [name_replicate(replicate) for replicate in range(replicate_count)]
+    memory.execute(f"create table case_criteria as {query('comparing/replicate_criteria')}", {"run_ids": run_ids})
 
 
 def _add_scores(memory: duckdb.DuckDBPyConnection, rubric: Rubric, replicate_count: int) -> None:

@@ -40,7 +40,6 @@ class OwnCount:
 
 def write_case_criteria(folder: RunFolder, shards: tuple[str, ...]) -> OwnCount:
     """Write a file for each shard with per-case criteria; returns their counts."""
-    output_count, methods = 0, Counter[str]()
     for index, shard in enumerate(shards):
         texts = pq.read_table(shard, columns=["output_id", "criteria"])
         if texts.column("criteria").null_count == texts.num_rows:
@@ -48,8 +47,16 @@ def write_case_criteria(folder: RunFolder, shards: tuple[str, ...]) -> OwnCount:
         laid_out = case_criteria_table(*(texts.column(name).to_pylist() for name in ("output_id", "criteria")))
         if laid_out.num_rows:
             write_parquet(folder.case_criteria_file(index), laid_out)
-        output_count += pc.count_distinct(laid_out.column("row_index")).as_py()
-        methods.update(laid_out.column("method").to_pylist())
+    return count_case_criteria(folder)
+
+
+def count_case_criteria(folder: RunFolder) -> OwnCount:
+    """Count the criteria that the rows of a run bring along, as `write_case_criteria` left them."""
+    output_count, methods = 0, Counter[str]()
+    for file in case_criteria_files(folder):
+        written = pq.read_table(file, columns=["row_index", "method"])
+        output_count += pc.count_distinct(written.column("row_index")).as_py()
+        methods.update(written.column("method").to_pylist())
     return OwnCount(output_count, methods.total(), dict(methods))
 
 

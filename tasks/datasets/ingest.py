@@ -12,8 +12,10 @@ from pydantic import TypeAdapter, ValidationError
 from gradebook.rubrics.model.errors import MOST_FAULTS_SHOWN, Fault, OutputsError
 from gradebook.tasks.datasets.discovery import read_rows
 from gradebook.tasks.datasets.file_formats import RawRow
-from gradebook.tasks.datasets.row_parser import OneCheckpoint, RowFitter
-from gradebook.tasks.datasets.shards import QuarantineWriter, ShardWriter, drop_repeats
+from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
+from gradebook.tasks.datasets.row_parser import RowFitter
+from gradebook.tasks.datasets.sample import CaseSample, SampleTaken
+from gradebook.tasks.datasets.shards import QuarantineWriter, ShardWriter, count_stored, drop_repeats, keep_cases
 from gradebook.tasks.system.files import write_text
 
 _ADVANCE_ROWS = 1_000
@@ -31,6 +33,7 @@ class Ingested:
     quarantined_count: int
     extra_columns: tuple[str, ...]  # unknown to gradebook, stored in metadata
     models: tuple[str, ...]  # distinct, sorted
+    sample: SampleTaken | None = None  # of the dataset's cases; None: all of them are wanted
 
 
 _INGESTED = TypeAdapter(Ingested)
@@ -50,6 +53,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     is_unscored_allowed: bool = False,
     checkpoint: OneCheckpoint | None = None,
     max_bad_rate: float = 0.01,
+    sample: int | None = None,
     shard_rows: int = 50_000,
     shard_bytes: int = 64 * 2**20,
     advance: Callable[[int], None] = _stay_silent,
@@ -57,10 +61,10 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     """Write the outputs of a dataset to FOLDER/shards and its bad rows to FOLDER/quarantine.parquet.
 
     column_map: gradebook's column -> the file's. taken_ids, is_unscored_allowed, checkpoint: see `RowFitter`.
-    advance: called with the number of rows read since the last call.
-    A finished ingest is not repeated. Raises `OutputsError` if a file can't be read, there is no row, or the share of
-    bad
-    rows exceeds max_bad_rate; the folder is left empty then.
+    sample: the number of cases to store, see `CaseSample`; every row is validated, and bad rows of other cases count
+    too. advance: called with the count of rows read since the last call.
+    An ingest that was finished before is not done again. Raises `OutputsError` where a file can't be read, there is no
+    row, or the share of bad rows is over max_bad_rate; then nothing is left in the folder.
     """
     earlier = _read_ingested(folder)
     if earlier is not None:
@@ -68,11 +72,12 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     shutil.rmtree(folder / "shards", ignore_errors=True)  # left by a killed ingest
     shards = ShardWriter(folder / "shards", shard_rows, shard_bytes)
     try:
+        cases = None if sample is None else CaseSample(sample)
         fitter = RowFitter(column_map, taken_ids, is_unscored_allowed=is_unscored_allowed, checkpoint=checkpoint)
         with QuarantineWriter(folder / "quarantine.parquet", run_id) as quarantine:
             bad_rows = _BadRows(files, max_bad_rate, quarantine)
-            row_count = _store_rows(read_rows(files, column_map), fitter, shards, bad_rows, advance)
-        ingested = _conclude(folder, row_count, fitter, shards, quarantine)
+            row_count = _store_rows(read_rows(files, column_map), fitter, cases, shards, bad_rows, advance)
+        ingested = _conclude(folder, row_count, fitter, cases, shards, quarantine)
     except BaseException:
         shards.abandon()
         shutil.rmtree(folder / "shards", ignore_errors=True)
@@ -82,16 +87,21 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
 
 
 def _store_rows(
-    rows: Iterable[RawRow], fitter: RowFitter, shards: ShardWriter, bad_rows: "_BadRows", advance: Callable[[int], None]
+    rows: Iterable[RawRow],
+    fitter: RowFitter,
+    cases: CaseSample | None,
+    shards: ShardWriter,
+    bad_rows: "_BadRows",
+    advance: Callable[[int], None],
 ) -> int:
-    """Send every row to the shards or to the quarantine; returns the number of rows."""
+    """Send every row of the sample to the shards and bad rows to the quarantine; returns how many rows there were."""
     row_count = 0
     for raw in rows:
         row_count += 1
         fitted = raw.content if isinstance(raw.content, str) else fitter.fit(raw.content, raw.format)
         if isinstance(fitted, str):
             bad_rows.add(raw, fitted)
-        else:
+        elif cases is None or cases.take(fitted.case_id):
             shards.add(fitted)
         if row_count % _ADVANCE_ROWS == 0:
             advance(_ADVANCE_ROWS)
@@ -102,19 +112,27 @@ def _store_rows(
 
 
 def _conclude(
-    folder: Path, row_count: int, fitter: RowFitter, shards: ShardWriter, quarantine: QuarantineWriter
+    folder: Path,
+    row_count: int,
+    fitter: RowFitter,
+    cases: CaseSample | None,
+    shards: ShardWriter,
+    quarantine: QuarantineWriter,
 ) -> Ingested:
-    """Drop outputs that an earlier shard has, and sum up."""
-    paths, repeat_count = drop_repeats(shards.paths, folder / ".spill")
-    duplicate_count = shards.duplicate_count + repeat_count
+    """Drop what later rows displaced from the sample and what a later shard repeats, and sum up."""
+    paths = shards.paths if cases is None else keep_cases(shards.paths, cases.case_ids)
+    paths = drop_repeats(paths, folder / ".spill")
+    output_count, models = count_stored(paths)
+    wanted_count = row_count - quarantine.count if cases is None else cases.row_count
     return Ingested(
         shards=tuple(str(path) for path in paths),
         row_count=row_count,
-        output_count=row_count - quarantine.count - duplicate_count,
-        duplicate_count=duplicate_count,
+        output_count=output_count,
+        duplicate_count=wanted_count - output_count,
         quarantined_count=quarantine.count,
         extra_columns=fitter.extra_columns,
-        models=tuple(sorted(shards.models)),
+        models=models,
+        sample=None if cases is None else cases.taken,
     )
 
 

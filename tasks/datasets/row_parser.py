@@ -1,7 +1,6 @@
 """Parsing of rows into outputs: column names mapped, cells decoded, misfits explained."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -10,6 +9,7 @@ from pydantic import ValidationError
 from gradebook.rubrics.files.case_criteria import case_criteria_fault
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, OutputRow, misfit_reason
 from gradebook.tasks.datasets.file_formats import Format
+from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
 
 _MOST_LAYOUTS = 1_000
 
@@ -79,22 +79,6 @@ def canonical_json(value: Any) -> str:
     return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class OneCheckpoint:
-    """Model and checkpoint that all outputs of a dataset must have."""
-
-    model: str
-    checkpoint: str
-
-    def misfit(self, output: Output) -> str:
-        """Reason why an output is of another model or checkpoint; empty if it fits."""
-        if output.model != self.model:
-            return f"found the model {output.model!r}, expected {self.model!r}"
-        if output.checkpoint != self.checkpoint:
-            return f"found the checkpoint {output.checkpoint!r}, expected {self.checkpoint!r} or none"
-        return ""
-
-
 class RowFitter:
     """Parser of a dataset's rows; collects columns unknown to gradebook, which go into metadata.
 
@@ -137,7 +121,7 @@ class RowFitter:
             return misfit_reason(known, error)
         except orjson.JSONEncodeError as error:
             return f"found values that can't be kept as JSON ({error}), expected fewer levels of nesting"
-        if self._checkpoint is not None and (misfit := self._checkpoint.misfit(output)):
+        if self._checkpoint is not None and (misfit := self._checkpoint.misfit(output.model, output.checkpoint)):
             return misfit
         return output if output.criteria is None else self._criteria_fault(output.criteria) or output
 

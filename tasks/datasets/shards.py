@@ -2,7 +2,7 @@
 
 import glob
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from gradebook.rubrics.model.outputs import QUARANTINE_SCHEMA, SHARD_SCHEMA, Output, output_id
 from gradebook.tasks.datasets.file_formats import RawRow
 from gradebook.tasks.datasets.row_parser import canonical_json
+from gradebook.tasks.lake.rows import make_table
 from gradebook.tasks.system.files import replaced_file, temporary_path
 
 _MOST_ROW_CHARACTERS = 2_000
@@ -24,18 +25,6 @@ _QUARANTINE_BATCH_ROWS = 5_000
 _SHORT_COLUMNS = ["output_id", "case_id", "model", "checkpoint", "sample_index", "cluster"]
 _REPEATED_COLUMNS = ["model", "checkpoint", "sample_index", "cluster"]
 
-# UUIDs take 16 bytes and group in a third of the time and memory of 32 letters.
-_REPEATS_QUERY = """
-create temp table repeats as
-with stored as (select output_id::uuid as id, file_index as shard from read_parquet($shards)),
-
-repeated as (select id, min(shard) as first_shard from stored group by id having count(*) > 1)
-
-select stored.shard, stored.id
-from stored
-inner join repeated on stored.id = repeated.id
-where stored.shard <> repeated.first_shard
-"""
 _REPEATS_OF_SHARD_QUERY = "select replace(id::text, '-', '') as output_id from repeats where shard = ?"
 
 
@@ -61,8 +50,6 @@ class ShardWriter:
         self._rows: dict[str, Output] = {}  # by output_id, in order
         self._text_size = 0
         self.paths: list[Path] = []
-        self.models: set[str] = set()
-        self.duplicate_count = 0
         # Compressing needs no Python: the next shard is read meanwhile.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="write shard")
         self._writing: Future[None] | None = None
@@ -71,7 +58,6 @@ class ShardWriter:
         """Add one output, unless the current shard has it already."""
         identity = output_id(output)
         if identity in self._rows:
-            self.duplicate_count += 1
             return
         self._rows[identity] = output
         self._text_size += _text_size(output)
@@ -84,7 +70,6 @@ class ShardWriter:
             return
         path = self._folder / f"shard-{len(self.paths):05d}.parquet"
         columns = [self._rows, *zip(*self._rows.values(), strict=True)]
-        self.models.update({output.model for output in self._rows.values()})
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SHARD_SCHEMA, strict=True)]
         self._finish_writing()
         self._writing = self._writer.submit(write_shard, pa.table(arrays, schema=SHARD_SCHEMA), path)
@@ -112,35 +97,53 @@ def _text_size(output: Output) -> int:
     return sum([len(text) for text in texts if text])
 
 
-def drop_repeats(paths: Sequence[Path], spill_folder: Path) -> tuple[list[Path], int]:
-    """Keep each output only in its first shard; returns the remaining shards and the number of outputs dropped.
+def count_stored(paths: Iterable[Path]) -> tuple[int, tuple[str, ...]]:
+    """The number of outputs in shards, and their models, sorted."""
+    output_count, models = 0, set[str]()
+    for path in paths:
+        column = pq.read_table(path, columns=["model"])["model"]
+        output_count += len(column)
+        models.update(column.unique().to_pylist())
+    return output_count, tuple(sorted(models))
+
+
+def keep_cases(paths: Sequence[Path], case_ids: Sequence[str]) -> list[Path]:
+    """Drop the outputs of all other cases; returns the shards that are left. Shards without any are not rewritten."""
+    kept_ids = pa.array(case_ids, pa.string())
+    for path in paths:
+        shard = pq.read_table(path, schema=SHARD_SCHEMA)
+        _rewrite(path, shard, pc.is_in(shard["case_id"], value_set=kept_ids))
+    return [path for path in paths if path.exists()]
+
+
+def drop_repeats(paths: Sequence[Path], spill_folder: Path) -> list[Path]:
+    """Keep each output in its first shard alone; returns the shards that are left.
 
     spill_folder: for data beyond DuckDB's 512 MB; removed afterwards. Only shards with a repeat are rewritten.
     """
     if len(paths) < 2:
-        return list(paths), 0
+        return list(paths)
     with duckdb.connect(
         config={"memory_limit": "512MB", "temp_directory": str(spill_folder), "preserve_insertion_order": False}
     ) as connection:
-        connection.execute(_REPEATS_QUERY, {"shards": [glob.escape(str(path)) for path in paths]})
+        make_table(connection, "datasets/repeats", shards=[glob.escape(str(path)) for path in paths])
         concerned = connection.execute("select distinct shard from repeats order by shard").fetchall()
-        counts = [
-            _drop_outputs(paths[index], connection.execute(_REPEATS_OF_SHARD_QUERY, [index]).to_arrow_table())
-            for (index,) in concerned
-        ]
+        for (index,) in concerned:
+            repeats = connection.execute(_REPEATS_OF_SHARD_QUERY, [index]).to_arrow_table()["output_id"]
+            shard = pq.read_table(paths[index], schema=SHARD_SCHEMA)
+            is_repeat = pc.is_in(shard["output_id"], value_set=repeats.combine_chunks())
+            _rewrite(paths[index], shard, pc.invert(is_repeat))
     shutil.rmtree(spill_folder, ignore_errors=True)
-    return [path for path in paths if path.exists()], sum(counts)
+    return [path for path in paths if path.exists()]
 
 
-def _drop_outputs(path: Path, repeats: pa.Table) -> int:
-    """Rewrite one shard without its repeats, or delete it if nothing is left. Returns the number of outputs dropped."""
-    shard = pq.read_table(path, schema=SHARD_SCHEMA)
-    kept = shard.filter(pc.invert(pc.is_in(shard["output_id"], value_set=repeats["output_id"].combine_chunks())))
-    if kept.num_rows:
-        write_shard(kept, path)
-    else:
+def _rewrite(path: Path, shard: pa.Table, is_kept: pa.ChunkedArray) -> None:
+    """Write a shard again with the rows to keep, unless these are all; a shard without any is removed."""
+    kept = shard.filter(is_kept)
+    if not kept.num_rows:
         path.unlink()
-    return int(shard.num_rows - kept.num_rows)
+    elif kept.num_rows < shard.num_rows:
+        write_shard(kept, path)
 
 
 class QuarantineWriter:

@@ -33,7 +33,6 @@ def connection_string(address: str) -> str:
 
 
 PARTITION = re.compile(r"[^=]+=[^=]*")  # folder names of a partitioned table
-DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Attaching of a lake's catalog to a connection, and errors about lakes of an earlier gradebook."""
 
+import errno
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -31,14 +33,33 @@ _MADE_WITH = f"select value from {CATALOG}.ducklake_metadata where key = 'data_p
 
 def make_folders(lake: "Lake") -> None:
     """Create the lake's missing local folders. Raises `LakeError` if that fails."""
-    folders = [lake.root, lake.journal_folder, *([] if lake.bucket else [Path(lake.data_path)])]
-    if lake.catalog == "sqlite":
-        folders.append(Path(lake.address).parent)
-    for folder in folders:
+    for folder in _folders(lake):
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise LakeError(f"{folder}: can't make the lake's folder: {error.strerror}") from error
+            raise _unmakeable(folder, error) from error
+
+
+def refuse_unmakeable(lake: "Lake") -> None:
+    """Raise `LakeError` where `make_folders` would; none is made."""
+    for folder in _folders(lake):
+        try:
+            parent = next(each for each in (folder, *folder.parents) if each.exists())
+            if parent.is_dir() and (parent == folder or os.access(parent, os.W_OK | os.X_OK)):
+                continue
+            kind = errno.EACCES if parent.is_dir() else errno.EEXIST if parent == folder else errno.ENOTDIR
+            raise OSError(kind, os.strerror(kind))
+        except OSError as error:
+            raise _unmakeable(folder, error) from error
+
+
+def _folders(lake: "Lake") -> list[Path]:
+    folders = [lake.root, lake.journal_folder, *([] if lake.bucket else [Path(lake.data_path)])]
+    return [*folders, Path(lake.address).parent] if lake.catalog == "sqlite" else folders
+
+
+def _unmakeable(folder: Path, error: OSError) -> LakeError:
+    return LakeError(f"{folder}: can't make the lake's folder: {error.strerror}")
 
 
 def attach(connection: duckdb.DuckDBPyConnection, lake: "Lake", *, read_only: bool, at: int | None) -> None:

@@ -21,7 +21,7 @@ from gradebook.tasks.lake.connections import commit, connect, lake_exists
 from gradebook.tasks.lake.data_files import address_of, file_system, orphans, remove_orphans, stored_files
 from gradebook.tasks.lake.errors import NoLakeThere, is_conflict
 from gradebook.tasks.lake.schema import CATALOG, begin_statistics, tables_without_statistics
-from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.lake.sql import query, quoted
 from gradebook.tasks.system.number_format import counted
 
 FLUSHED_FROM = 2_000  # inlined rows of a table: fewer cost a query less than one more file
@@ -32,19 +32,6 @@ KEPT_FOR = timedelta(days=1)  # a query begun before may still read a file that 
 
 _FILES = f"""
 select count(*), coalesce(sum(file_size_bytes), 0) from {CATALOG}.ducklake_data_file where end_snapshot is null
-"""
-_INLINED = f"""
-select tables.table_name, inlined.table_name
-from {CATALOG}.ducklake_inlined_data_tables as inlined
-inner join {CATALOG}.ducklake_table as tables on inlined.table_id = tables.table_id
-where tables.end_snapshot is null order by 1, 2
-"""
-_SMALL = f"""
-select tables.table_name
-from {CATALOG}.ducklake_data_file as files
-inner join {CATALOG}.ducklake_table as tables on files.table_id = tables.table_id
-where files.end_snapshot is null and tables.end_snapshot is null and files.file_size_bytes < {SMALL_BYTES}
-group by tables.table_name having count(*) >= ? order by tables.table_name
 """
 _SMALL_COUNT = f"""
 select count(*) from {CATALOG}.ducklake_data_file where end_snapshot is null and file_size_bytes < {SMALL_BYTES}
@@ -138,7 +125,7 @@ def _crowded(lake: Lake, least_count: int) -> list[str]:
     """Tables with at least this many inlined rows."""
     counts: dict[str, int] = {}
     with connect(lake, read_only=True) as connection:
-        for table, inlined in connection.execute(_INLINED).fetchall():
+        for table, inlined in connection.execute(query("lake/inlined_tables")).fetchall():
             ((count,),) = connection.execute(f'select count(*) from {CATALOG}."{quoted(inlined)}"').fetchall()
             counts[table] = counts.get(table, 0) + count
     return [table for table, count in counts.items() if count >= max(1, least_count)]
@@ -147,7 +134,8 @@ def _crowded(lake: Lake, least_count: int) -> list[str]:
 def _scattered(lake: Lake, least_count: int) -> list[str]:
     """Tables with at least this many small files."""
     with connect(lake, read_only=True) as connection:
-        return [table for (table,) in connection.execute(_SMALL, [max(2, least_count)]).fetchall()]
+        wanted = {"least_count": max(2, least_count), "small_bytes": SMALL_BYTES}
+        return [table for (table,) in connection.execute(query("lake/scattered_tables"), wanted).fetchall()]
 
 
 def _each(lake: Lake, tables: list[str], word: str, call: str, left: list[str]) -> tuple[str, ...]:

@@ -18,12 +18,13 @@ from gradebook.tasks.lake.attaching import (
     make_folders,
     pin,
     refuse_other_place,
+    refuse_unmakeable,
     use_lake,
 )
 from gradebook.tasks.lake.commits import Body, Transaction, roll_back
 from gradebook.tasks.lake.connection_cache import Attached, cached_connections, release
 from gradebook.tasks.lake.errors import NoLakeThere, translate_lost_connection
-from gradebook.tasks.lake.object_store import allow_reading, probe_store, translate_storage_errors
+from gradebook.tasks.lake.object_store import allow_reading, look_at_store, probe_store, translate_storage_errors
 from gradebook.tasks.lake.schema import CATALOG, bring_up_to_date, is_up_to_date
 from gradebook.tasks.lake.sql import NO_PROGRESS_BAR
 
@@ -194,14 +195,22 @@ def prepare_lake(lake: Lake) -> None:
             if is_up_to_date(connection):
                 return
     except NoLakeThere:
-        if _is_taken(lake):
-            raise LakeError(lake.name, "a database of something else", "a lake's or none") from None
+        _refuse_taken(lake)
 
     def make_tables(connection: duckdb.DuckDBPyConnection, _version: int) -> None:
         if not is_up_to_date(connection):
             bring_up_to_date(connection)
 
     commit(lake, "make tables", make_tables)
+
+
+def refuse_unusable(lake: Lake) -> None:
+    """Raise `LakeError` where `prepare_lake` would, as far as looking shows it: nothing is written."""
+    if lake.bucket is not None:
+        look_at_store(lake.bucket)
+    if not lake_exists(lake):
+        _refuse_taken(lake)
+        refuse_unmakeable(lake)
 
 
 def upgrade_lake(lake: Lake) -> None:
@@ -221,8 +230,7 @@ def lake_exists(lake: Lake) -> bool:
         return False
 
 
-def _is_taken(lake: Lake) -> bool:
-    """Whether the catalog's file has content; an empty file counts as none."""
-    if lake.catalog != "sqlite" or not os.path.exists(lake.address):  # noqa: PTH110 - Path raises on too long a name
-        return False
-    return os.path.getsize(lake.address) > 0  # noqa: PTH202
+def _refuse_taken(lake: Lake) -> None:
+    """Raise `LakeError` where the catalog's file holds something else; an empty file is as good as none."""
+    if lake.catalog == "sqlite" and lake.is_there and os.path.getsize(lake.address) > 0:  # noqa: PTH202
+        raise LakeError(lake.name, "a database of something else", "a lake's or none") from None

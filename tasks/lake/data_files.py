@@ -12,33 +12,10 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, LocalFileSystem
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.object_store import open_store, translate_storage_errors
 from gradebook.tasks.lake.schema import CATALOG
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import is_running
 
-# Files of old versions too: published data is never removed.
-_FILES = """
-with tables as (
-    select table_id, arg_max(schema_id, begin_snapshot) as schema_id, arg_max(table_name, begin_snapshot) as table_name,
-        arg_max(path, begin_snapshot) as path
-    from {catalog}.ducklake_table group by table_id
-),
-
-schemas as (
-    select schema_id, arg_max(path, begin_snapshot) as path from {catalog}.ducklake_schema group by schema_id
-),
-
-files as (
-    select table_id, path, file_size_bytes, record_count from {catalog}.ducklake_data_file
-    union all
-    select table_id, path, file_size_bytes, delete_count from {catalog}.ducklake_delete_file
-)
-
-select tables.table_name, schemas.path, tables.path, files.path, files.file_size_bytes, files.record_count
-from files
-left join tables on files.table_id = tables.table_id
-left join schemas on tables.schema_id = schemas.schema_id
-order by all
-"""
 _LEAVING = "select path from {catalog}.ducklake_files_scheduled_for_deletion"
 
 
@@ -54,7 +31,7 @@ class NamedFile:
 
 def named_files(connection: duckdb.DuckDBPyConnection, lake: Lake) -> list[NamedFile]:
     """All files that some version of the lake reads."""
-    rows = connection.execute(_FILES.format(catalog=CATALOG)).fetchall()
+    rows = connection.execute(query("lake/data_files")).fetchall()
     return [
         # An absolute part takes the place of those before it, as in the catalog.
         NamedFile(str(table), _path(lake, schema or "", folder or "", name), size, count)

@@ -6,26 +6,34 @@ import duckdb
 
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.sql import query
 
 Row = dict[str, Any]
 
 
-def read_rows(connection: duckdb.DuckDBPyConnection, query: str, *parameters: object) -> tuple[Row, ...]:
-    """Rows of a query, as dictionaries by column name."""
-    found = connection.execute(query, list(parameters))
+def read_rows(
+    connection: duckdb.DuckDBPyConnection, select: str, /, *parameters: object, **named: object
+) -> tuple[Row, ...]:
+    """The rows of a select by column name. parameters: for `?`; named: for `$name`, in their place."""
+    found = connection.execute(select, named or list(parameters))
     names = [column[0] for column in found.description or ()]
     return tuple(dict(zip(names, row, strict=True)) for row in found.fetchall())
+
+
+def make_table(connection: duckdb.DuckDBPyConnection, name: str, **named: object) -> None:
+    """Make a temporary table of a select in sql/queries, named after its file, in place of an earlier one."""
+    connection.execute(f"create or replace temp table {name.rpartition('/')[2]} as {query(name)}", named)
 
 
 def read_run(
     connection: duckdb.DuckDBPyConnection,
     lake: Lake,
     run_id: str,
-    query: str = "select * from runs where run_id = ?",
+    select: str = "select * from runs where run_id = $run_id",
     option: str = "run",
 ) -> Row:
-    """Single row of a query about a run. option: CLI option named in errors. Raises `InputError` for an unknown run."""
-    found = read_rows(connection, query, run_id)
+    """The one row of a select about the run `$run_id`. Raises `InputError`, at `option`, if the lake lacks it."""
+    found = read_rows(connection, select, run_id=run_id)
     if not found:
         expected = "expected one of those that `gradebook runs` lists"
         raise InputError(f"{option}: found no {run_id!r} in {lake.name}, {expected}")
@@ -36,11 +44,11 @@ def read_published_run(
     connection: duckdb.DuckDBPyConnection,
     lake: Lake,
     run_id: str,
-    query: str = "select * from runs where run_id = ?",
+    select: str = "select * from runs where run_id = $run_id",
     option: str = "run",
 ) -> Row:
-    """Single row, including its status, about a published run. Raises as `read_run`, and for unpublished runs."""
-    run = read_run(connection, lake, run_id, query, option)
+    """The one row of a select about a published run, its status among it. Raises as `read_run`, and for other runs."""
+    run = read_run(connection, lake, run_id, select, option)
     if run["status"] != "published":
         reason = f" ({run['reason']})" if run.get("reason") else ""
         raise InputError(f"{option}: {run_id} is {run['status']}{reason}, expected a published run")

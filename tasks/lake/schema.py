@@ -10,7 +10,7 @@ import yaml
 from gradebook.rubrics.files.digest import rubric_from_body
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.lake.sql import quoted, read_sql
+from gradebook.tasks.lake.sql import query, quoted, read_sql
 
 CATALOG = "__ducklake_metadata_lake"  # DuckLake's name for the database of the catalog
 NARROWED = ("output_scores", "verdicts", "case_criteria", "written_feedback")
@@ -36,28 +36,6 @@ select table_name, column_name, data_type from duckdb_columns()
 where database_name = '{database}' and schema_name = 'main' and not internal order by table_name, column_index
 """
 _VIEWS = "select view_name, sql from duckdb_views() where database_name = '{database}' and not internal"
-_WITH_STATISTICS = f"""
-select tables.table_name
-from {CATALOG}.ducklake_table as tables
-semi join {CATALOG}.ducklake_table_stats as statistics on tables.table_id = statistics.table_id
-where tables.end_snapshot is null
-"""
-_POINTERS = """
-insert into rubric_pointers by name
-select rubric_id, max_by(rubric_version, numbers) as rubric_version, max_by(created_at, numbers) as set_at
-from (
-    select *, list_transform(string_split(rubric_version, '.'), lambda part: try_cast(part as bigint)) as numbers
-    from rubrics
-)
-group by rubric_id
-"""
-_UNFILLED = """
-select body from rubrics
-where body is not null and (
-    (rubric_id, rubric_version) in (select (rubric_id, rubric_version) from criteria where position is null)
-    or (rubric_id, rubric_version) not in (select (rubric_id, rubric_version) from levels)
-)
-"""
 _FILL_CRITERIA = """
 update criteria
 set name = filled.name,
@@ -112,7 +90,7 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
     begin_statistics(connection)
     if "rubrics" in earlier:
         if "rubric_pointers" not in earlier:
-            connection.execute(_POINTERS)
+            connection.execute(f"insert into rubric_pointers by name {query('lake/latest_rubrics')}")
         _fill_criteria(connection)
 
 
@@ -133,7 +111,7 @@ def begin_statistics(connection: duckdb.DuckDBPyConnection) -> None:
 def tables_without_statistics(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Tables of gradebook that exist and never had a row, sorted."""
     made = {table for table, _ in _wanted()[0]}.difference(VIEWS)
-    begun = {table for (table,) in connection.execute(_WITH_STATISTICS).fetchall()}
+    begun = {table for (table,) in connection.execute(query("lake/begun_tables")).fetchall()}
     return sorted(made.intersection(table for table, _ in _columns(connection, "lake")) - begun)
 
 
@@ -187,7 +165,7 @@ def narrowed_to_outputs(
 
 def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:
     """Fill in the columns of `criteria` and the rows of `levels` that earlier gradebooks did not write."""
-    bodies = connection.execute(_UNFILLED).fetchall()
+    bodies = connection.execute(query("lake/unfilled_rubrics")).fetchall()
     if not bodies:
         return
     # Imported here: every command opens a lake, and few have something to fill in.

@@ -1,11 +1,8 @@
-"""Files of sql/, and quoting of text where SQL takes no parameters: `attach`, `set`, `copy` and views."""
+"""The files of sql/, and text for SQL where no parameter is possible: in `attach`, `set`, `copy` and views."""
 
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
-
-# Group of dependent outputs, as the macro in sql/macros defines it: a lake stores no macros. Named clusters sort last.
-CLUSTER = "coalesce('cluster ' || cluster, 'case ' || case_id)"
 
 # Without a terminal (a notebook) DuckDB prints its progress bar on stdout, among a command's output.
 NO_PROGRESS_BAR = "set enable_progress_bar = false"
@@ -27,6 +24,16 @@ def read_sql(file: str) -> str:
     return resources.files("gradebook.sql").joinpath(file).read_text(encoding="utf-8")
 
 
-def report_sql(name: str) -> str:
-    """Select statement of a file in sql/report."""
-    return read_sql(f"report/{name}.sql")
+@cache
+def query(name: str, **words: str) -> str:
+    """A select of sql/queries, by room and name: `query("ledger/cost_sums")`. A file is read when first asked for.
+
+    words: replace `{word}` in the file, where SQL takes no parameter: relations, columns, conditions on columns. Values
+    are always parameters. Raises `KeyError` for a word that the file does not have.
+    """
+    text = read_sql(f"queries/{name}.sql")
+    for word, replacement in words.items():
+        if f"{{{word}}}" not in text:
+            raise KeyError(name, word)
+        text = text.replace(f"{{{word}}}", replacement)
+    return text

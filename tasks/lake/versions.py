@@ -12,7 +12,7 @@ from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
-from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.lake.sql import query, quoted
 
 _NUMBER = re.compile(r"\d{1,100}", re.ASCII)
 _TIME = re.compile(
@@ -84,54 +84,6 @@ def _end_of(text: str) -> datetime:
 
 
 MOST_VERSIONS = 1_000_000
-# A commit's message states its purpose (callers of `commit` write it); other programs may leave it out.
-_VERSIONS = """
-with published as (select run_id, version from runs where status = 'published'),
-
-snapshots as (
-    select
-        snapshot_id as version,
-        snapshot_time as made_at,
-        coalesce(commit_message, replace(array_to_string(map_keys(changes), ', '), '_', ' ')) as message,
-        try_cast(commit_extra_info as json) ->> 'run_id' as told_id,
-        regexp_extract(message, '^(?:run (.+) (running|failed)|judgments of (.+))$', ['tried', 'status', 'judged'])
-            as told
-    from ducklake_snapshots('lake')
-),
-
-named as (
-    select
-        snapshots.* exclude (told_id, told),
-        coalesce(published.run_id, told_id, nullif(told.tried || told.judged, '')) as run_id,
-        case
-            when published.run_id is not null then 'published'
-            when told.status <> '' then told.status
-            when told.judged <> '' then 'judgments'
-            when starts_with(message, 'import ratings of ') then 'ratings'
-            when message = 'make tables' then 'tables'
-            when starts_with(message, 'compact ') then 'upkeep'
-            when snapshots.version = 0 then 'empty'
-            else 'other'
-        end as kind
-    from snapshots left join published on snapshots.version = published.version
-),
-
-final as (select *, kind in ('running', 'judgments', 'upkeep', 'empty') as is_of_the_way from named)
-
-select * exclude (is_of_the_way), count(*) over () as listed_count
-from final
-where ? or not is_of_the_way
-order by version desc
-limit ?
-"""
-_TABLES = """
-with changes as (
-    select unnest(flatten(map_values(changes))) as changed
-    from ducklake_snapshots('lake') where snapshot_id between ? and ?
-)
-
-select table_name from ducklake_table_info('lake') where table_id::varchar in (select changed from changes)
-"""
 _ADDED = """
 select '{name}' as table_name, snapshot_id as version, count(*) as row_count
 from ducklake_table_insertions('lake', 'main', '{name}', {low:d}, {high:d}) group by snapshot_id
@@ -175,7 +127,7 @@ def list_versions(lake: Lake, limit: int, *, is_all: bool = False) -> VersionLog
     if not 1 <= limit <= MOST_VERSIONS:
         raise InputError("--limit", f"{limit:,}", f"1 to {MOST_VERSIONS:,}")
     with connect(lake, read_only=True) as connection:
-        rows = read_rows(connection, _VERSIONS, is_all, limit)
+        rows = read_rows(connection, query("lake/versions"), is_all=is_all, most_count=limit)
         ((all_count,),) = connection.execute("select count(*) from ducklake_snapshots('lake')").fetchall()
         counts = _count_added(connection, [row["version"] for row in rows])
     listed_count = rows[0]["listed_count"] if rows else 0
@@ -193,7 +145,8 @@ def _count_added(connection: duckdb.DuckDBPyConnection, versions: Sequence[int])
     if not versions:
         return {}
     low, high = versions[-1], versions[0]
-    tables = [quoted(name) for (name,) in connection.execute(_TABLES, [low, high]).fetchall()]
+    between = {"first": low, "last": high}
+    tables = [quoted(name) for (name,) in connection.execute(query("lake/changed_tables"), between).fetchall()]
     if not tables:
         return {}
     added = " union all ".join(_ADDED.format(name=name, low=low, high=high) for name in tables)

@@ -1,4 +1,4 @@
-"""The ledger: every reply that was paid for, moved from the journals into the lake's table `judgments`."""
+"""Ledger: every paid reply, moved from the journals into the lake's table `judgments`."""
 
 import time
 from collections.abc import Iterator
@@ -14,21 +14,16 @@ from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import read_journal, settled_journals
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date
+from gradebook.tasks.lake.sql import query
 
 BATCH_ROWS = 50_000
 SETTLE_TRIES, SETTLE_WAIT_S = 50, 0.1
-_HELD = """
-select {names}
-from judgments
-where status = 'scored' and request_key in (select request_key from wanted_keys)
-qualify row_number() over (partition by request_key order by asked_at, judgment_id) = 1
-"""
 
 
 def settle_journals(lake: Lake) -> int:
-    """Move the journals that no living process writes into the ledger. Returns how many judgments came.
+    """Move the journals that no living process writes into the ledger. Returns the number of new judgments.
 
-    A journal is deleted after its last commit; what was committed and not deleted adds nothing the second time.
+    A journal is deleted after its last commit; after a kill in between, the repeated commit adds nothing.
     """
     settled_count = 0
     for path in settled_journals(lake.journal_folder):
@@ -39,9 +34,9 @@ def settle_journals(lake: Lake) -> int:
 
 
 def settle_run(lake: Lake, run_id: str) -> None:
-    """Move the journals of a run that is done asking into the ledger, and whatever else is there.
+    """Settle the journals of a run that has finished asking, and any others.
 
-    Another process may look into one of them at that moment, and hold it: then it is tried again, for some seconds.
+    Another process may briefly lock one of them to inspect it; settling is retried for some seconds.
     """
     settle_journals(lake)
     for _ in range(SETTLE_TRIES):
@@ -52,7 +47,7 @@ def settle_run(lake: Lake, run_id: str) -> None:
 
 
 def run_judgments(lake: Lake, run_id: str) -> Iterator[pa.Table]:
-    """The judgments that a run paid for, a batch of rows at a time, as `JUDGMENT_SCHEMA`."""
+    """Judgments that a run paid for, in batches of rows, as `JUDGMENT_SCHEMA`."""
     with connect(lake, read_only=True) as connection:
         names = ", ".join(JUDGMENT_SCHEMA.names)
         found = connection.execute(f"select {names} from judgments where run_id = ?", [run_id])
@@ -61,15 +56,16 @@ def run_judgments(lake: Lake, run_id: str) -> Iterator[pa.Table]:
 
 
 def held_judgments(lake: Lake, keys: list[str]) -> dict[str, dict[str, Any]]:
-    """The judgment that holds for each key, all columns of `JUDGMENT_SCHEMA`: its earliest scored one."""
+    """Valid judgment of each key, with all columns of `JUDGMENT_SCHEMA`: the earliest scored one."""
     with connect(lake, read_only=True) as connection:
         connection.register("wanted_keys", pa.table({"request_key": pa.array(keys, pa.string())}))
-        found = connection.execute(_HELD.format(names=", ".join(JUDGMENT_SCHEMA.names))).to_arrow_table()
+        firsts = query("ledger/first_judgments", columns=", ".join(JUDGMENT_SCHEMA.names))
+        found = connection.execute(firsts).to_arrow_table()
     return {row["request_key"]: row for row in found.cast(JUDGMENT_SCHEMA).to_pylist()}
 
 
 def find_judgments(lake: Lake, name: str) -> list[dict[str, Any]]:
-    """The judgments of a request key or of an output, the earliest first. Raises `InputError` where there is none."""
+    """Judgments of a request key or of an output, earliest first. Raises `InputError` if there are none."""
     names = ", ".join(JUDGMENT_SCHEMA.names)
     with connect_up_to_date(lake) as connection:
         found = connection.execute(
@@ -99,7 +95,7 @@ def _insert(lake: Lake, judgments: pa.Table, path: Path) -> int:
     return count
 
 
-# What a plan reads of a judgment: no raw replies.
+# Columns of a judgment that a plan reads; without the raw reply.
 HELD_COLUMNS = (
     "judgment_id",
     "run_id",
@@ -116,9 +112,9 @@ HELD_SCHEMA = pa.schema([JUDGMENT_SCHEMA.field(name) for name in HELD_COLUMNS])
 
 
 def journaled_judgments(lake: Lake) -> pa.Table:
-    """The scored judgments in the journals that no living process writes, as `HELD_SCHEMA`; the journals stay.
+    """Scored judgments in the journals that no living process writes, as `HELD_SCHEMA`; the journals stay.
 
-    One may be in the ledger too, if its run was killed between the two. Raises `LakeError` for a broken journal.
+    A judgment may also be in the ledger, if its run was killed in between. Raises `LakeError` for a broken journal.
     """
     tables = [HELD_SCHEMA.empty_table()]
     for path in settled_journals(lake.journal_folder):

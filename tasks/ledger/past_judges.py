@@ -1,4 +1,4 @@
-"""The judge of a past run, as the run recorded it: what bears on a reply, and how many opinions it gave."""
+"""Judge of a past run, as the run recorded it: settings that affect a reply, and the number of votes."""
 
 import json
 import math
@@ -20,36 +20,31 @@ from gradebook.tasks.judging.settings.panels import (
     online_members,
 )
 from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.sql import query
 
 SETTINGS = ("model", "temperature", "seed", "max_tokens", "packing", "reply_order", "level_order")
 OPINIONS = ("replicates", "replicate_share", "swap_share")
 DEVIATIONS = 4  # so far a drawn share may lie from the one that was asked for
 _ASKING = ("base_url", "key", "prices", "service_tier", "mode")  # what bears on the price alone
-_OPINIONS = """
-select
-    count(distinct output_id),
-    max(replicate) + 1,
-    count(distinct output_id) filter (replicate > 0) / count(distinct output_id),
-    count(distinct output_id) filter (is_swapped) / count(distinct output_id),
-from opinions where run_id = ? having count(*) > 0
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class PastJudge:
-    """What a run recorded of its judge. identity: see `JudgeSettings.identity`; None where an earlier one did not."""
+    """Judge as recorded by a run. identity: see `JudgeSettings.identity`; None for runs of versions that did not record
+    it.
+    """
 
     name: str
     identity: Row | None
-    opinions: Row  # of a single judge: its replicates and shares, as the run's opinions show them
-    output_count: int | None = None  # that the shares are of; None: they are exact
+    opinions: Row  # of a single judge: replicates and shares, from the run's votes
+    output_count: int | None = None  # sample size of the shares; None: they are exact
 
     def is_same(self, judge: Judge) -> bool:
         """Whether a judge would give this run's verdicts again."""
         return not self.changes(judge)
 
     def changes(self, judge: Judge) -> tuple[str, ...]:
-        """The settings in which a judge differs from this one; of a panel or cascade `judge` as a whole."""
+        """Settings in which a judge differs from this one; `judge` for any difference of a panel or cascade."""
         if self.name != judge.judge:
             return ("model",) if isinstance(judge, JudgeSettings) else ("judge",)
         if self.identity is None:
@@ -61,20 +56,20 @@ class PastJudge:
         return tuple("prompt" if name.startswith("prompt_") else name for name in found)
 
     def _differs(self, name: str, judge: JudgeSettings) -> bool:
-        """Whether a judge gives other opinions: a share is another where the draw of the outputs can't explain it."""
+        """Whether a judge gives other votes; shares count as equal if random sampling explains their difference."""
         given = 1.0 if name == "replicate_share" and judge.replicates == 1 else getattr(judge, name)
         if name == "replicates" or self.output_count is None:
             return bool(given != self.opinions[name])
-        deviation = math.sqrt(given * (1 - given) / self.output_count)  # of a share among so many outputs
+        deviation = math.sqrt(given * (1 - given) / self.output_count)  # of a share of that many outputs
         return bool(abs(given - self.opinions[name]) > DEVIATIONS * deviation)
 
     def restore(self, like: Judge | None, base_url: str | None) -> Judge | None:
-        """The judge to price; None where it can't be made again. like: whose prices count where models are the same."""
+        """Judge to price; None if it cannot be restored. like: judge whose prices apply to the same models."""
         if like is not None and self.is_same(like):
             return like
         try:
             restored = _restore(self.identity or {"kind": "openai_chat", "model": self.name}, base_url)
-        except (KeyError, TypeError, ValidationError):  # of another gradebook
+        except (KeyError, TypeError, ValidationError):  # of another version
             return None
         if isinstance(restored, JudgeSettings):
             restored = restored.model_copy(update=self.opinions)
@@ -82,13 +77,13 @@ class PastJudge:
 
 
 def read_past_judge(connection: duckdb.DuckDBPyConnection, run: Row) -> PastJudge | None:
-    """The judge of a run; None where it had none. run: a row of `runs`."""
+    """Judge of a run; None if it had none. run: row of `runs`."""
     if run["judge"] is None:
         return None
     settings = run["settings"]
     recorded = (json.loads(settings) if isinstance(settings, str) else settings or {}).get("judge")
-    opinions = connection.execute(_OPINIONS, [run["run_id"]]).fetchone() or (None, 1, 1.0, 0.0)
-    output_count, replicates, replicate_share, swap_share = opinions
+    opinions = connection.execute(query("ledger/opinion_shares"), {"run_id": run["run_id"]}).fetchone()
+    output_count, replicates, replicate_share, swap_share = opinions or (None, 1, 1.0, 0.0)
     shares = {"replicate_share": replicate_share if replicates > 1 else 1.0, "swap_share": swap_share}
     return PastJudge(str(run["judge"]), recorded, {"replicates": replicates} | shares, output_count)
 
@@ -110,12 +105,12 @@ def _member(identity: Row, base_url: str | None) -> PlainJudge:
     address = base_url or DEFAULT_BASE_URL
     opinions = identity.get("opinions", {})
     member = JudgeSettings.model_validate(recorded | opinions | {"mode": mode, "base_url": address})
-    # Checked, and then as it was recorded: 0 and 0.0 are one number and two digests.
+    # Validated, then set as recorded: 0 and 0.0 are equal but have two digests.
     return member.model_copy(update=opinions | {"temperature": identity.get("temperature", member.temperature)})
 
 
 def _priced_like(judge: Judge, like: Judge | None) -> Judge:
-    """The judge with the prices, and where and how it is asked, of those of the same model."""
+    """Judge with the prices and the addresses of the judges with the same models."""
     known = {member.model: member for member in online_members(like)}
     members = tuple(_member_like(member, known) for member in members_of(judge))
     if isinstance(judge, PanelSettings):
@@ -130,6 +125,6 @@ def _member_like(member: PlainJudge, known: dict[str, JudgeSettings]) -> PlainJu
         return member
     like = known[member.model]
     asking = {name: getattr(like, name) for name in _ASKING}
-    if "logprobs" in (like.mode, member.mode):  # what is asked for, not how
+    if "logprobs" in (like.mode, member.mode):  # the mode changes the question, not only the transport
         asking["mode"] = member.mode
     return member.model_copy(update=asking)

@@ -1,4 +1,4 @@
-"""Replies read a second time: whether what the ledger says of one is what its raw text says."""
+"""Raw replies read again and compared with the ledger."""
 
 import math
 from dataclasses import dataclass
@@ -15,31 +15,31 @@ from gradebook.tasks.judging.replies.question import Question
 from gradebook.tasks.judging.replies.recorded_judge import RecordedReply, read_recorded
 from gradebook.tasks.judging.settings.judge import identity_digest
 
-# What ended a reply is not in the ledger, so its text can't tell it.
+# The finish reason of a reply is not in the ledger, and its text does not show it.
 ENDINGS = frozenset({"refused", "truncated", "filtered"})
 
 _OTHER_ORDER = {"worst_first": "best_first", "best_first": "worst_first"}
 
 Row = dict[str, Any]
-Differences = dict[str, tuple[str | None, str | None]]  # column -> what the ledger has, what the reply says
+Differences = dict[str, tuple[str | None, str | None]]  # column -> (value in the ledger, value from the reply)
 
 
 @dataclass(frozen=True, slots=True)
 class AskedJudge:
-    """A judge as a run recorded it. style: of its prompts, see `style_of`."""
+    """Judge as recorded by a run. style: of its prompts, see `style_of`."""
 
     identity: Row
     digest: str
     style: PromptStyle | None
 
     @property
-    def is_partly_kept(self) -> bool:
-        """Whether its replies can't be read again as they were read: the probabilities of their tokens are not kept."""
+    def is_partly_stored(self) -> bool:
+        """Whether its replies cannot be read again in full, as token probabilities are not stored."""
         return self.style is not None and self.style.reply == "logprobs"
 
 
 def asked_judges(identity: Row) -> tuple[AskedJudge, ...]:
-    """Whom a run may have asked, by the identity of its judge: of a panel or cascade its members, in either order of
+    """Judges that a run may have asked, by the identity of its judge: members of a panel or cascade, in both orders of
     levels.
     """
     plain = [_plain(member) for member in identity.get("members", [identity])]
@@ -47,7 +47,7 @@ def asked_judges(identity: Row) -> tuple[AskedJudge, ...]:
 
 
 def _plain(identity: Row) -> Row:
-    """Without what only says how many opinions it gives."""
+    """Identity without the settings for the number of votes."""
     return {name: value for name, value in identity.items() if name != "opinions"}
 
 
@@ -57,7 +57,7 @@ def _both_orders(identity: Row) -> list[Row]:
 
 
 def style_of(identity: Row) -> PromptStyle | None:
-    """The style of an online judge's prompts; None for recorded replies, or an identity of another gradebook."""
+    """Style of an online judge's prompts; None for recorded replies, or an identity of another version."""
     try:
         return PromptStyle(identity["reply"], identity["reply_order"], identity["level_order"])
     except KeyError:
@@ -67,10 +67,10 @@ def style_of(identity: Row) -> PromptStyle | None:
 def misread(
     judgment: Row, criterion: Criterion, case: Case, identity: Row, style: PromptStyle | None
 ) -> Differences | None:
-    """Where status, level or distribution are not those of the raw reply; None where it can't be read again.
+    """Differences of status, level and distribution from the raw reply; None if it cannot be read again.
 
-    That is where its ending decided, or it was asked for with another prompt than today's. judgment: a row of the
-    ledger; identity: its judge's.
+    A reply cannot be read again if its finish reason decided the status, or its prompt is not today's. judgment: row of
+    the ledger; identity: its judge's.
     """
     if judgment["status"] in ENDINGS:
         return _differences(judgment, {"level_id": None, "distribution": None})
@@ -78,7 +78,7 @@ def misread(
         read = _reread_recorded(judgment, case.output)
     elif style is None or identity.get("kind") != "openai_chat":
         return None
-    elif style.reply == "logprobs":  # the probabilities of the tokens were not kept, only those of the levels
+    elif style.reply == "logprobs":  # only the probabilities of the levels are stored
         return _differences(judgment, _fitting(judgment, criterion))
     else:
         read = _reread(judgment, criterion, case, style)
@@ -105,7 +105,7 @@ def _reread_recorded(judgment: Row, output: str) -> ReadReply | None:
 
 
 def _fitting(judgment: Row, criterion: Criterion) -> dict[str, str | None]:
-    """What a distribution says of the level: the most probable, of equal ones the worse."""
+    """Level implied by a distribution: the most probable, and the worse of equal ones."""
     if judgment["status"] != "scored":
         return {"level_id": None, "distribution": None}
     shares = _shares(judgment["distribution"])
@@ -116,7 +116,7 @@ def _fitting(judgment: Row, criterion: Criterion) -> dict[str, str | None]:
 
 
 def _shares(text: str | None) -> dict[str, float] | None:
-    """Probabilities by level; None where the text holds none that add up to 1."""
+    """Probabilities by level; None unless the text has some that add up to 1."""
     try:
         shares = orjson.loads(text or "")
     except orjson.JSONDecodeError:

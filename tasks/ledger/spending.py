@@ -1,4 +1,4 @@
-"""What judging has cost, as the ledger has it: billed and saved, in all and by criterion, judge, day and stage."""
+"""Cost of judging, from the ledger: billed and saved, in total and by criterion, judge, day and stage."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,8 @@ import duckdb
 from gradebook.tasks.judging.money.budget import read_budget
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
-from gradebook.tasks.lake.rows import Row, read_run
+from gradebook.tasks.lake.rows import Row, make_table, read_run
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.system.number_format import counted, usd_words
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -20,79 +21,15 @@ Part = Literal["criterion", "judge", "day", "stage"]
 _ROUNDING_USD = 1e-9
 PARTS: tuple[Part, ...] = ("criterion", "judge", "day", "stage")
 
-# A line a judgment that was paid for, and a line a stage of a run that took some from the ledger. Recorded replies are
-# neither: nobody was asked (attempts = 0), and nothing was saved.
-_LINES = """
-create or replace temp table cost_lines as
-with own as (select distinct run_id, criterion_id from case_criteria),
-
-billed as (
-    select
-        if(judgments.criterion_id = '(feedback)', 'feedback', 'score') as stage,
-        if(own.criterion_id is null, judgments.criterion_id, '(own)') as criterion,
-        judgments.judge,
-        make_timestamp(epoch_us(judgments.asked_at))::date::varchar as day,
-        1 as judgment_count,
-        judgments.attempts as request_count,
-        judgments.prompt_tokens, judgments.cached_tokens, judgments.completion_tokens,
-        judgments.cost_usd as billed_usd,
-        -- An earlier gradebook wrote 0 where the endpoint did not say.
-        (coalesce(judgments.prompt_tokens + judgments.completion_tokens, 0) = 0 and judgments.cost_usd is null)
-            as is_uncounted,
-    from judgments
-    left join own on judgments.run_id = own.run_id and judgments.criterion_id = own.criterion_id
-    where (judgments.attempts > 0 or judgments.prompt_bytes is not null)  -- what was recorded was never sent
-        and ($run is null or judgments.run_id = $run)
-        and ($since is null or judgments.asked_at >= $since)
-),
-
-replayed as (
-    select
-        if(stage_costs.criterion_id = '(feedback)', 'feedback', stage_costs.stage) as stage,
-        stage_costs.criterion_id as criterion,
-        runs.judge,
-        make_timestamp(epoch_us(runs.finished_at))::date::varchar as day,
-        stage_costs.replayed_count,
-        stage_costs.saved_usd,
-    from stage_costs
-    inner join runs on stage_costs.run_id = runs.run_id
-    where stage_costs.replayed_count > 0
-        and not starts_with(runs.judge, 'replay:')
-        and ($run is null or runs.run_id = $run)
-        and ($since is null or runs.finished_at >= $since)
-)
-
-from billed union all by name from replayed
-"""
-_SUMS = """
-select
-    case $part when 'criterion' then criterion when 'judge' then judge when 'day' then day when 'stage' then stage end
-        as part,
-    count(judgment_count)::bigint as judgment_count,
-    coalesce(sum(request_count), 0)::bigint as request_count,
-    coalesce(sum(prompt_tokens), 0)::bigint as prompt_tokens,
-    coalesce(sum(cached_tokens), 0)::bigint as cached_tokens,
-    coalesce(sum(completion_tokens), 0)::bigint as completion_tokens,
-    if(count(judgment_count) = 0, 0.0, sum(billed_usd)) as billed_usd,
-    count(*) filter (judgment_count = 1 and billed_usd is null and not is_uncounted) as unpriced_count,
-    count(*) filter (is_uncounted) as uncounted_count,
-    coalesce(sum(replayed_count), 0)::bigint as replayed_count,
-    if(count(replayed_count) = 0, 0.0, sum(saved_usd)) as saved_usd,
-    coalesce(sum(replayed_count) filter (saved_usd is null), 0)::bigint as unpriced_replayed_count,
-from cost_lines
-group by part
-order by if($part = 'day', part, null), billed_usd desc nulls last, part
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class CostSum:
-    """What some judgments cost. The dollars are those that are known, None where none is; the counts say what is not.
+    """Cost of some judgments. Dollars are the known part, None if none is known; the counts give the unknown part.
 
-    unpriced: their price is unknown, and their tokens are counted. uncounted: the endpoint did not say their tokens.
+    unpriced: price unknown, tokens counted. uncounted: the endpoint did not report the tokens.
     """
 
-    part: str | None  # the criterion, judge, day or stage; None: all
+    part: str | None  # criterion, judge, day or stage; None: all
     judgment_count: int = 0
     request_count: int = 0
     prompt_tokens: int = 0
@@ -108,9 +45,9 @@ class CostSum:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """The costs of a run, or of a lake since a moment.
+    """Costs of a run, or of a lake since a time.
 
-    possible_usd: what requests without a counted reply may have cost beside it, at most; None where it is not known.
+    possible_usd: maximum additional cost of requests without a counted reply; None if unknown.
     """
 
     run_id: str | None
@@ -118,11 +55,11 @@ class Spending:
     total: CostSum
     parts: Mapping[Part, tuple[CostSum, ...]]
     possible_usd: float | None = None
-    journal_count: int = 0  # files of replies that are not in the ledger yet
+    journal_count: int = 0  # journals not settled yet
 
     @property
     def notes(self) -> Iterator[str]:
-        """What the sums leave out, in sentences."""
+        """Sentences about what the sums leave out."""
         total = self.total
         if total.unpriced_count:
             yield f"price unknown for {counted(total.unpriced_count, 'judgment')}: tokens are counted"
@@ -137,7 +74,6 @@ class Spending:
             yield f"{counted(self.journal_count, 'journal')} of replies not counted yet: the next run takes them in"
 
     def as_json(self) -> Row:
-        """One JSON object: what `--json` prints."""
         return {
             "run_id": self.run_id,
             "since": self.since,
@@ -151,7 +87,7 @@ class Spending:
 def read_spending(
     lake: Lake, run_id: str | None = None, since: datetime | None = None, parts: tuple[Part, ...] = PARTS
 ) -> Spending:
-    """Sum up what a run cost, or all that was asked since a moment. Raises `InputError` for an unknown run."""
+    """Sum up the cost of a run, or of all requests since a time. Raises `InputError` for an unknown run."""
     with connect_up_to_date(lake) as connection:
         if run_id is not None:
             read_run(connection, lake, run_id)
@@ -165,8 +101,8 @@ def sum_spending(
     since: datetime | None = None,
     parts: tuple[Part, ...] = PARTS,
 ) -> Spending:
-    """Sum up by a connection to the lake, and leave its table `cost_lines` behind; otherwise as `read_spending`."""
-    connection.execute(_LINES, {"run": run_id, "since": since})
+    """Sum up over an open connection, and leave the table `cost_lines`; otherwise as `read_spending`."""
+    make_table(connection, "ledger/cost_lines", run_id=run_id, since=since)
     sums = {part: _sums(connection, part) for part in parts}
     total = next(iter(_sums(connection, None)), CostSum(None))
     journal_count = sum(1 for _ in lake.journal_folder.glob("*.jsonl"))
@@ -175,11 +111,11 @@ def sum_spending(
 
 
 def _sums(connection: duckdb.DuckDBPyConnection, part: Part | None) -> tuple[CostSum, ...]:
-    return tuple(CostSum(*row) for row in connection.execute(_SUMS, {"part": part}).fetchall())
+    return tuple(CostSum(*row) for row in connection.execute(query("ledger/cost_sums"), {"part": part}).fetchall())
 
 
 def _possible_usd(lake: Lake, run_id: str, total: CostSum) -> float | None:
-    """What the run's budget counted beyond the ledger: a request that got no reply, or one without its tokens."""
+    """Budget spent beyond the ledger: requests without a reply, or with a reply without usage."""
     record: Path = RunFolder(lake.root / "runs" / run_id).path / "budget.jsonl"
     if not record.exists():
         return None

@@ -1,4 +1,4 @@
-"""What was held against what in the ledger, what does not agree, and what could not be checked."""
+"""Comparison of a judgment with its sources, with the differences and the judgments not checked."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -17,8 +17,8 @@ from gradebook.rubrics.prompts.media import has_media
 from gradebook.rubrics.prompts.prompt import Case, case_digest, criterion_digest, request_key
 from gradebook.tasks.ledger.rereading import ENDINGS, AskedJudge, misread
 
-MOST_FINDINGS_KEPT = 1_000
-# Why a judgment could not be checked, or not all of it.
+MOST_FINDINGS_STORED = 1_000
+# Reasons for judgments that were not, or only partly, checked.
 FEEDBACK = "feedback texts"
 JUDGE_UNKNOWN = "judgments of runs that did not record their judge"
 UNPUBLISHED = "judgments of runs that were never published"
@@ -30,7 +30,7 @@ NOT_REREAD = "replies that can't be read again"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that does not agree. judgment_id: None where a verdict has no judgment."""
+    """One difference. judgment_id: None for a verdict without a judgment."""
 
     judgment_id: str | None
     run_id: str
@@ -41,34 +41,33 @@ class Finding:
 
 @dataclass(slots=True)
 class Verification:
-    """What was held against what, and what does not agree. findings: the first thousand.
+    """Result of a verification. findings: the first thousand.
 
-    not_checked_count: judgments whose key was not worked out anew, or whose reply was not read again; not_recomputed
-    says for which reason, and how many.
+    not_checked_count: judgments whose key was not recomputed, or whose reply was not read again; not_recomputed counts
+    them by reason.
     """
 
     judgment_count: int = 0
-    recomputed_count: int = 0  # judgments whose key was worked out anew
-    reread_count: int = 0  # replies that were read again
+    recomputed_count: int = 0  # judgments with a recomputed key
+    reread_count: int = 0  # replies read again
     verdict_count: int = 0
     not_checked_count: int = 0
-    not_recomputed: dict[str, int] = field(default_factory=dict)  # why -> how many
+    not_recomputed: dict[str, int] = field(default_factory=dict)  # reason -> count
     finding_count: int = 0
     findings: list[Finding] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
         return asdict(self)
 
     def skip(self, why: str) -> None:
-        """Count a judgment that can't be held against all that it came from."""
+        """Count a judgment that cannot be compared with all its sources."""
         self.not_checked_count += 1
         self.not_recomputed[why] = self.not_recomputed.get(why, 0) + 1
 
     def find(self, finding: Finding) -> None:
-        """Count a finding, and keep it while there are few."""
+        """Count a finding, and store it up to the limit."""
         self.finding_count += 1
-        if len(self.findings) < MOST_FINDINGS_KEPT:
+        if len(self.findings) < MOST_FINDINGS_STORED:
             self.findings.append(finding)
 
 
@@ -77,25 +76,25 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PayingRun:
-    """What a run says of how its judgments came about. judges: whom it asked, none where that was not recorded."""
+    """Recorded origin of a run's judgments. judges: the judges it may have asked; empty if not recorded."""
 
     is_published: bool
     rubric: tuple[str, str]
     judges: tuple[AskedJudge, ...]
 
 
-class KeptRubrics:
-    """The rubrics of the lake, each read once."""
+class RubricCache:
+    """Cache of the lake's rubrics, each read once."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._kept: dict[tuple[str, str], Rubric | None] = {}
+        self._cached: dict[tuple[str, str], Rubric | None] = {}
 
     def criterion(self, version: tuple[str, str], criterion_id: str) -> Criterion | None:
-        """A criterion of a rubric version; None where the lake has none, or none that can be read."""
-        if version not in self._kept:
-            self._kept[version] = self._read(version)
-        rubric = self._kept[version]
+        """Criterion of a rubric version; None if the lake has no readable version with it."""
+        if version not in self._cached:
+            self._cached[version] = self._read(version)
+        rubric = self._cached[version]
         return next((each for each in rubric.criteria if each.id == criterion_id), None) if rubric else None
 
     def _read(self, version: tuple[str, str]) -> Rubric | None:
@@ -110,16 +109,16 @@ class KeptRubrics:
 
 @dataclass(slots=True)
 class Verifier:
-    """Holds judgments against what they came from, one row of the ledger at a time."""
+    """Verifier of judgments, one row of the ledger at a time."""
 
     verification: Verification
     runs: dict[str, PayingRun]
-    rubrics: KeptRubrics
+    rubrics: RubricCache
     _own: Callable[[str], Criterion] = field(default_factory=lambda: lru_cache(maxsize=10_000)(read_case_criterion))
-    _last: tuple[str, str, str] = ("", "", "")  # output_id, the id of its content, the digest of its case
+    _last: tuple[str, str, str] = ("", "", "")  # output_id, recomputed id, digest of the case
 
     def verify(self, row: Row) -> None:
-        """Hold one judgment against everything that is known of it."""
+        """Compare one judgment with all known sources."""
         self.verification.judgment_count += 1
         if row["criterion_id"] == FEEDBACK_CRITERION_ID:
             return self.verification.skip(FEEDBACK)
@@ -132,18 +131,18 @@ class Verifier:
         found_id, case = self._digests(row)
         if found_id != row["output_id"]:
             self._find(row, "output_id", row["output_id"], found_id)
-        if has_media(row["prompt"], row["output"]):  # the files are not in the lake
+        if has_media(row["prompt"], row["output"]):  # the media files are not in the lake
             return self.verification.skip(WITH_MEDIA)
         return self._verify_key(row, run, criterion, case)
 
     def _verify_key(self, row: Row, run: PayingRun, criterion: Criterion, case: str) -> None:
-        """Hold the key against what it was made of, and then the reply. case: digest of the case."""
+        """Compare the key with its recomputed value, then the reply. case: digest of the case."""
         digest = criterion_digest(criterion)
         keys = {request_key(each.digest, digest, case, row["replicate"]): each for each in run.judges}
         is_known = row["request_key"] in keys
         if not is_known and any(each.identity.get("packing", 1) != 1 for each in run.judges):
             return self.verification.skip(PACKED)
-        if not is_known and not run.is_published:  # what was published since under that version may be another text
+        if not is_known and not run.is_published:  # the version may have been published later with another text
             return self.verification.skip(UNPUBLISHED)
         key = row["request_key"] if is_known else next(iter(keys))
         self.verification.recomputed_count += 1
@@ -158,7 +157,7 @@ class Verifier:
         return self.rubrics.criterion(run.rubric, row["criterion_id"])
 
     def _miss(self, row: Row, run: PayingRun, criterion: Criterion | None) -> None:
-        """Something that it came from is not there: a fault of a published run, and of no other."""
+        """Report a missing source: a fault only in a published run."""
         if not run.is_published:
             return self.verification.skip(UNPUBLISHED)
         if row["output"] is None:
@@ -168,7 +167,9 @@ class Verifier:
         return None
 
     def _digests(self, row: Row) -> tuple[str, str]:
-        """The id of the output's content, and the digest of its case; judgments of one output mostly stand together."""
+        """Recomputed id of the output, and digest of its case; cached, as judgments of one output mostly follow one
+        another.
+        """
         if self._last[0] != row["output_id"]:
             content = output_id(Output(*(row[name] for name in OUTPUT_COLUMNS)))
             self._last = (row["output_id"], content, case_digest(_case(row)))
@@ -178,8 +179,8 @@ class Verifier:
         differences = misread(row, criterion, _case(row), judge.identity, judge.style)
         if differences is None:
             return self.verification.skip(NOT_REREAD)
-        if judge.is_partly_kept and row["status"] not in ENDINGS:
-            self.verification.skip(LOGPROBS)  # its level is held against its distribution, and that against nothing
+        if judge.is_partly_stored and row["status"] not in ENDINGS:
+            self.verification.skip(LOGPROBS)  # the level is checked against the distribution, which cannot be checked
         else:
             self.verification.reread_count += 1
         for name, (found, expected) in differences.items():

@@ -13,19 +13,13 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect_up_to_date
 from gradebook.tasks.lake.errors import NoLakeThere
 from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.sql import query
 
 APPROVED, NEEDS_REVISION = "approved", "needs_revision"
 
 _DECIDED = """
 select * from checkpoints
 where model = ? and checkpoint = ? and rubric_id = ? and rubric_version = ? and dataset_digest = ?
-"""
-# A mean is of one rubric version: those of two are not comparable.
-_BEST = """
-select * from checkpoints
-where model = ? and checkpoint <> ? and rubric_id = ? and rubric_version = ?
-    and status = 'approved' and mean is not null
-order by mean desc, decided_at limit 1
 """
 _ALL = "select * from checkpoints where ? is null or model = ? order by decided_at desc, model, checkpoint, rubric_id"
 _KEYS = "select model, checkpoint, dataset_digest from checkpoints where rubric_id = ? and rubric_version = ?"
@@ -77,7 +71,8 @@ def find_decided(lake: Lake, key: CheckpointKey) -> Row | None:
 
 def best_checkpoint(lake: Lake, key: CheckpointKey) -> Row | None:
     """The approved checkpoint of the model, other than this one, with the highest mean by the same rubric version."""
-    return _first(lake, _BEST, key.model, key.checkpoint, key.rubric_id, key.rubric_version)
+    names = ("model", "checkpoint", "rubric_id", "rubric_version")
+    return _first(lake, query("operations/best_checkpoint"), **{name: getattr(key, name) for name in names})
 
 
 def list_checkpoints(lake: Lake, model: str | None = None) -> tuple[Row, ...]:
@@ -115,8 +110,8 @@ def name_checkpoint(
     raise OutputsError((Fault(name, None, message),))
 
 
-def _first(lake: Lake, query: str, *parameters: object) -> Row | None:
+def _first(lake: Lake, select: str, *parameters: object, **named: object) -> Row | None:
     rows: Iterable[Row] = ()
     with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
-        rows = read_rows(connection, query, *parameters)
+        rows = read_rows(connection, select, *parameters, **named)
     return next(iter(rows), None)

@@ -14,6 +14,7 @@ from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.compaction import Upkeep
 from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.export.markdown import escaped, table_text
@@ -22,12 +23,6 @@ from gradebook.tasks.system.number_format import counted, price_words, score_wor
 
 MOST_NAMED = 5  # suites in a sentence
 LONGEST_FAULT = 300  # characters of a suite's fault in a sentence
-_BEGUN = """
-select run_id, status, cost_usd from runs
-where trigger = 'nightly' and dataset = ?
-    and (run_id = ? or (? is null and greatest(created_at, coalesce(finished_at, created_at)) >= ?))
-order by coalesce(finished_at, created_at) desc limit 1
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +206,9 @@ def _begun_run(request: EvaluationRequest, began_at: datetime) -> Row | None:
     lake = find_lake(request.lake, request.data)
     if not lake_exists(lake):
         return None
-    values = (request.dataset or request.outputs, request.run_id, request.run_id, began_at)
+    values = {"dataset": request.dataset or request.outputs, "run_id": request.run_id, "began_at": began_at}
     with connect(lake, read_only=True) as connection:
-        rows = read_rows(connection, _BEGUN, *values)
+        rows = read_rows(connection, query("operations/nightly_run"), **values)
     return rows[0] if rows else None
 
 

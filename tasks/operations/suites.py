@@ -3,21 +3,24 @@
 import glob
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from gradebook.rubrics.model.errors import Fault, InputError, SuitesError
-from gradebook.rubrics.model.levels import Frozen, Share
+from gradebook.rubrics.model.levels import Frozen
+from gradebook.rubrics.statistics.rule_parser import parse_rule
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 from gradebook.tasks.comparing.baseline import LATEST
+from gradebook.tasks.comparing.gate import FIGURES
 from gradebook.tasks.judging.settings.deadline import read_deadline
 from gradebook.tasks.judging.settings.judge import REPLAY_PREFIX
-from gradebook.tasks.lake.address import DEFAULT_LAKE
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.option_fields import suite_field
+from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, Use, options_of, read_request
 
 DATE = "{date}"
 # A flow run puts its start behind the id, and keeps 48 characters of it: longer ones could fall together.
@@ -27,38 +30,21 @@ _SUFFIXES = (".yaml", ".yml")
 _BRACES = re.compile(r"\{[^{}]*\}")
 
 Usd = Annotated[float, Field(ge=0, strict=True)]
-Truth = Annotated[bool, Field(strict=True)]
 
 
-class SuiteSettings(Frozen):
-    """What `defaults` may say for all suites, and each suite for itself."""
+_FIELDS: Any = {option.name: suite_field(option) for option in options_of(Use.SUITE)}
+_Options: Any = create_model("_Options", __base__=Frozen, **_FIELDS)
+
+
+class SuiteSettings(_Options):  # type: ignore[misc]
+    """The settings of a suite: the options of an evaluation, all of which `defaults` may have too."""
 
     outputs: Annotated[str, Field(min_length=1)] | None = None
     """a file, a folder or a glob; `{date}` stands for the night's date, as 2026-11-22"""
-    rubric: Annotated[str, Field(min_length=1)] | None = None
-    """a rubric file, a shipped rubric's name, ID@VERSION of the lake, or none"""
-    judge: Annotated[str, Field(min_length=1)] | None = None
-    """a model's name, a judge file, or replay:FILE"""
     ratings: Annotated[str, Field(min_length=1)] | None = None
-    """a file of people's ratings; `{date}` as above"""
+    """file of people's ratings; `{date}` as above"""
     baseline: Annotated[str, Field(min_length=1)] | None = LATEST
-    """the run to compare with; latest: the suite's of an earlier night; null: none"""
-    fail_if: Annotated[str, Field(min_length=1)] | None = None
-    """a rule over that comparison, which is not to hold"""
-    budget_usd: Usd | None = None
-    """dollars that this suite never passes"""
-    max_bad_rate: Annotated[Share, Field(strict=True)] = 0.01
-    """share of rows that may not fit"""
-    column_map: dict[str, str] = Field(default_factory=dict)
-    """gradebook's column: the file's"""
-    allow_unscored: Truth = False
-    """go on where nothing scores a criterion's method"""
-    feedback: Literal["llm"] | None = None
-    """llm: the judge writes a text for each output and model"""
-    allow_functions: tuple[str, ...] = ()
-    """packages whose functions may run"""
-    deadline: Annotated[str, Field(min_length=1)] | None = None
-    """when batches are given up: a time, or a duration from the suite's start, such as 6h"""
+    """run to compare with; latest: the suite's run of an earlier night; null: none"""
 
 
 class Suite(SuiteSettings):
@@ -76,7 +62,7 @@ class SuitesFile(Frozen):
     data: Annotated[str, Field(min_length=1)] | None = None
     """folder of the Parquet files, for a PostgreSQL lake"""
     budget_usd: Usd | None = None
-    """dollars that the whole night never passes: each suite may spend what is left"""
+    """maximum spend of the whole night in US dollars: each suite may spend what is left"""
     defaults: SuiteSettings = SuiteSettings()
     """what holds for every suite that does not say otherwise; any key of a suite but id"""
     suites: tuple[Suite, ...]
@@ -122,26 +108,14 @@ def suite_request(
 ) -> EvaluationRequest:
     """What one suite asks for. night: what `{date}` stands for; budget_usd: what is left of the night's, None: any."""
     budgets = [budget for budget in (suite.budget_usd, budget_usd) if budget is not None]
-    return EvaluationRequest(
-        outputs=_dated(suite.outputs or "", night),
-        rubric=suite.rubric or "",
-        judge=suite.judge,
-        ratings=_dated(suite.ratings, night) if suite.ratings else None,
-        lake=lake or DEFAULT_LAKE,
-        data=data,
-        budget_usd=min(budgets, default=None),
-        max_bad_rate=suite.max_bad_rate,
-        column_map=suite.column_map,
-        allow_unscored=suite.allow_unscored,
-        feedback=suite.feedback,
-        trigger="nightly",
-        allow_functions=suite.allow_functions,
-        deadline=read_deadline(suite.deadline, now) if suite.deadline else None,
-        baseline=suite.baseline,
-        fail_if=suite.fail_if,
-        suite=suite.id,
-        night=night,
-    )
+    options = {option.name: getattr(suite, option.name) for option in options_of(Use.SUITE)} | {
+        "outputs": _dated(suite.outputs or "", night),
+        "rubric": suite.rubric or "",
+        "ratings": _dated(suite.ratings, night) if suite.ratings else None,
+        "budget_usd": min(budgets, default=None),
+    }
+    request = read_request(options, now)
+    return replace(request, lake=lake or DEFAULT_LAKE, data=data, trigger="nightly", suite=suite.id, night=night)
 
 
 def _dated(text: str, night: date) -> str:
@@ -202,16 +176,13 @@ def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Pl
 
 def _text_fault(key: str, value: str) -> str | None:
     """Why a rule or a deadline can't be read."""
-    from gradebook.rubrics.statistics.rule_parser import parse_rule
-    from gradebook.tasks.comparing.gate import FIGURES
-
     try:
         if key == "fail_if":
             parse_rule(value, FIGURES)
         else:
             read_deadline(value, datetime.fromtimestamp(0).astimezone())
     except InputError as error:
-        return str(error).removeprefix(f"--{key.replace('_', '-')}: ")
+        return error.fault
     return None
 
 

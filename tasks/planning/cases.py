@@ -1,4 +1,4 @@
-"""The cases of a shard, as they are stored and as a judge is shown them."""
+"""Cases of a shard, as stored and as shown to a judge."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +20,7 @@ _PLANNED_SCHEMA = pa.schema([pa.field("output_id", pa.string()), pa.field("media
 
 
 def read_stored_cases(shard: str) -> Iterator[tuple[str, Case]]:
-    """The output id and the case of each row of a shard, as stored; a batch in memory at a time."""
+    """Output id and case of each row of a shard, as stored; one batch in memory at a time."""
     with pq.ParquetFile(shard) as file:
         for batch in file.iter_batches(batch_size=2_000, columns=CASE_COLUMNS):
             for output_id, prompt, output, reference, context in zip(
@@ -30,7 +30,7 @@ def read_stored_cases(shard: str) -> Iterator[tuple[str, Case]]:
 
 
 def read_cases(shard: str) -> Iterator[tuple[str, Case]]:
-    """As `read_stored_cases`, with placeholders for pictures and sounds, which nobody is shown."""
+    """As `read_stored_cases`, with placeholders in place of images and sounds."""
     unseen = MediaFiles(())
     for output_id, case in read_stored_cases(shard):
         yield output_id, replace(unseen.show(case), media=(), media_fault=None)
@@ -39,9 +39,9 @@ def read_cases(shard: str) -> Iterator[tuple[str, Case]]:
 def plan_cases(
     shard: str, shard_index: int, folder: RunFolder, folders: tuple[Path, ...] | None
 ) -> Iterator[tuple[str, Case]]:
-    """As `read_stored_cases`, but as a judge is shown them; the run's folder then has what pictures there were.
+    """As `read_stored_cases`, but as shown to a judge; the media digests are written to the run's folder.
 
-    folders: those of the dataset's files; None: the texts as they are stored.
+    folders: of the dataset's files; None: texts as stored.
     """
     if folders is None:
         yield from read_stored_cases(shard)
@@ -61,7 +61,7 @@ def plan_cases(
 
 
 class PlannedMedia:
-    """Shows cases of a planned shard, and holds their pictures and sounds to what they were."""
+    """Cases of a planned shard, whose images and sounds are checked against the plan's digests."""
 
     def __init__(self, shard_index: int, folder: RunFolder, folders: tuple[Path, ...] | None) -> None:
         file = _media_file(folder, shard_index)
@@ -70,13 +70,14 @@ class PlannedMedia:
         self._digests = {row["output_id"]: row["media_digest"] for row in planned}
 
     def show(self, output_id: str, case: Case) -> Case:
-        """The case as a judge is shown it; with a fault where it is another than the plan's."""
+        """Case as shown to a judge; with a fault if its media changed since the plan."""
         planned = self._digests.get(output_id)
-        if self._media is None or planned is None:  # the plan found nothing in its texts, which stay what they are
+        if self._media is None or planned is None:  # the plan found no media in its texts
             return case
         shown = self._media.show(case)
         if shown.media_fault is None and media_digest(shown.media, None) != planned:
-            return replace(shown, media=(), media_fault=CHANGED)  # with the places in the text, on which labels hang
+            # Placeholders stay in the text, as labels depend on it.
+            return replace(shown, media=(), media_fault=CHANGED)
         return shown
 
 
@@ -85,5 +86,5 @@ def _media_file(folder: RunFolder, shard_index: int) -> Path:
 
 
 def media_bytes(case: Case) -> int:
-    """What the pictures and sounds of a case count as where prompts are measured in bytes."""
+    """Bytes counted for the images and sounds of a case."""
     return sum(medium.usual_tokens for medium in case.media) * MEDIA_BYTES_PER_TOKEN

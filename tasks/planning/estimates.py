@@ -1,4 +1,4 @@
-"""What asking will take, as past replies of the judge have it: tokens, dollars, and how far they may be off."""
+"""Estimates of tokens and dollars from the judge's past replies, with their uncertainty."""
 
 import math
 from collections.abc import Mapping
@@ -10,78 +10,22 @@ from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
 from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Price, Usage, cost_usd, find_price
 from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.lake.rows import make_table
+from gradebook.tasks.lake.sql import query
 
-BYTES_PER_TOKEN_RANGE = (3.0, 5.0)  # where no reply tells: the languages and the code that people evaluate
-# Where the ledger knows nothing of the judge: evidence, a short rationale and a label.
+BYTES_PER_TOKEN_RANGE = (3.0, 5.0)  # without past replies: usual languages and code
+# Without past replies: evidence, a short rationale and a label.
 USUAL_COMPLETION_TOKENS = 120.0
 USUAL_COMPLETION_RANGE = (60.0, 240.0)
 MOST_REPLIES_READ = 20_000
-FEWEST_QUESTIONS = 20  # below it the past of a criterion says too little
-# Student's t at 90% with 19 degrees of freedom: right for the fewest questions, a little wide for more.
+FEWEST_QUESTIONS = 20  # minimum for an estimate from a criterion's own past
+# Student's t at 90% with 19 degrees of freedom: exact for the fewest questions, slightly wide for more.
 QUANTILE = 1.328
-
-_RECENT = """
-create or replace temp table recent_questions as
-with judged as (from judgments union all by name from no_judgments),
-
-replies as (
-    select run_id, output_id, criterion_id, request_key, service_tier, asked_at, prompt_bytes,
-        prompt_tokens, cached_tokens, completion_tokens
-    from judged
-    where judge = $judge and (attempts > 0 or prompt_bytes is not null) and prompt_tokens > 0
-    order by asked_at desc
-    limit $most
-)
-
--- A question with what all of its replies took: who asks again after a useless one pays again.
-select
-    criterion_id,
-    any_value(service_tier) as service_tier,
-    min(prompt_bytes) as prompt_bytes,
-    sum(prompt_tokens)::double as prompt_tokens,
-    sum(cached_tokens)::double as cached_tokens,
-    sum(completion_tokens)::double as completion_tokens,
-    row_number() over (partition by run_id, output_id order by min(asked_at), request_key) = 1 as is_first,
-from replies
-group by run_id, output_id, criterion_id, request_key
-"""
-_COMPLETIONS = """
-select
-    criterion_id, count(*), avg(completion_tokens), coalesce(stddev_samp(completion_tokens), 0.0),
-    quantile_cont(completion_tokens, 0.1), quantile_cont(completion_tokens, 0.9),
-from recent_questions
-group by criterion_id
-union all
-select
-    null, count(*), avg(completion_tokens), coalesce(stddev_samp(completion_tokens), 0.0),
-    quantile_cont(completion_tokens, 0.1), quantile_cont(completion_tokens, 0.9),
-from recent_questions
-where criterion_id <> $feedback
-having count(*) > 0
-"""
-_PROMPTS = """
-with known as (from recent_questions where prompt_bytes > 0),
-
-ratio as (select sum(prompt_tokens) / sum(prompt_bytes) as tokens_per_byte, avg(prompt_bytes) as mean_bytes from known)
-
-select
-    count(*), any_value(tokens_per_byte), any_value(mean_bytes),
-    coalesce(stddev_samp(prompt_tokens - tokens_per_byte * prompt_bytes), 0.0),
-from known cross join ratio
-having count(*) > 0
-"""
-_RATES = """
-select
-    coalesce(sum(cached_tokens) filter (is_first) / sum(prompt_tokens) filter (is_first), 0.0),
-    coalesce(sum(cached_tokens) filter (not is_first) / sum(prompt_tokens) filter (not is_first), 0.0),
-    mode(service_tier) filter (service_tier not in ('batch', 'flex')),
-from recent_questions
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """Completion tokens a question. low, high: the 10% and the 90% quantile of one."""
+    """Completion tokens per question. low, high: 10% and 90% quantiles of one question."""
 
     question_count: int
     mean: float
@@ -92,7 +36,7 @@ class Completions:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Prompt tokens of past questions against their bytes. sd: of what a question is off by, in tokens."""
+    """Prompt tokens of past questions by their bytes. sd: deviation of one question, in tokens."""
 
     question_count: int
     tokens_per_byte: float
@@ -102,8 +46,10 @@ class Prompts:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the past replies of one judge show. The rates are shares of prompt tokens that came from the prefix cache:
-    of the first question about an output in a run, and of the later ones.
+    """Statistics of a judge's past replies.
+
+    The rates are shares of prompt tokens served from the prefix cache: for the first question about an output in a run,
+    and for the later ones.
     """
 
     completions: Mapping[str, Completions] = field(default_factory=dict)  # by criterion
@@ -111,12 +57,12 @@ class History:
     prompts: Prompts | None = None
     first_cached_rate: float = 0.0
     later_cached_rate: float = 0.0
-    service_tier: str | None = None  # that most replies named
+    service_tier: str | None = None  # the most frequent in replies
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What some questions will take. The dollars are None where the price is unknown; 80% of sums lie in the range."""
+    """Estimate for some questions. Dollars are None if the price is unknown; 80% of sums lie in the range."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -128,7 +74,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """An expected sum, and the range that 80% of such sums lie in."""
+    """Expected sum, and the range in which 80% of such sums lie."""
 
     expected: float
     low: float
@@ -136,14 +82,14 @@ class Spread:
 
 
 def read_history(ledger: duckdb.DuckDBPyConnection, judge: str) -> History:
-    """Sum up the latest replies of a judge, by its name in the ledger."""
+    """Summarise the latest replies of a judge, by its name in the ledger."""
     ledger.register("no_judgments", JUDGMENT_SCHEMA.empty_table())  # the columns that an earlier gradebook's lake lacks
-    ledger.execute(_RECENT, {"judge": judge, "most": MOST_REPLIES_READ})
+    make_table(ledger, "planning/recent_questions", judge=judge, most_count=MOST_REPLIES_READ)
     ledger.unregister("no_judgments")
-    rows = ledger.execute(_COMPLETIONS, {"feedback": FEEDBACK_CRITERION_ID}).fetchall()
+    rows = ledger.execute(query("planning/completion_tokens"), {"feedback": FEEDBACK_CRITERION_ID}).fetchall()
     completions = {criterion_id: Completions(*row) for criterion_id, *row in rows}
-    prompts = ledger.execute(_PROMPTS).fetchone()
-    first_rate, later_rate, tier = ledger.execute(_RATES).fetchone() or (0.0, 0.0, None)
+    prompts = ledger.execute(query("planning/prompt_tokens")).fetchone()
+    first_rate, later_rate, tier = ledger.execute(query("planning/cache_rates")).fetchone() or (0.0, 0.0, None)
     of_all = completions.pop(None, None)
     return History(completions, of_all, Prompts(*prompts) if prompts else None, first_rate, later_rate, tier)
 
@@ -157,12 +103,13 @@ def estimate_questions(
     *,
     is_first: bool = False,
 ) -> Estimate:
-    """What a criterion's questions will take. is_first: nothing about their outputs is in the prefix cache yet.
+    """Estimate for a criterion's questions. is_first: nothing about their outputs is in the prefix cache yet.
 
-    The range is that of the sum of all n questions, not of one. Where the new ones are like the m past ones the sum
-    lies in it in 80% of the cases: 10% below, 10% above. It has the chance of the new ones and that of the mean of the
-    past ones, so its width is sqrt(n + n^2 / m) spreads of one. A criterion without a past of its own gets the range of
-    a single reply of this judge, n times: nobody knows where its mean lies. Without any past the range is a guess.
+    The range is that of the sum of all n questions, not of one. If the new questions are like the m past ones, the sum
+    lies in it in 80% of the cases, with 10% on either side. The width includes the variance of the new questions and of
+    the past mean, so it is sqrt(n + n^2 / m) times the spread of one question. A criterion without a past of its own
+    gets n times the range of a single reply of this judge, as its mean is unknown. Without any past the range is a
+    guess.
     """
     if not question_count:
         return Estimate()
@@ -180,13 +127,17 @@ def estimate_questions(
         round(prompts.expected * cached_rate),
         round(completions.expected),
         expected,
-        _off(expected, dollars(prompts.low, completions.expected), dollars(prompts.expected, completions.low), -1),
-        _off(expected, dollars(prompts.high, completions.expected), dollars(prompts.expected, completions.high), 1),
+        _range_end(
+            expected, dollars(prompts.low, completions.expected), dollars(prompts.expected, completions.low), -1
+        ),
+        _range_end(
+            expected, dollars(prompts.high, completions.expected), dollars(prompts.expected, completions.high), 1
+        ),
     )
 
 
 def expected_tier(judge: JudgeSettings, history: History) -> str | None:
-    """The service tier that replies will most likely name."""
+    """Service tier that replies will most likely name."""
     if judge.mode == "batch":
         return "batch"
     return history.service_tier if judge.service_tier in (None, "auto") else judge.service_tier
@@ -199,8 +150,10 @@ def _dollars(
     return cost_usd(price, usage, count, tier=tier)
 
 
-def _off(expected: float | None, by_prompts: float | None, by_completions: float | None, sign: int) -> float | None:
-    """One end of the range: prompts and completions miss independently, so their misses add up as squares."""
+def _range_end(
+    expected: float | None, by_prompts: float | None, by_completions: float | None, sign: int
+) -> float | None:
+    """One end of the range: deviations of prompts and completions are independent, so they add up as squares."""
     if expected is None or by_prompts is None or by_completions is None:
         return None
     return max(0.0, expected + sign * math.hypot(by_prompts - expected, by_completions - expected))
@@ -211,7 +164,7 @@ def _prompt_spread(past: Prompts | None, question_count: int, prompt_bytes: int)
         few, many = (prompt_bytes / rate for rate in reversed(BYTES_PER_TOKEN_RANGE))
         known = prompt_bytes / BYTES_PER_TOKEN if past is None else prompt_bytes * past.tokens_per_byte
         return Spread(known, min(few, known), max(many, known))
-    scale = prompt_bytes / question_count / past.mean_bytes  # longer prompts miss by more
+    scale = prompt_bytes / question_count / past.mean_bytes  # deviations grow with the prompt
     return sum_spread(prompt_bytes * past.tokens_per_byte, past.sd * scale, question_count, past.question_count)
 
 
@@ -228,6 +181,6 @@ def _completion_spread(history: History, criterion_id: str, question_count: int)
 
 
 def sum_spread(expected: float, sd: float, new_count: int, past_count: int) -> Spread:
-    """A sum of new values, each with this spread, whose mean is known from past ones."""
+    """Sum of new values with this standard deviation, whose mean is estimated from past ones."""
     off = QUANTILE * sd * math.sqrt(new_count + new_count**2 / past_count)
     return Spread(expected, max(0.0, expected - off), expected + off)

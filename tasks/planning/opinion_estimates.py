@@ -1,4 +1,4 @@
-"""What opinions will take: each judge by its own past, the second of a cascade by how often it was asked."""
+"""Estimates per vote: each judge by its own past, the second of a cascade by its past escalation rate."""
 
 import json
 import math
@@ -17,27 +17,16 @@ from gradebook.tasks.judging.settings.panels import (
     member_names,
     members_of,
 )
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.estimates import Estimate, History, estimate_questions, read_history
 from gradebook.tasks.planning.request_counts import Tallies, Tally
 
 FEWEST_FIRST_OPINIONS = 20  # below it the past says too little of how often the second judge is asked
-_ESCALATED = """
-with asked as (
-    select opinions.run_id, opinions.output_id, opinions.criterion_id, bool_or(opinions.judge = $then) as is_escalated
-    from opinions
-    inner join runs on opinions.run_id = runs.run_id
-    where runs.judge = $judge and json_extract(runs.settings, '$.judge') = json($identity) and not opinions.is_swapped
-    group by opinions.run_id, opinions.output_id, opinions.criterion_id
-    having bool_or(opinions.judge = $first)
-)
-
-select count(*), avg(is_escalated::integer) from asked
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What the ledger says of each member. escalated_rate: how often a cascade asked its second judge, 1 if unknown."""
+    """Past of each member. escalated_rate: share of questions a cascade passed to its second judge, 1 if unknown."""
 
     histories: tuple[History, ...]
     escalated_rate: float = 1.0
@@ -45,7 +34,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class OpinionEstimate:
-    """What one opinion on a criterion takes. at_most_count: of its requests, those that depend on another opinion."""
+    """Estimate for one vote on a criterion. at_most_count: requests that depend on another vote."""
 
     replayed_count: int
     open_count: int
@@ -55,7 +44,7 @@ class OpinionEstimate:
 
 
 def read_past(ledger: duckdb.DuckDBPyConnection, judge: Judge) -> Past:
-    """Sum up the past of a judge, or of each member."""
+    """Summarise the past of a judge, or of each member."""
     histories = tuple(
         read_history(ledger, member.judge) if isinstance(member, JudgeSettings) else History()
         for member in members_of(judge)
@@ -66,12 +55,12 @@ def read_past(ledger: duckdb.DuckDBPyConnection, judge: Judge) -> Past:
 def estimate_opinion(
     judge: Judge, opinion: Opinion, criterion_id: str, tally: Tally, past: Past, begun: set[int]
 ) -> OpinionEstimate:
-    """What one opinion on a criterion takes. begun: the judges with questions about the outputs already; kept up."""
+    """Estimate for one vote on a criterion. begun: judges with earlier questions about the outputs; updated."""
     index = opinion.judge_index
     member = members_of(judge)[index]
     if not isinstance(member, JudgeSettings):
         return OpinionEstimate(tally.row_count, 0, 0, 0, Estimate())
-    unsent_rate = 1 - past.escalated_rate  # of what is asked at most
+    unsent_rate = 1 - past.escalated_rate  # of the questions that depend on another vote
     count = tally.question_count - math.floor(tally.at_most_count * unsent_rate)
     byte_count = tally.prompt_bytes - math.floor(tally.at_most_bytes * unsent_rate)
     is_first = index not in begun
@@ -84,7 +73,7 @@ def estimate_opinion(
 
 
 def asked_judges(tallies: Mapping[str, Tallies]) -> tuple[int, ...]:
-    """The members that something is left to ask of, by their place."""
+    """Indices of the members with open questions."""
     asked = {opinion.judge_index for each in tallies.values() for opinion, tally in each.items() if tally.request_count}
     return tuple(sorted(asked))
 
@@ -98,7 +87,7 @@ def _escalated_rate(ledger: duckdb.DuckDBPyConnection, judge: CascadeSettings) -
         "then": names[THEN],
     }
     try:
-        found = ledger.execute(_ESCALATED, given).fetchone()
+        found = ledger.execute(query("planning/escalations"), given).fetchone()
     except duckdb.CatalogException:  # no lake yet, or one of an earlier gradebook
         return 1.0
     count, rate = found or (0, None)

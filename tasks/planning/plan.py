@@ -1,18 +1,28 @@
 """The plan: which judgments are not in the ledger yet, and what asking for them will cost."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, OwnCount, case_criteria_files
-from gradebook.tasks.judging.settings.panels import Judge
+from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID, usual_byte_counts
+from gradebook.tasks.datasets.case_criteria import (
+    CASE_CRITERIA,
+    OwnCount,
+    count_case_criteria,
+    methods_used,
+    refuse_no_criteria,
+    write_case_criteria,
+)
+from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, find_price
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.judging.settings.panels import Judge, writer_of
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect, lake_exists
 from gradebook.tasks.ledger.ledger import HELD_COLUMNS, HELD_SCHEMA, journaled_judgments
@@ -20,7 +30,10 @@ from gradebook.tasks.planning.cases import plan_cases, read_cases
 from gradebook.tasks.planning.opinion_estimates import OpinionEstimate, Past, asked_judges, estimate_opinion, read_past
 from gradebook.tasks.planning.request_counts import Tallies
 from gradebook.tasks.planning.shard_plan import ShardPlanner, case_bytes, read_shard
+from gradebook.tasks.ratings.run_ratings import has_preferred, kept_count, match_ratings
 from gradebook.tasks.workspace.folder import RunFolder
+
+FEEDBACK_COMPLETION_TOKENS = 150  # a usual text
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +111,18 @@ def _added(costs: Iterable[float | None]) -> float | None:
     return None if None in known else sum(cost for cost in known if cost is not None)
 
 
-_Part = tuple[str, str, int, Tallies | None]  # a criterion's id, method and rows; no tallies where nobody is asked
+def prepare_plan(
+    lake: Lake, folder: RunFolder, rubric: Rubric, shards: tuple[str, ...], ratings: pa.Table | None = None
+) -> None:
+    """Lay out what rows and people add to a rubric: per-case criteria, and ratings matched with outputs.
+
+    ratings: those of the request's file. Raises `OutputsError` where nothing says what to score, `RatingsError` for a
+    rating that fits several outputs.
+    """
+    own_count = write_case_criteria(folder, shards)
+    refuse_no_criteria(rubric, own_count)
+    if ratings is not None or "ratings" in methods_used(rubric, own_count) or has_preferred(rubric):
+        match_ratings(lake if lake_exists(lake) else None, folder, shards, ratings)
 
 
 def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look at
@@ -106,54 +130,60 @@ def plan_run(  # noqa: PLR0913 - what is planned, for whom, and what it may look
     folder: RunFolder,
     rubric: Rubric,
     judge: Judge | None,
-    shards: tuple[str, ...],
-    row_count: int,
+    ingested: Ingested,
     *,
+    feedback: str | None = None,
     is_anew: bool = False,
     is_preview: bool = False,
     folders: tuple[Path, ...] | None = None,
 ) -> RunPlan:
-    """Write a plan file for each judged criterion and shard; add up what is left to ask.
+    """Write a plan file for each judged criterion and shard; add up what is left to ask. `prepare_plan` comes first.
 
-    is_anew: plan as if nothing had been judged yet; the past still tells what a question takes. is_preview: what killed
-    runs left in their journals counts as held; a run takes it into the ledger first. folders: those of the dataset's
-    files, where pictures and sounds lie; None: whatever names one is taken for text.
+    feedback: of the request; where it asks the judge for texts, they are the last line of the plan. is_anew: plan as if
+    nothing had been judged yet; the past still tells what a question takes. is_preview: what killed runs left in their
+    journals counts as held; a run takes it into the ledger first. folders: those of the dataset's files, where pictures
+    and sounds lie; None: whatever names one is taken for text.
 
     A plan file has a row a wanted opinion: output_id, criterion_id, request_key, judge_index (among the judge's
     members), replicate, is_swapped; then what the ledger holds for the key: status, level_id, distribution,
     evidence, rationale, cost_usd, paid_by (a run_id); null where it is still to be made.
     """
+    own_count = count_case_criteria(folder)
+    parts = [CriterionPlan(each.id, each.method.type, ingested.output_count) for each in rubric.criteria]
+    parts += [CriterionPlan(CASE_CRITERIA, "", own_count.criterion_count)] if own_count.criterion_count else []
+    asked: tuple[int, ...] = ()
     judged = rubric.judged_criteria
-    own_count = sum(pq.read_metadata(file).num_rows for file in case_criteria_files(folder))
-    unjudged = tuple(CriterionPlan(c.id, c.method.type, row_count) for c in rubric.criteria)
-    if judge is None or not (judged or own_count):
-        return RunPlan((*unjudged, CriterionPlan(CASE_CRITERIA, "", own_count)) if own_count else unjudged)
-    with _ledger(lake) as ledger:
-        _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
-        planner = ShardPlanner(ledger, folder, judge)
-        for index, shard in enumerate(shards):
-            cases = read_shard(plan_cases(shard, index, folder, folders))
-            planner.plan(judged, cases, index)
-            planner.plan_own(cases, index)
-        past = read_past(ledger, judge)
-    of_rubric = {criterion.id: planner.tallies.get(criterion.id, {}) for criterion in judged}
-    parts: list[_Part] = [(c.id, c.method.type, row_count, of_rubric.get(c.id)) for c in rubric.criteria]
-    if own_count:
-        parts.append((CASE_CRITERIA, "", own_count, planner.tallies.get(CASE_CRITERIA, {})))
-    return RunPlan(tuple(_plan_parts(parts, judge, past)), asked_judges=asked_judges(planner.tallies))
+    if judge is not None and (judged or own_count.criterion_count):
+        with _ledger(lake) as ledger:
+            _hold_judgments(ledger, journaled_judgments(lake) if is_preview else None, is_anew=is_anew)
+            planner = ShardPlanner(ledger, folder, judge)
+            for index, shard in enumerate(ingested.shards):
+                cases = read_shard(plan_cases(shard, index, folder, folders))
+                planner.plan(judged, cases, index)
+                planner.plan_own(cases, index)
+            past = read_past(ledger, judge)
+        tallies = {name: planner.tallies.get(name, {}) for name in (*(each.id for each in judged), CASE_CRITERIA)}
+        parts, asked = [*_add_estimates(parts, tallies, judge, past)], asked_judges(tallies)
+    if feedback:
+        parts.append(_plan_feedback(judge, rubric, ingested))
+    unmatched_count = kept_count(folder.ratings_file) or 0
+    return RunPlan(tuple(parts), unmatched_count, own_count, asked)
 
 
-def _plan_parts(parts: Iterable[_Part], judge: Judge, past: Past) -> Iterator[CriterionPlan]:
-    """The plan of each criterion, in their order."""
+def _add_estimates(
+    parts: Iterable[CriterionPlan], tallies: Mapping[str, Tallies], judge: Judge, past: Past
+) -> Iterator[CriterionPlan]:
+    """The plan of each criterion, in their order. tallies: of those that a judge is asked."""
     begun: set[int] = set()  # the judges that were asked something about the outputs before
-    for criterion_id, method, row_count, tallies in parts:
-        if tallies is None:
-            yield CriterionPlan(criterion_id, method, row_count)
+    for part in parts:
+        if part.criterion_id not in tallies:
+            yield part
             continue
+        of_criterion = tallies[part.criterion_id].items()
         estimated = [
-            estimate_opinion(judge, opinion, criterion_id, tally, past, begun) for opinion, tally in tallies.items()
+            estimate_opinion(judge, opinion, part.criterion_id, tally, past, begun) for opinion, tally in of_criterion
         ]
-        yield _sum_up(criterion_id, method, row_count, estimated)
+        yield _sum_up(part.criterion_id, part.method, part.row_count, estimated)
 
 
 def _sum_up(criterion_id: str, method: str, row_count: int, estimated: Sequence[OpinionEstimate]) -> CriterionPlan:
@@ -176,9 +206,25 @@ def _sum_up(criterion_id: str, method: str, row_count: int, estimated: Sequence[
     )
 
 
-def count_case_bytes(shard: str) -> int:
-    """Bytes of the cases of a shard and of their outputs, as a judge is shown them."""
-    return sum(case_bytes(case) for _, case in read_cases(shard))
+def _plan_feedback(judge: Judge | None, rubric: Rubric, ingested: Ingested) -> CriterionPlan:
+    """Estimate what the texts will take, as if the ledger held none of them; recorded replies hold none, at no cost."""
+    writer = writer_of(judge) if judge else None
+    if not isinstance(writer, JudgeSettings):
+        return CriterionPlan(FEEDBACK_CRITERION_ID, "judge", 0)
+    request_count = ingested.output_count + len(ingested.models)
+    verdict_bytes, group_bytes = usual_byte_counts(rubric.criteria)
+    shown_bytes = sum(case_bytes(case) for shard in ingested.shards for _, case in read_cases(shard))
+    prompt_bytes = ingested.output_count * verdict_bytes + shown_bytes + len(ingested.models) * group_bytes
+    usage = Usage(round(prompt_bytes / BYTES_PER_TOKEN), completion_tokens=request_count * FEEDBACK_COMPLETION_TOKENS)
+    return CriterionPlan(
+        FEEDBACK_CRITERION_ID,
+        "judge",
+        request_count,
+        request_count=request_count,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cost_usd=cost_usd(find_price(writer), usage, request_count),
+    )
 
 
 @contextmanager

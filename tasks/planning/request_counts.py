@@ -1,4 +1,4 @@
-"""What a plan counts: opinions that the ledger answers, and the requests that the others take."""
+"""Counts of a plan: votes in the ledger, and requests for the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradebook.tasks.judging.settings.panels import Opinion
 
-# A plan's columns that are counted. prompt_bytes: of the whole request; is_needed: null where it is not known yet.
+# Columns of a plan that are counted. prompt_bytes: of the whole request; is_needed: null if not known yet.
 COUNTED_SCHEMA = pa.schema(
     [
         pa.field("output_id", pa.string()),
@@ -23,14 +23,14 @@ COUNTED_SCHEMA = pa.schema(
         pa.field("is_needed", pa.bool_()),
     ]
 )
-_NOT, _AT_MOST, _SURELY = 0, 1, 2  # whether a row is asked; _AT_MOST: only where another judge is unsure
+_NOT, _AT_MOST, _SURELY = 0, 1, 2  # whether a row is asked; _AT_MOST: only if another judge is unsure
 
 States = NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Questions, and the bytes of their prompts."""
+    """Number of questions, and the bytes of their prompts."""
 
     count: int = 0
     prompt_bytes: int = 0
@@ -38,11 +38,11 @@ class Asked:
 
 @dataclass(slots=True)
 class Tally:
-    """What is counted of one opinion on a criterion while shards are planned.
+    """Counts of one vote on a criterion while shards are planned.
 
-    question_count: judgments to be asked for; request_count: requests, those of a pack counted at its first criterion.
-    Both with those of at_most, which are asked only where another judge is unsure. prompt_bytes: of a pack's requests
-    each criterion has an equal share.
+    question_count: open judgments; request_count: requests, those of batched criteria counted at the first criterion.
+    Both include at_most counts, which are asked only if another judge is unsure. prompt_bytes: batched criteria share
+    the bytes of their requests equally.
     """
 
     row_count: int = 0
@@ -56,14 +56,14 @@ class Tally:
     at_most_bytes: int = 0
 
     def add_rows(self, rows: pa.Table) -> None:
-        """Count the rows of a shard, as `COUNTED_SCHEMA`; of what the ledger holds only what is known to be needed."""
+        """Count the rows of a shard, as `COUNTED_SCHEMA`; rows in the ledger count only if certainly needed."""
         is_held = rows.column("status").is_valid()
         self.row_count += rows.num_rows
         self.replayed_count += _true_count(pc.and_(is_held, pc.fill_null(rows.column("is_needed"), False)))
         self.open_count += _true_count(pc.and_(pc.invert(is_held), pc.fill_null(rows.column("is_needed"), True)))
 
     def add_asked(self, surely: Asked, at_most: Asked, place: int, size: int) -> None:
-        """Count the requests of a shard. place, size: of the criterion in its pack, and of the pack."""
+        """Count the requests of a shard. place, size: position of the criterion in its batch, and the batch's size."""
         own_bytes = [asked.prompt_bytes // size + (place < asked.prompt_bytes % size) for asked in (surely, at_most)]
         self.question_count += surely.count + at_most.count
         self.at_most_count += at_most.count
@@ -78,10 +78,10 @@ Tallies = dict[Opinion, Tally]
 
 
 def count_asked(pack: Sequence[pa.Table]) -> tuple[Asked, Asked]:
-    """The requests that one opinion on the criteria of a pack takes: those that are sent, and those that may be.
+    """Requests for one vote on batched criteria: those that are sent, and those that may be.
 
-    pack: the rows of each criterion, as `COUNTED_SCHEMA`; one alone may have an output several times. A pack is asked
-    whole where one of its criteria is open; equal requests are sent once.
+    pack: rows of each criterion, as `COUNTED_SCHEMA`; a single criterion may have an output several times. Batched
+    criteria are asked whole if one of them is open; equal requests are sent once.
     """
     first = pack[0]
     states = _states(first)

@@ -1,4 +1,4 @@
-"""The files of a plan, read: what each shard wants of the judges, and what the ledger holds of it."""
+"""Plan files of a shard: the votes wanted from the judges, and the ledger's answers to them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +28,7 @@ from gradebook.tasks.judging.settings.panels import (
     style_of,
     wanted_opinions,
 )
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.planning.cases import media_bytes
 from gradebook.tasks.planning.request_counts import COUNTED_SCHEMA, Tallies, Tally, count_asked
 from gradebook.tasks.ratings.run_ratings import rated_outputs
@@ -38,17 +39,17 @@ _PLACE = ("output_id", "criterion_id", "replicate", "is_swapped", "request_key")
 
 
 def shard_plan_files(folder: RunFolder, rubric: Rubric, shard_index: int) -> list[Path]:
-    """The plan files of a shard that are there: of the judged criteria, then of those that rows bring along."""
+    """Existing plan files of a shard: the rubric's judged criteria, then the per-case criteria."""
     names = [criterion.id for criterion in rubric.judged_criteria]
     files = [folder.plan_file(name, shard_index) for name in (*names, CASE_CRITERIA)]
     return [file for file in files if file.exists()]
 
 
 def open_keys(folder: RunFolder, rubric: Rubric, judge_index: int, packing: int) -> Iterator[str]:
-    """The request keys that one judge of a run is going to be asked, see `asked_keys`; equal ones may come again."""
+    """Request keys of a run's questions to one judge, see `asked_keys`; possibly with duplicates."""
     files: dict[str, list[Path]] = {}
     for file in sorted(folder.plan_folder.rglob("*.parquet")):
-        files.setdefault(file.name, []).append(file)  # a shard has the same name under each criterion
+        files.setdefault(file.name, []).append(file)  # a shard's files have the same name under each criterion
     for of_shard in files.values():
         planned = pa.concat_tables(pq.read_table(file, columns=[*_PLACE, "judge_index", "status"]) for file in of_shard)
         mine = planned.filter(pc.equal(planned.column("judge_index"), judge_index))
@@ -56,14 +57,14 @@ def open_keys(folder: RunFolder, rubric: Rubric, judge_index: int, packing: int)
 
 
 def asked_keys(planned: pa.Table, is_open: pa.ChunkedArray, rubric: Rubric, packing: int) -> list[str]:
-    """The request keys of the open rows, and of those that are asked beside them: a pack is asked whole.
+    """Request keys of the open rows, and of rows in the same request: batched criteria are asked whole.
 
-    planned: one judge's rows over a shard, of all criteria. is_open: (row,). packing: criteria a request.
+    planned: one judge's rows over a shard, of all criteria. is_open: (row,). packing: criteria per request.
     """
     if packing > 1:
         named = pc.unique(planned.column("criterion_id")).to_pylist()
-        beside = [criterion for criterion in rubric.judged_criteria if criterion.id in named]
-        first = {each.id: pack[0].id for pack in packs_of(beside, packing) for each in pack}
+        batchable = [criterion for criterion in rubric.judged_criteria if criterion.id in named]
+        first = {each.id: pack[0].id for pack in packs_of(batchable, packing) for each in pack}
         places = pc.index_in(planned.column("criterion_id"), pa.array(list(first), pa.string()))
         packs = pc.coalesce(pa.array(list(first.values()), pa.string()).take(places), planned.column("criterion_id"))
         opinions = [planned.column(name).cast(pa.string()) for name in ("replicate", "is_swapped")]
@@ -79,32 +80,16 @@ _WANTED_SCHEMA = pa.schema(
         pa.field("judge_index", pa.int32()),
         pa.field("replicate", pa.int32()),
         pa.field("is_swapped", pa.bool_()),
-        pa.field("prompt_bytes", pa.int64()),  # of its request, a pack's as a whole; not in the plan's file
+        pa.field("prompt_bytes", pa.int64()),  # of the whole request; not in the plan's file
     ]
 )
-_PLANNED = """
-with held as (
-    select
-        request_key,
-        arg_min(
-            struct_pack(status, level_id, distribution, evidence, rationale, cost_usd, paid_by := run_id),
-            (asked_at, judgment_id)
-        ) as judgment
-    from held_judgments
-    where status = 'scored' and request_key in (select request_key from wanted_keys)
-    group by request_key
-)
-
-select w.*, unnest(h.judgment)
-from wanted_keys as w left join held as h using (request_key)
-"""
 Pack = tuple[Criterion, ...]
-Rated = Mapping[str, frozenset[str]]  # the outputs that people score, by criterion
+Rated = Mapping[str, frozenset[str]]  # outputs that people scored, by criterion
 
 
 @dataclass(frozen=True, slots=True)
 class ShardCases:
-    """What the plan needs of a shard. All lists: (output,)."""
+    """Cases of a shard, as a plan needs them. All lists: (output,)."""
 
     output_ids: list[str]
     digests: list[str]
@@ -112,7 +97,7 @@ class ShardCases:
 
 
 def read_shard(shown: Iterable[tuple[str, Case]]) -> ShardCases:
-    """Read a shard's cases, as a judge is shown them."""
+    """Read a shard's cases, as shown to a judge."""
     cases = ShardCases([], [], [])
     for output_id, case in shown:
         cases.output_ids.append(output_id)
@@ -129,7 +114,7 @@ def case_bytes(case: Case) -> int:
 
 @dataclass(slots=True)
 class _Wanted:
-    """The judgments wanted of a shard, an opinion after the other, column by column."""
+    """Wanted judgments of a shard, vote by vote, as columns."""
 
     columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in _WANTED_SCHEMA.names})
     opinions: dict[Opinion, None] = field(default_factory=dict)
@@ -137,7 +122,7 @@ class _Wanted:
     def add(
         self, criterion_id: str, opinion: Opinion, output_ids: list[str], keys: list[str], byte_counts: list[int]
     ) -> None:
-        """Want one opinion on one criterion of some outputs."""
+        """Add one vote on one criterion of some outputs."""
         self.opinions[opinion] = None
         self.columns["output_id"] += output_ids
         self.columns["request_key"] += keys
@@ -153,7 +138,7 @@ class _Wanted:
 
 
 class ShardPlanner:
-    """Writes the plan files of a run, a shard at a time, and counts. tallies: by criterion, then by opinion."""
+    """Writer of a run's plan files, shard by shard, with counts. tallies: by criterion, then by vote."""
 
     def __init__(self, ledger: duckdb.DuckDBPyConnection, folder: RunFolder, judge: Judge) -> None:
         self.tallies: dict[str, Tallies] = {}
@@ -174,12 +159,12 @@ class ShardPlanner:
             for opinion in wanted.opinions:
                 planned.setdefault(opinion, {})[criterion.id] = rows_of(counted, opinion)
         for opinion, tables in planned.items():
-            beside = [criterion for criterion in judged if criterion.id in tables]
-            for pack in packs_of(beside, self._packings[opinion]):
+            batchable = [criterion for criterion in judged if criterion.id in tables]
+            for pack in packs_of(batchable, self._packings[opinion]):
                 self._count(opinion, [(criterion.id, tables[criterion.id]) for criterion in pack])
 
     def plan_own(self, cases: ShardCases, shard_index: int) -> None:
-        """Plan the judged ones among the criteria that the rows bring along."""
+        """Plan the judged per-case criteria."""
         wanted = _Wanted()
         for own in own_criteria(self._folder, shard_index, "judge"):
             self._want(wanted, own.criterion, [own.criterion], cases, own.row_indices.to_pylist())
@@ -197,45 +182,49 @@ class ShardPlanner:
         rows: Sequence[int],
         rated: Rated | None = None,
     ) -> None:
-        """judged: the criteria that it may share a request with, itself included. rated: what people score."""
+        """Add the votes on one criterion.
+
+        judged: criteria that may share its request, itself included. rated: outputs that people scored.
+        """
         overheads: dict[tuple[int, PromptStyle], int] = {}
         for opinion in wanted_opinions(self._judge, criterion.id):
-            left_out = self._left_out(criterion, opinion, judged, rated) if rated else frozenset()
-            unrated = [row for row in rows if cases.output_ids[row] not in left_out] if left_out else rows
+            skipped = self._rated_outputs(criterion, opinion, judged, rated) if rated else frozenset()
+            unrated = [row for row in rows if cases.output_ids[row] not in skipped] if skipped else rows
             drawn = drawn_rows(self._judge, opinion, cases.output_ids, unrated)
-            packing, beside = self._packings[opinion], self._beside(opinion, judged)
-            digest, asked = self._digests[opinion], asked_digest(criterion, beside, packing)
+            packing, batchable = self._packings[opinion], self._batchable(opinion, judged)
+            digest, asked = self._digests[opinion], asked_digest(criterion, batchable, packing)
             keys = [request_key(digest, asked, cases.digests[row], opinion.replicate) for row in drawn]
             output_ids = [cases.output_ids[row] for row in drawn]
             shape = (opinion.judge_index, self._styles[opinion])
             if shape not in overheads:
-                (pack,) = (pack for pack in packs_of(beside, packing) if criterion in pack)
+                (pack,) = (pack for pack in packs_of(batchable, packing) if criterion in pack)
                 overheads[shape] = _prompt_overhead(pack, self._styles[opinion], is_packed=packing > 1)
             byte_counts = [cases.byte_counts[row] + overheads[shape] for row in drawn]
             wanted.add(criterion.id, opinion, output_ids, keys, byte_counts)
 
-    def _beside(self, opinion: Opinion, judged: Sequence[Criterion]) -> list[Criterion]:
+    def _batchable(self, opinion: Opinion, judged: Sequence[Criterion]) -> list[Criterion]:
         return [each for each in judged if opinion in wanted_opinions(self._judge, each.id)]
 
-    def _left_out(
+    def _rated_outputs(
         self, criterion: Criterion, opinion: Opinion, judged: Sequence[Criterion], rated: Rated
     ) -> frozenset[str]:
-        """The outputs that nobody is asked about for an opinion: those that people score on all that it is asked with.
+        """Outputs to skip for this opinion because people already rated every criterion in its request.
 
-        The judges of a cascade are asked about the same ones: the second takes the silence of the first for doubt. So
-        where one of them packs it is those that people score on everything: their packs need not be the same.
+        The judges of a cascade skip the same outputs, as the second takes a missing answer of the first for doubt. If
+        one of them batches criteria, these are the outputs that people rated on everything, as the batches of the two
+        may differ.
         """
         if isinstance(self._judge, CascadeSettings) and max(self._packings.values()) > 1:
             return frozenset.intersection(*(rated[each.id] for each in judged))
         packing = self._packings[opinion]
-        packs = packs_of(self._beside(opinion, judged), packing)
+        packs = packs_of(self._batchable(opinion, judged), packing)
         if any(len(pack) < packing for pack in packs[:-1]):
-            return frozenset()  # what is left of an output's criteria would be packed otherwise than is planned
+            return frozenset()  # the remaining criteria of an output would be batched differently than planned
         (own,) = (pack for pack in packs if criterion in pack)
         return frozenset.intersection(*(rated[each.id] for each in own))
 
     def _write(self, wanted: _Wanted, name: str, shard_index: int) -> pa.Table:
-        """Write a plan file; returns the columns that are counted."""
+        """Write a plan file; returns the columns to count."""
         planned = _join(self._ledger, pa.table(wanted.columns, schema=_WANTED_SCHEMA))
         _write_file(planned.drop_columns("prompt_bytes"), self._folder.plan_file(name, shard_index))
         is_cascade = isinstance(self._judge, CascadeSettings)
@@ -243,7 +232,7 @@ class ShardPlanner:
         return planned.append_column("is_needed", is_needed).select(COUNTED_SCHEMA.names)
 
     def _count(self, opinion: Opinion, pack: Sequence[tuple[str, pa.Table]]) -> None:
-        """Count one opinion on the criteria of a pack, by their names in the plan."""
+        """Count one vote on batched criteria, by their names in the plan."""
         surely, at_most = count_asked([rows for _, rows in pack])
         for place, (name, rows) in enumerate(pack):
             tally = self.tallies.setdefault(name, {}).setdefault(opinion, Tally())
@@ -252,9 +241,9 @@ class ShardPlanner:
 
 
 def _join(ledger: duckdb.DuckDBPyConnection, wanted: pa.Table) -> pa.Table:
-    """Join the wanted keys with the ledger; the earliest judgment of a key is the one that holds, for ever."""
+    """Join the wanted keys with the ledger; the earliest judgment of a key is always the one used."""
     ledger.register("wanted_keys", wanted)
-    planned = ledger.execute(_PLANNED).to_arrow_table()
+    planned = ledger.execute(query("planning/planned_questions")).to_arrow_table()
     ledger.unregister("wanted_keys")
     return planned
 
@@ -265,7 +254,7 @@ def _write_file(planned: pa.Table, path: Path) -> None:
 
 
 def _prompt_overhead(pack: Pack, style: PromptStyle, *, is_packed: bool) -> int:
-    """Bytes of a request that are not the case: the instructions, the criteria and the schema of the reply."""
+    """Bytes of a request batchables the case: the instructions, the criteria and the reply's schema."""
     questions = tuple(Question("", criterion, Case("", ""), "0" * 32, style=style) for criterion in pack)
     request = (PackedQuestion(questions) if is_packed else questions[0]).request()
     return prompt_bytes(request.messages, request.schema)

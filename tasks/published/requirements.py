@@ -5,58 +5,9 @@ from collections.abc import Iterator
 import duckdb
 
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
+from gradebook.tasks.lake.sql import query
 
 TOLERANCE = 1e-9  # of a mean of floats at its threshold
-_RUBRIC = """
-select
-    (rubrics.body::json ->> 'pass_threshold')::double as pass_threshold,
-    coalesce((rubrics.body::json ->> 'require_thresholds')::boolean, false) as require_thresholds,
-    coalesce(rubrics.body::json ->> 'missing', 'null') as missing
-from runs inner join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
-where runs.run_id = ?
-"""
-_MODELS = """
-with own_gate_gaps as (
-    select verdicts.output_id
-    from verdicts
-    inner join case_criteria as own
-        on verdicts.run_id = own.run_id
-        and verdicts.output_id = own.output_id
-        and verdicts.criterion_id = own.criterion_id
-    where verdicts.run_id = $1 and own.run_id = $1 and own.is_gate and verdicts.score is null
-),
-
-bounds as (
-    select
-        model,
-        checkpoint,
-        count(*) filter (len(failed_gates) > 0) as gate_failure_count,
-        count(*) filter (output_id in (select output_id from own_gate_gaps)) as own_gap_count,
-        avg(coalesce(score_low, 0)) as mean_low,
-    from output_scores
-    where run_id = $1
-    group by model, checkpoint
-)
-
-select scores.model, scores.checkpoint, scores.n, scores.output_count, scores.mean,
-    bounds.gate_failure_count, bounds.own_gap_count, bounds.mean_low
-from run_scores as scores
-inner join bounds on scores.model = bounds.model and scores.checkpoint is not distinct from bounds.checkpoint
-where scores.run_id = $1
-order by scores.model, scores.checkpoint
-"""
-_CRITERIA = """
-select scores.model, scores.checkpoint, scores.criterion_id, scores.n, scores.output_count, scores.mean,
-    criteria.is_gate, criteria.threshold
-from criterion_scores as scores
-inner join runs on scores.run_id = runs.run_id
-inner join criteria
-    on runs.rubric_id = criteria.rubric_id
-    and runs.rubric_version = criteria.rubric_version
-    and scores.criterion_id = criteria.criterion_id
-where scores.run_id = ?
-order by scores.model, scores.checkpoint, scores.criterion_id
-"""
 
 
 def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tuple[bool, tuple[str, ...]]:
@@ -64,9 +15,9 @@ def unmet_requirements(connection: duckdb.DuckDBPyConnection, run_id: str) -> tu
 
     A mean counts only where its gaps, taken at their worst, would leave it at its threshold.
     """
-    (rubric,) = read_rows(connection, _RUBRIC, run_id)
-    criteria = read_rows(connection, _CRITERIA, run_id)
-    models = read_rows(connection, _MODELS, run_id)
+    (rubric,) = read_rows(connection, query("published/rubric_requirements"), run_id=run_id)
+    criteria = read_rows(connection, query("published/criterion_requirements"), run_id=run_id)
+    models = read_rows(connection, query("published/model_requirements"), run_id=run_id)
     sentences = [sentence for row in models for sentence in _of_model(row, rubric)]
     sentences += [] if models else ["found no scores of the run in run_scores, expected some"]
     sentences += [sentence for row in criteria for sentence in _of_criterion(row, rubric)]

@@ -14,6 +14,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
 from gradebook.tasks.lake.schema import CATALOG
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.requirements import unmet_requirements
 from gradebook.tasks.runs.resume_command import going_on, read_kept
 from gradebook.tasks.workspace.folder import RunFolder
@@ -146,26 +147,6 @@ def _last_change(folder: RunFolder) -> float:
 
 
 ALARMING = timedelta(days=1)
-_LAST_PUBLISHED = """
-select run_id, rubric_id, rubric_version, judge, dataset, trigger, created_at, finished_at, version, output_count,
-    cost_usd
-from runs where status = 'published'
-qualify row_number() over (partition by rubric_id order by version desc) = 1
-order by version desc
-"""
-# A failure that was made good is none: the same outputs, rubric and judge were published after it. The lake gives rows
-# their ids as it takes them in: a clock that was set back does not change what came after what.
-_FAILURES = """
-select run_id, rubric_id, rubric_version, judge, dataset, trigger, created_at, finished_at, reason
-from runs as failed
-where status = 'failed' and coalesce(finished_at, created_at) >= ? and not exists (
-    from runs as mended
-    where mended.status = 'published' and mended.rowid > failed.rowid
-        and mended.dataset_digest = failed.dataset_digest and mended.rubric_digest = failed.rubric_digest
-        and mended.judge is not distinct from failed.judge
-)
-order by failed.rowid desc
-"""
 _UNDER_WAY = "select run_id, status, rubric_id, rubric_version, dataset, judge from runs where status <> 'published'"
 _PUBLISHED = "select run_id from runs where status = 'published'"
 _VERSIONS = """
@@ -238,11 +219,11 @@ def read_status(lake: Lake, now: datetime, days: int, lake_words: tuple[str, ...
     """
     unpublished = unpublished_runs(lake.root, now, lake_words)
     with connect(lake, read_only=True) as connection:
-        last = [dict(row) for row in read_rows(connection, _LAST_PUBLISHED)]
+        last = [dict(row) for row in read_rows(connection, query("published/last_runs"))]
         for row in last:
             _has_requirement, unmet = unmet_requirements(connection, row["run_id"])
             row |= {"is_met": not unmet, "unmet": list(unmet)}
-        failures = read_rows(connection, _FAILURES, now - timedelta(days=days))
+        failures = read_rows(connection, query("published/failed_runs"), since=now - timedelta(days=days))
         under_way = read_rows(connection, _UNDER_WAY)
         (versions,), (sizes,) = read_rows(connection, _VERSIONS), read_rows(connection, _DATA)
         published = {row["run_id"] for row in read_rows(connection, _PUBLISHED)}

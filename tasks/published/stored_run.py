@@ -13,27 +13,10 @@ from gradebook.rubrics.model.errors import LakeError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, read_published_run
-from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.lake.sql import query, quoted
 from gradebook.tasks.system.files import replaced_file
 from gradebook.tasks.workspace.folder import RunFolder
 
-_RUN = """
-select runs.*, rubrics.body
-from runs
-left join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
-where runs.run_id = ?
-"""
-_OUTPUTS = """
-select
-    outputs.output_id, outputs.case_id, outputs.model, outputs.checkpoint, outputs.sample_index, outputs.cluster,
-    outputs.metadata,
-from outputs semi join ({held}) as held on outputs.output_id = held.output_id
-"""
-# Levels stand worst first: the last one's score passes a gate that has no threshold.
-_CASE_CRITERIA = """
-select * exclude (run_id), coalesce(threshold, levels[-1].score) as gate_threshold, 0::bigint as row_index
-from case_criteria where run_id = '{run_id}'
-"""
 _KEPT = "kept"  # stands where a file's name has the criterion's id
 
 
@@ -63,7 +46,7 @@ class KeptRun:
 
 def read_kept_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str) -> KeptRun:
     """Read a published run. Raises `InputError` where there is none, `LakeError` where its rubric is another now."""
-    row = dict(read_published_run(connection, lake, run_id, _RUN))
+    row = dict(read_published_run(connection, lake, run_id, query("published/run_with_rubric")))
     name, body = f"{row['rubric_id']} {row['rubric_version']}", row.pop("body")
     if body is None:
         raise LakeError(lake.name, f"no rubric {name}", f"the one that run {run_id} used")
@@ -76,34 +59,37 @@ def read_kept_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str
 def lay_out_outputs(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> tuple[str, int]:
     """Write the outputs of a run, without their texts, as its one shard; returns the file's path and their count."""
     path = folder.path / "shards" / "shard-00000.parquet"
-    held = f"select distinct output_id from verdicts where run_id = '{quoted(run.run_id)}'"
-    if not run.rubric.criteria:  # rows without criteria of their own have no verdict
-        held += f" union select output_id from output_scores where run_id = '{quoted(run.run_id)}'"
-    return str(path), copy_rows(connection, _OUTPUTS.format(held=held), path)
+    of_run = {"run_id": run.run_id, "has_no_criteria": not run.rubric.criteria}
+    return str(path), copy_rows(connection, query("published/run_outputs"), path, **of_run)
 
 
 def lay_out_case_criteria(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> None:
     """Write the criteria that the rows of a run brought along; no file where they brought none."""
     path = folder.case_criteria_file(0)
-    if not copy_rows(connection, _CASE_CRITERIA.format(run_id=quoted(run.run_id)), path):
+    # Levels are ordered worst first: the last one's score passes a gate that has no threshold.
+    select = (
+        "select * exclude (run_id), coalesce(threshold, levels[-1].score) as gate_threshold, 0::bigint as row_index "
+        "from case_criteria where run_id = $run_id"
+    )
+    if not copy_rows(connection, select, path, run_id=run.run_id):
         path.unlink()
 
 
-def lay_out_verdicts(connection: duckdb.DuckDBPyConnection, query: str, folder: RunFolder) -> int:
-    """Write verdicts, those of all criteria together; returns how many they are."""
-    return copy_rows(connection, query, folder.collected_file(0))
+def lay_out_verdicts(connection: duckdb.DuckDBPyConnection, select: str, folder: RunFolder, **named: object) -> int:
+    """Write the verdicts of all criteria to one file; returns how many they are."""
+    return copy_rows(connection, select, folder.collected_file(0), **named)
 
 
-def lay_out_opinions(connection: duckdb.DuckDBPyConnection, query: str, folder: RunFolder) -> None:
-    """Write what verdicts rest on; no file where a run has one opinion of each."""
+def lay_out_opinions(connection: duckdb.DuckDBPyConnection, select: str, folder: RunFolder, **named: object) -> None:
+    """Write the opinions that verdicts rest on; no file where a run has one opinion of each."""
     path = folder.opinion_file(_KEPT, 0)
-    if not copy_rows(connection, query, path):
+    if not copy_rows(connection, select, path, **named):
         path.unlink()
 
 
-def copy_rows(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -> int:
-    """Write what a query finds to a Parquet file, whole or not at all; returns the count of rows."""
+def copy_rows(connection: duckdb.DuckDBPyConnection, select: str, path: Path, **named: object) -> int:
+    """Write the rows of a select to a Parquet file, whole or not at all; returns their count."""
     with replaced_file(path) as temporary:
         target = f"'{quoted(str(temporary))}' (format parquet, compression zstd)"
-        row = connection.execute(f"copy ({query}) to {target}").fetchone()
+        row = connection.execute(f"copy ({select}) to {target}", named).fetchone()
     return int(row[0]) if row else 0

@@ -11,6 +11,7 @@ from gradebook.tasks.comparing.run_comparison import RunComparison, read_run_com
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_published_run, read_rows
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.requirements import unmet_requirements
 
 
@@ -89,7 +90,7 @@ def summarise(lake: Lake, run_id: str) -> RunSummary:
             "select * exclude (run_id) from run_scores where run_id = ? order by mean desc nulls last, model",
             run_id,
         )
-        criteria = read_rows(connection, _CRITERIA, run_id)
+        criteria = read_rows(connection, query("published/shown_criteria"), run_id=run_id)
         costs = read_rows(connection, _COSTS, run_id)
         quality = read_rows(connection, _QUALITY, run_id)
         feedback = read_rows(connection, _FEEDBACK, run_id)
@@ -113,7 +114,8 @@ def _calibrate(
     try:
         if not read_rows(connection, _IS_RATED, criteria):
             return (), None
-        rated = [row["criterion_id"] for row in read_rows(connection, _RATED, run_id, criteria)]
+        asked = read_rows(connection, query("published/rated_criteria"), run_id=run_id, criterion_ids=criteria)
+        rated = [row["criterion_id"] for row in asked]
         if not rated:
             return (), None
         return calibrated_means(connection, run_id, rated), None
@@ -137,21 +139,6 @@ def _comparison(
     return comparison, f"--fail-if {rule!r} can't be known: {fault}" if rule and fault else None
 
 
-_CRITERIA = """
-with most_used as (
-    select criterion_id from case_criteria where run_id = $1
-    group by criterion_id order by count(*) desc, criterion_id limit 30
-)
-
-select cs.* exclude (run_id)
-from criterion_scores as cs
-    inner join runs as r on cs.run_id = r.run_id
-    left join criteria as c
-        on r.rubric_id = c.rubric_id and r.rubric_version = c.rubric_version and cs.criterion_id = c.criterion_id
-where cs.run_id = $1
-    and (c.criterion_id is not null or cs.criterion_id in (select criterion_id from most_used))
-order by c.criterion_id is null, c.position, cs.criterion_id, cs.model, cs.checkpoint
-"""
 _COSTS = """
 select * exclude (run_id) from stage_costs where run_id = ?
 order by list_position(['ingest', 'plan', 'score', 'quality', 'aggregate', 'publish'], stage), criterion_id nulls first
@@ -160,23 +147,6 @@ _FEEDBACK = "select model, checkpoint, feedback from run_feedback where run_id =
 _NOISE = "select * exclude (run_id) from judge_noise where run_id = ? order by criterion_id, model, checkpoint"
 # Of any run's outputs: it reads one table, and nothing more is read where nobody rates.
 _IS_RATED = "select 1 as is_rated from ratings where score is not null and list_contains(?, criterion_id) limit 1"
-_RATED = """
-with judged as (
-    select c.criterion_id
-    from criteria as c inner join runs as r on c.rubric_id = r.rubric_id and c.rubric_version = r.rubric_version
-    where r.run_id = $1 and c.method = 'judge'
-    union
-    select criterion_id from case_criteria where run_id = $1 and method = 'judge'
-)
-
-select distinct criterion_id
-from ratings
-where score is not null
-    and list_contains($2, criterion_id)
-    and criterion_id in (from judged)
-    and output_id in (select output_id from output_scores where run_id = $1)
-order by criterion_id
-"""
 _QUALITY = """
 select stage, count(*) as expectation_count, count(*) filter (not is_met) as unmet_count,
     list(subject || ': ' || expectation order by subject, expectation) filter (not is_met) as unmet

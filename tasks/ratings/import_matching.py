@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from gradebook.rubrics.importers.ratings.shapes import Slot
 from gradebook.rubrics.model.errors import InputError
+from gradebook.tasks.lake.sql import query
 
 SLOT_SCHEMA = pa.schema(
     [
@@ -21,42 +22,6 @@ SLOT_SCHEMA = pa.schema(
     ]
 )
 _SLOT_COLUMNS = SLOT_SCHEMA.names[1:]
-
-# Fields given with an id must agree with the output; missing ones match anything.
-_AGREES = """(s.model is null or s.model = o.model)
-    and (s.checkpoint is null or s.checkpoint = o.checkpoint)
-    and (s.sample_index is null or s.sample_index = o.sample_index)"""
-_MATCHED = f"""
-with candidates as (
-    select output_id, case_id, model, checkpoint, sample_index from outputs
-    where $run is null or output_id in (select output_id from output_scores where run_id = $run)
-),
-
-by_id as (
-    select s.sheet, o.output_id
-    from sheets as s inner join candidates as o on o.output_id = coalesce(s.output_id, s.name)
-    where (s.case_id is null or s.case_id = o.case_id) and {_AGREES}
-),
-
-by_case as (
-    select s.sheet, o.output_id
-    from sheets as s inner join candidates as o on o.case_id = coalesce(s.case_id, s.name)
-    where s.output_id is null and s.sheet not in (select sheet from by_id) and {_AGREES}
-),
-
-fits as (
-    select sheet, min(output_id) as output_id, count(*) as fit_count
-    from (from by_id union all from by_case) group by sheet
-)
-
-select f.output_id, coalesce(f.fit_count, 0) as fit_count
-from sheets as s left join fits as f using (sheet)
-order by s.sheet
-"""
-_OWN_CRITERIA = """
-select output_id, criteria from outputs
-where criteria is not null and output_id in (select output_id from matched_outputs)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +42,13 @@ def match_slots(connection: duckdb.DuckDBPyConnection, slots: Sequence[Slot], ru
         _refuse_unknown_run(connection, run_id)
     columns = {name: [getattr(slot, name) for slot in slots] for name in _SLOT_COLUMNS}
     connection.register("sheets", pa.table({"sheet": range(len(slots)), **columns}, schema=SLOT_SCHEMA))
-    found = connection.execute(_MATCHED, {"run": run_id}).to_arrow_table()
+    found = connection.execute(query("ratings/matched_sheets"), {"run_id": run_id}).to_arrow_table()
     output_ids = found.column("output_id")
     connection.register("matched_outputs", pa.table({"output_id": output_ids.unique().drop_null()}))
-    own = connection.execute(_OWN_CRITERIA).fetchall()
+    own = connection.execute(
+        "select output_id, criteria from outputs "
+        "where criteria is not null and output_id in (select output_id from matched_outputs)"
+    ).fetchall()
     for name in ("sheets", "matched_outputs"):
         connection.unregister(name)
     return Matches(output_ids.to_pylist(), found.column("fit_count").to_pylist(), dict(own))

@@ -15,7 +15,8 @@ from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.model.verdicts import verdict_table
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
-from gradebook.tasks.lake.sql import file_list
+from gradebook.tasks.lake.rows import make_table
+from gradebook.tasks.lake.sql import file_list, query
 from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA, SLOT_SCHEMA
 from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
@@ -41,15 +42,17 @@ def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...],
 
     Raises `RatingsError` for a rating that matches several outputs.
     """
-    unmatched_count = _stored_count(folder.ratings_file)
+    unmatched_count = kept_count(folder.ratings_file)
     if unmatched_count is not None:
         return unmatched_count
     with connect(lake, read_only=True) if lake else _no_ratings() as connection:
         connection.execute(f"create temp view run_outputs as from read_parquet({file_list(shards)})")
         connection.register("file_ratings", ratings if ratings is not None else SLOT_SCHEMA.empty_table())
+        make_table(connection, "ratings/file_matches")
         _refuse_ambiguous(connection)
-        matched = _matched(connection)
-        unmatched_count = _count_unmatched(connection)
+        matched = connection.execute(query("ratings/matched_ratings")).to_arrow_table()
+        unmatched = connection.execute("select count(*) from file_matches where output_id is null").fetchone()
+        unmatched_count = int(unmatched[0]) if unmatched else 0
         version = connection.execute("select id from ducklake_current_snapshot('lake')").fetchall()[0][0] if lake else 0
     schema = MATCHED_SCHEMA.with_metadata({UNMATCHED_COUNT: str(unmatched_count), LAKE_VERSION: str(version)})
     write_parquet(folder.ratings_file, matched.cast(schema))
@@ -68,7 +71,8 @@ def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_fi
     with duckdb.connect() as connection:
         connection.register("shard", shard.select(["output_id"]))
         connection.register("levels", pa.table(levels))
-        rated = connection.execute(_RATED, [str(ratings_file), criterion.id]).to_arrow_table().combine_chunks()
+        of_criterion = {"ratings_files": [str(ratings_file)], "criterion_id": criterion.id}
+        rated = connection.execute(query("ratings/rated_outputs"), of_criterion).to_arrow_table().combine_chunks()
     scores = rated.column("score")
     return verdict_table(
         run_id,
@@ -80,37 +84,6 @@ def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_fi
         evidence=rated.column("evidence"),
         rationales=rated.column("rationale"),
     )
-
-
-_RATED = """
-with latest as (
-    select r.output_id, r.rater, r.level_id, r.notes, coalesce(l.score, r.score) as score
-    from read_parquet($1) as r left join levels as l on r.level_id = l.level_id
-    where r.criterion_id = $2 and (r.level_id is null or l.level_id is not null)
-    qualify row_number() over (
-        partition by r.output_id, r.rater order by r.is_from_file desc, r.rated_at desc nulls last, r.line desc
-    ) = 1
-),
-
-rated as (
-    select
-        output_id,
-        avg(score) as score,
-        case when count(distinct level_id) = 1 and count(level_id) = count(*) then min(level_id) end as level_id,
-        string_agg(rater || ': ' || coalesce(level_id, score::varchar), '; ' order by rater) as evidence,
-        string_agg(rater || ': ' || notes, '; ' order by rater) as rationale
-    from latest where score is not null group by output_id
-)
-
-select s.output_id, r.score, r.level_id, r.evidence, r.rationale
-from (select output_id, row_number() over () as position from shard) as s
-    left join rated as r using (output_id)
-order by s.position
-"""
-# A rating without checkpoint or sample means the only one there is.
-_SAME_SLOT = """r.case_id = o.case_id and r.model = o.model
-    and (r.checkpoint is null or r.checkpoint = o.checkpoint)
-    and (r.sample_index is null or r.sample_index = o.sample_index)"""
 
 
 @contextmanager
@@ -127,8 +100,8 @@ def ratings_version(ratings_file: Path) -> int | None:
     return _stored_number(ratings_file, LAKE_VERSION)
 
 
-def _stored_count(ratings_file: Path) -> int | None:
-    """Stored count of unmatched ratings; None if the run has not matched its ratings yet."""
+def kept_count(ratings_file: Path) -> int | None:
+    """Stored count of unmatched ratings; None where the run has not matched its ratings yet."""
     return _stored_number(ratings_file, UNMATCHED_COUNT)
 
 
@@ -139,42 +112,10 @@ def _stored_number(ratings_file: Path, name: bytes) -> int | None:
     return None if stored is None else int(stored)
 
 
-def _matched(connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    names = ", ".join(MATCHED_SCHEMA.names)
-    return connection.execute(
-        f"""
-        with of_file as (
-            select o.output_id, true as is_from_file, r.* exclude (case_id, model, checkpoint, sample_index)
-            from file_ratings as r inner join run_outputs as o on {_SAME_SLOT}
-        ),
-
-        of_lake as (
-            select *, false as is_from_file, rowid as line
-            from ratings where output_id in (select output_id from run_outputs)
-        )
-
-        select {names} from of_file
-        union all
-        select {names} from of_lake
-        order by output_id, criterion_id, rater, is_from_file, line
-        """
-    ).to_arrow_table()
-
-
-def _count_unmatched(connection: duckdb.DuckDBPyConnection) -> int:
-    row = connection.execute(
-        f"select count(*) from file_ratings as r where not exists (from run_outputs as o where {_SAME_SLOT})"
-    ).fetchone()
-    return int(row[0]) if row else 0
-
-
 def _refuse_ambiguous(connection: duckdb.DuckDBPyConnection) -> None:
     rows = connection.execute(
-        f"""
-        select r.source, r.line, r.case_id, r.model, count(*) as fit_count
-        from file_ratings as r inner join run_outputs as o on {_SAME_SLOT}
-        group by r.source, r.line, r.case_id, r.model having count(*) > 1 order by r.line
-        """
+        "select source, line, case_id, model, count(*) as fit_count from file_matches where output_id is not null "
+        "group by source, line, case_id, model having count(*) > 1 order by line"
     ).fetchall()
     if rows:
         raise RatingsError(

@@ -8,50 +8,12 @@ import pyarrow as pa
 from gradebook.rubrics.model.errors import InputError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
+from gradebook.tasks.lake.sql import query
 
 # Identity of a rating, without its file: the same rating from another path is the same rating.
 RATING_KEY = ("output_id", "criterion_id", "rater", "level_id", "score", "notes", "rated_at")
 WHOSE = ("output_id", "criterion_id", "rater")  # of the rows with equal values here one counts
 QUARANTINE_KEY = ("source", "line", "reason", "row")
-
-_NOT_TAKEN_BACK = """
-with placed as (select *, row_number() over () as place from marks),
-
-ranked as (
-    select
-        *,
-        row_number() over latest_first as rank,
-        first_value(score is null) over latest_first as is_taken_back
-    from placed
-    window latest_first as (
-        partition by output_id, criterion_id, rater order by rated_at desc nulls last, line desc, place desc
-    )
-)
-
-select * exclude (place, rank, is_taken_back)
-from ranked
-where if(is_taken_back, rank = 1, score is not null)
-order by place
-"""
-_COUNTS = """
-select
-    rater,
-    criterion_id,
-    count(*) as rating_count,
-    count(distinct output_id) as output_count,
-    avg(score) as mean_score,
-    max(rated_at) as last_rated_at
-from ratings
-where score is not null
-group by rater, criterion_id
-order by rater, criterion_id
-"""
-_OF_OUTPUT = """
-select o.case_id, o.model, o.checkpoint, o.sample_index, r.*
-from ratings as r left join outputs as o using (output_id)
-where r.output_id = $name or o.case_id = $name
-order by o.case_id, o.model, o.checkpoint, o.sample_index, r.output_id, r.criterion_id, r.rater, r.rated_at
-"""
 
 
 def drop_taken_back(marks: pa.Table) -> pa.Table:
@@ -64,7 +26,7 @@ def drop_taken_back(marks: pa.Table) -> pa.Table:
         return marks
     with duckdb.connect() as connection:
         connection.register("marks", marks)
-        return connection.execute(_NOT_TAKEN_BACK).to_arrow_table().cast(marks.schema)
+        return connection.execute(query("ratings/standing_marks")).to_arrow_table().cast(marks.schema)
 
 
 def insert_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> None:
@@ -82,42 +44,15 @@ def insert_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> None:
 
 def count_new_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> tuple[int, int]:
     """Number of ratings that `insert_ratings` would add, and of rows that retract one."""
-    query = f"select count(score), count(*) - count(score) from ({_new_rows(given)})"
-    ((new_count, taken_back_count),) = connection.execute(query).fetchall()
+    counted = f"select count(score), count(*) - count(score) from ({_new_rows(given)})"
+    ((new_count, taken_back_count),) = connection.execute(counted).fetchall()
     return int(new_count), int(taken_back_count)
 
 
 def _new_rows(given: str) -> str:
     """Query for the rows of a relation that must be inserted."""
-    key, whose = ", ".join(RATING_KEY), ", ".join(WHOSE)
     is_same = " and ".join(f"kept.{name} is not distinct from given.{name}" for name in RATING_KEY)
-    return f"""
-with given as (
-    from (from {given})
-    where score is not null or ({whose}) in (select ({whose}) from ratings where score is not null)
-    qualify row_number() over (partition by {key} order by line desc) = 1
-),
-
-unknown as (select given.* from given anti join ratings as kept on {is_same}),
-
-last_kept as (
-    from ratings where rated_at is null qualify row_number() over (partition by {whose} order by rowid desc) = 1
-),
-
-last_given as (
-    from given where rated_at is null qualify row_number() over (partition by {whose} order by line desc) = 1
-),
-
--- What was said last has to stand last, though the same was said before.
-said_again as (
-    select given.*
-    from last_given as given
-    where not exists (from last_kept as kept where {is_same})
-        or ({whose}) in (select ({whose}) from unknown where rated_at is null)
-)
-
-from unknown union from said_again
-"""
+    return query("ratings/new_ratings", given=given, is_same=is_same)
 
 
 def count_new_refused(connection: duckdb.DuckDBPyConnection, given: str) -> int:
@@ -145,19 +80,19 @@ def insert_refused(connection: duckdb.DuckDBPyConnection, given: str) -> None:
 
 def count_ratings(lake: Lake) -> list[dict[str, Any]]:
     """Number of ratings of each rater on each criterion."""
-    return _rows(lake, _COUNTS, {})
+    return _rows(lake, query("ratings/rater_counts"), {})
 
 
 def find_ratings(lake: Lake, name: str) -> list[dict[str, Any]]:
     """Ratings of an output, or of all outputs of a case. Raises `InputError` if there are none."""
-    rows = _rows(lake, _OF_OUTPUT, {"name": name})
+    rows = _rows(lake, query("ratings/ratings_of"), {"name": name})
     if not rows:
         raise InputError(name, f"no rating of it in {lake.name}", "an output's or a case's id")
     return rows
 
 
-def _rows(lake: Lake, query: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+def _rows(lake: Lake, select: str, values: dict[str, Any]) -> list[dict[str, Any]]:
     with connect_up_to_date(lake) as connection:
-        found: pa.Table = connection.execute(query, values or None).to_arrow_table()
+        found: pa.Table = connection.execute(select, values).to_arrow_table()
     rows: list[dict[str, Any]] = found.to_pylist()
     return rows

@@ -16,37 +16,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect, connect_up_to_date, upgrade_lake
 from gradebook.tasks.lake.errors import NoLakeThere
 from gradebook.tasks.lake.rows import Row, read_rows
-
-VERSIONS = """
-with used as (
-    select
-        rubric_id,
-        rubric_version,
-        count(*) filter (status = 'published') as run_count,
-        max(finished_at) filter (status = 'published') as last_used_at,
-    from runs
-    group by rubric_id, rubric_version
-),
-
-counted as (select rubric_id, rubric_version, count(*) as criterion_count from criteria group by all)
-
-select
-    rubrics.rubric_id,
-    rubrics.rubric_version,
-    pointers.rubric_version is not null as is_latest,
-    coalesce(counted.criterion_count, 0) as criterion_count,
-    coalesce(used.run_count, 0) as run_count,
-    used.last_used_at,
-    rubrics.digest,
-from rubrics
-left join used
-    on rubrics.rubric_id = used.rubric_id and rubrics.rubric_version = used.rubric_version
-left join counted
-    on rubrics.rubric_id = counted.rubric_id and rubrics.rubric_version = counted.rubric_version
-left join rubric_pointers as pointers
-    on rubrics.rubric_id = pointers.rubric_id and rubrics.rubric_version = pointers.rubric_version
-order by rubrics.rubric_id, list_transform(string_split(rubrics.rubric_version, '.'), part -> part::bigint) desc
-"""
+from gradebook.tasks.lake.sql import query
 
 
 def find_rubric(name: str, lake: Lake) -> Rubric:
@@ -71,7 +41,7 @@ def find_rubric(name: str, lake: Lake) -> Rubric:
 def list_versions(lake: Lake) -> tuple[Row, ...]:
     """Rubric versions in the lake, newest first; none if there is no lake."""
     with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
-        return read_rows(connection, VERSIONS)
+        return read_rows(connection, query("rubric_store/versions"))
     return ()
 
 

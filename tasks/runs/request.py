@@ -1,45 +1,316 @@
-"""What a person or a schedule asks for, read and checked before anything is written."""
+"""The request for an evaluation; each option is described here, once."""
 
+import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from datetime import date, datetime
+from enum import Flag, auto
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, get_args, get_origin
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.datasets.row_parser import OneCheckpoint
-from gradebook.tasks.lake.address import DEFAULT_LAKE
+from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
+from gradebook.tasks.judging.settings.deadline import read_deadline
 
+DEFAULT_LAKE = "sqlite:lake/catalog.sqlite"
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+
+
+class Use(Flag):
+    """A use of an option."""
+
+    COMMAND = auto()  # `gradebook evaluate` takes it
+    OUTPUTS_FLOW = auto()  # the flow evaluate-outputs takes it
+    CHECKPOINT_FLOW = auto()  # the flow evaluate-checkpoint takes it
+    SUITE = auto()  # a suite of a nightly run takes it
+    RESUME = auto()  # the printed command that resumes a run repeats it
+    SETTINGS = auto()  # `runs.settings` has it
+    FINGERPRINT = auto()  # requests that differ in it are different runs; a file counts by its content
+
+
+FLOWS = Use.OUTPUTS_FLOW | Use.CHECKPOINT_FLOW
+ASKED = Use.COMMAND | FLOWS | Use.SUITE | Use.RESUME
+EVERYWHERE = ASKED | Use.SETTINGS | Use.FINGERPRINT
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Description of one option.
+
+    help: a noun phrase for `--help`, deployment forms, suites files and the docs. form_hint: added to it in forms.
+    least, most: bounds, included. choices: the allowed words, on forms and in files. expected: the end of the message
+    that refuses another value. name, value_type, default, is_required: from the field of `EvaluationRequest`.
+    """
+
+    help: str
+    use: Use
+    flag: str = ""  # by default the name with dashes
+    is_argument: bool = False  # on the command line: a word without a flag
+    envvar: str | None = None  # read by the command line
+    form_hint: str = ""
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    expected: str = ""
+    name: str = ""
+    value_type: Any = str  # without None
+    default: Any = None
+    is_required: bool = False
+
+    @property
+    def plain_default(self) -> Any:
+        """The default of a flow parameter or a command's option: None for an empty list or mapping."""
+        return None if self.value_type in (Mapping, tuple) else self.default
+
+    def words(self, value: Any) -> list[str]:
+        """The words of a command line that give the option this value; none for the default."""
+        if value == self.default:
+            return []
+        if self.is_argument:
+            return [str(value)]
+        if self.value_type is bool:
+            return [self.flag]
+        if self.value_type is Mapping:
+            return [word for column, name in value.items() for word in (self.flag, f"{column}={name}")]
+        if self.value_type is tuple:
+            return [word for each in value for word in (self.flag, each)]
+        return [self.flag, value.isoformat() if self.value_type is datetime else str(value)]
+
+    def refuse(self, value: Any) -> None:
+        """Raise `InputError` where the value is not allowed."""
+        if isinstance(value, str):
+            is_optional = self.default is None and not self.is_required and self.envvar is None
+            if is_optional and not self.choices and not value.strip():  # a variable of the shell that is not set
+                raise InputError(f"{self.flag}: found an empty text, expected a value, or no {self.flag} at all")
+            is_right = not self.choices or value in self.choices
+        else:
+            least, most = self.least, self.most
+            is_right = (least is None or least <= value < math.inf) and (most is None or value <= most)
+        if not is_right:
+            shown = f"{value:g}" if isinstance(value, float) else repr(value)
+            raise InputError(f"{self.flag}: found {shown}, expected {self.expected}")
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """What a person or a schedule asks for; the words of the command line."""
+    """What a person or a schedule asks for.
 
-    outputs: str
-    rubric: str
-    judge: str | None = None
-    ratings: str | None = None
-    lake: str = DEFAULT_LAKE
-    data: str | None = None
-    run_id: str | None = None
-    budget_usd: float | None = None
-    max_bad_rate: float = 0.01
-    column_map: Mapping[str, str] = field(default_factory=dict)
-    allow_unscored: bool = False
-    feedback: str | None = None  # llm: written by the judge; else put together from the verdicts
-    trigger: str = "manual"
-    allow_functions: tuple[str, ...] = ()  # packages whose functions may run, beside those of gradebook.toml
-    record: str | None = None  # the file that keeps the judge's replies
-    deadline: datetime | None = None  # when the batches of a judge are given up for requests online
-    baseline: str | None = None  # the run that this one is compared with before it is published; or `latest`
-    fail_if: str | None = None  # a rule over that comparison, which is not to hold
+    A field with an `Option` is an option: the command line, the flows' parameters, suites files, the command that
+    resumes a run, `runs.settings`, the fingerprint and docs/options.md are made from it.
+    """
+
+    outputs: Annotated[
+        str,
+        Option(
+            "JSON Lines, CSV or Parquet, plain, .gz or .zst; a file, folder or glob",
+            ASKED | Use.FINGERPRINT,
+            is_argument=True,
+            form_hint="as the worker sees it",
+        ),
+    ]
+    rubric: Annotated[
+        str,
+        Option(
+            "rubric file, name of a shipped rubric, ID@VERSION in the lake, or none: rows bring their own criteria",
+            ASKED | Use.FINGERPRINT,
+        ),
+    ]
+    judge: Annotated[
+        str | None,
+        Option(
+            "model name, judge file, or replay:FILE",
+            EVERYWHERE,
+            form_hint="its API key belongs in the worker's environment",
+        ),
+    ] = None
+    _: KW_ONLY
+    ratings: Annotated[str | None, Option("file of people's ratings", EVERYWHERE)] = None
+    column_map: Annotated[
+        Mapping[str, str],
+        Option(
+            "column names of the file, by gradebook's names",
+            EVERYWHERE,
+            flag="--map",
+            form_hint='as {"output": "response"}',
+        ),
+    ] = field(default_factory=dict)
+    sample: Annotated[
+        int | None,
+        Option(
+            "number of cases to evaluate, chosen at random; the same file gives the same cases",
+            EVERYWHERE,
+            least=1,
+            expected="a number of cases, 1 or more",
+        ),
+    ] = None
+    max_bad_rate: Annotated[
+        float,
+        Option("maximum share of invalid rows", EVERYWHERE, least=0, most=1, expected="a share of 0 to 1"),
+    ] = 0.01
+    allow_unscored: Annotated[
+        bool, Option("continue where nothing scores a criterion's method; it stays unscored", EVERYWHERE)
+    ] = False
+    allow_functions: Annotated[
+        tuple[str, ...], Option("packages whose functions may run", ASKED | Use.FINGERPRINT)
+    ] = ()
+    budget_usd: Annotated[
+        float | None,
+        Option("maximum spend in US dollars", ASKED | Use.SETTINGS, least=0, expected="dollars, 0 or more"),
+    ] = None
+    feedback: Annotated[
+        str | None,
+        Option(
+            "llm: the judge writes a text for each output and model",
+            EVERYWHERE & ~Use.CHECKPOINT_FLOW,
+            choices=("llm",),
+            expected="llm, or no --feedback at all",
+        ),
+    ] = None
+    deadline: Annotated[
+        datetime | None,
+        Option(
+            "when to give up open batches: a time, or a duration from the start, such as 6h",
+            ASKED & ~Use.CHECKPOINT_FLOW,
+        ),
+    ] = None
+    record: Annotated[
+        str | None,
+        Option("file to write the judge's replies to, for replay:FILE", ASKED & ~Use.CHECKPOINT_FLOW & ~Use.SUITE),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        Option(
+            "run to compare with, or latest: the rubric's last published run",
+            (ASKED | Use.SETTINGS) & ~Use.CHECKPOINT_FLOW,
+        ),
+    ] = None
+    fail_if: Annotated[
+        str | None,
+        Option(
+            "gate: not met where this rule holds for the comparison, such as mean_diff < -0.01 and p < 0.05",
+            ASKED | Use.SETTINGS,
+        ),
+    ] = None
+    runner: Annotated[
+        str | None,
+        Option(
+            "where checks are computed: threads, processes, dask, dask:ADDRESS, ray or ray:ADDRESS",
+            ASKED & ~Use.CHECKPOINT_FLOW & ~Use.SUITE,
+            envvar="GRADEBOOK_TASK_RUNNER",
+        ),
+    ] = None
+    run_id: Annotated[
+        str | None,
+        Option(
+            "name of the run; default: generated",
+            Use.COMMAND | Use.OUTPUTS_FLOW,
+            form_hint="shared by the flow run's retries",
+        ),
+    ] = None
+    trigger: Annotated[
+        str,
+        Option(
+            "cause of the run, for the table `runs`",
+            Use.OUTPUTS_FLOW,
+            choices=("manual", "demo", "nightly", "checkpoint", "sweep"),
+        ),
+    ] = "manual"
+    lake: Annotated[
+        str,
+        Option(
+            "sqlite:FILE or postgres:CONNECTION",
+            Use.COMMAND | FLOWS,
+            envvar="GRADEBOOK_LAKE",
+            form_hint="without a password",
+        ),
+    ] = DEFAULT_LAKE
+    data: Annotated[
+        str | None, Option("where the Parquet files are: a folder or s3://BUCKET/PREFIX", Use.COMMAND | FLOWS)
+    ] = None
+    # Set by the flows and commands of their own:
     checkpoint: OneCheckpoint | None = None  # what all outputs are of: rows of another do not fit
-    dataset: str | None = None  # what the table `runs` calls the outputs, where that is not their path
-    suite: str | None = None  # of a night: it stands beside its own run of an earlier one
-    night: date | None = None  # the date of that night
-    again: tuple[str, ...] = ()  # the words of the command that goes on with it, where that is not `gradebook evaluate`
-    runner: str | None = None  # where checks are computed: `gradebook.tasks.runs.runner`; no figure depends on it
+    dataset: str | None = None  # name of the outputs in the table `runs`, where that is not their path
+    suite: str | None = None  # of a nightly run: it is compared with its own earlier run
+    night: date | None = None  # the date of that nightly run
+    again: tuple[str, ...] = ()  # the command that resumes the run, where that is not `gradebook evaluate`
+
+
+def _options() -> Iterable[Option]:
+    """The options, with what their fields say of them."""
+    for each in fields(EvaluationRequest):
+        if get_origin(each.type) is not Annotated:
+            continue
+        kind, option = get_args(each.type)
+        (kind, *_) = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+        default = {} if each.default_factory is dict else each.default
+        yield replace(
+            option,
+            flag=option.flag or f"--{each.name.replace('_', '-')}",
+            name=each.name,
+            value_type=get_origin(kind) or kind,
+            default=None if default is MISSING else default,
+            is_required=default is MISSING,
+        )
+
+
+OPTIONS: Mapping[str, Option] = MappingProxyType({option.name: option for option in _options()})
+
+
+def options_of(use: Use) -> tuple[Option, ...]:
+    """The options of a use, in their order."""
+    return tuple(option for option in OPTIONS.values() if use in option.use)
+
+
+def read_request(given: Mapping[str, Any], now: datetime) -> EvaluationRequest:
+    """Make a request of options as a command line, a flow run or a suites file gives them; None: the default.
+
+    now: the time from which a duration counts. Raises `InputError`.
+    """
+    return EvaluationRequest(
+        **{name: _read(OPTIONS[name], value, now) for name, value in given.items() if value is not None}
+    )
+
+
+def _read(option: Option, given: Any, now: datetime) -> Any:
+    if option.value_type is datetime:
+        return read_deadline(given, now)
+    if option.value_type is Mapping:
+        return dict(given) if isinstance(given, Mapping) else read_column_map(given)
+    return tuple(given) if option.value_type is tuple else given
+
+
+def read_column_map(pairs: Iterable[str]) -> dict[str, str]:
+    """Read `--map output=response` pairs: gradebook's column, then the file's. Raises `InputError`."""
+    column_map = {}
+    for pair in pairs:
+        column, equals, found = pair.partition("=")
+        if not (column and equals and found):
+            raise InputError(f"--map: found {pair!r}, expected COLUMN=NAME_IN_THE_FILE")
+        column_map[column] = found
+    return column_map
+
+
+def json_values(request: EvaluationRequest, use: Use) -> dict[str, Any]:
+    """The request's options of a use, by name, as JSON has them."""
+    return {option.name: _json_value(getattr(request, option.name)) for option in options_of(use)}
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def refuse_bad_values(request: EvaluationRequest) -> None:
+    """Raise `InputError` for an option of the command line whose value is not allowed."""
+    for option in options_of(Use.RESUME):
+        value = getattr(request, option.name)
+        if value is not None:
+            option.refuse(value)
+    refuse_bad_run_id(request.run_id)
 
 
 def refuse_bad_run_id(run_id: str | None) -> None:

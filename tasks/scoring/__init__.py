@@ -1,1 +1,18 @@
-"""Scoring a shard on a criterion, a module a method."""
+"""Verdicts for one criterion over one shard, one module per method.
+
+setup            ScoringSetup, opened_setup: sessions, functions and process pool of a run
+shards           score_shard, score_own_criteria, collect_shard: any criterion over one shard
+computed         score_check, score_schema, Computation: criteria decided by code
+case_criteria    score_case_criteria: per-case criteria of the rows
+judge            score_judge, judge_outputs: verdicts of a judge
+judge_shard      JudgedShards: the judges' answers about each shard
+judge_sessions   judging: the sessions of a run
+shard_questions  shard_questions: open questions of a shard
+human_preferred  score_preferred: people's ratings before the judge
+functions        FunctionPool, score_function, probe_functions: functions of users
+process_pool     CheckPool, opened_checks: checks in processes
+cluster          ShardWork, compute_work: checks on workers of a cluster
+feedback         write_feedback, plan_feedback: texts by the judge
+try_check        try_check: one check over one row
+The modules `*_worker` and `function_process` run in, or talk to, processes of their own.
+"""

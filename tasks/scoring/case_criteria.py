@@ -1,4 +1,4 @@
-"""Verdicts on the criteria that the rows of a shard bring along: rows with the same criterion are scored together."""
+"""Verdicts on the per-case criteria of a shard; rows with the same criterion are scored together."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from gradebook.tasks.workspace.timings import Timing
 
 
 def score_case_criteria(setup: ScoringSetup, shard: str, shard_index: int, timing: Timing) -> pa.Table:
-    """Score a shard's outputs by the criteria of their rows: `VERDICT_SCHEMA`, a row an output and own criterion."""
+    """Score a shard's outputs by their per-case criteria: `VERDICT_SCHEMA`, one row per output and criterion."""
     own = list(own_criteria(setup.folder, shard_index))
     judged = [entry for entry in own if entry.criterion.method.type == "judge"]
     others = [entry for entry in own if entry.criterion.method.type != "judge"]
@@ -33,7 +33,7 @@ def score_case_criteria(setup: ScoringSetup, shard: str, shard_index: int, timin
 def _score_others(setup: ScoringSetup, own: list[OwnCriterion], shard: str) -> Iterator[pa.Table]:
     columns = sorted({name for entry in own for name in _columns(entry.criterion)})
     outputs = pq.read_table(shard, columns=columns).combine_chunks()
-    findings: list[Finding] = []  # of thousands of criteria, many of them of one row: a table each would cost more
+    findings: list[Finding] = []  # one list, as a table for each of thousands of criteria would cost more
     for entry in own:
         rows = outputs.select(_columns(entry.criterion)).take(entry.row_indices)
         if entry.criterion.method.type == "check":

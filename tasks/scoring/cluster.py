@@ -1,4 +1,4 @@
-"""Checks and schemas by a worker of a cluster: it is sent paths and settings, and writes the verdict files itself."""
+"""Checks and schemas on a cluster's workers, which receive paths and settings and write the verdict files."""
 
 import socket
 import time
@@ -21,35 +21,36 @@ _SHARED = "expected the run's folder under the same path on each worker (docs/sc
 
 @dataclass(frozen=True, slots=True)
 class ShardWork:
-    """All that code decides over one shard and has no verdict file yet: one task, so that the shard is read once."""
+    """All missing code-decided verdict files of one shard, as one task, so that the shard is read once."""
 
     computations: tuple[Computation, ...] = ()
     code_version: str = ""
+    shard_index: int = 0
 
     @property
     def criterion_ids(self) -> frozenset[str]:
-        """The criteria that it decides."""
+        """Criteria that this work decides."""
         return frozenset(computation.criterion.id for computation in self.computations)
 
 
 def shard_work(setup: ScoringSetup, rubric: Rubric, shard: str, shard_index: int) -> ShardWork:
-    """What a cluster may do for one shard."""
+    """Work on one shard that a cluster may do."""
     computations = (setup.computation(each, shard, shard_index) for each in rubric.criteria if is_computed(each))
-    return ShardWork(tuple(each for each in computations if not each.target.exists()), code_version())
+    return ShardWork(tuple(each for each in computations if not each.target.exists()), code_version(), shard_index)
 
 
 def compute_work(work: ShardWork) -> tuple[Timing, ...]:
-    """Write the verdict files, each whole or not at all; returns what each took here.
+    """Write the verdict files atomically; returns the timings.
 
-    A second worker that does the same writes the same bytes. Raises `UnfinishedError` where this worker can't read or
-    write the run's folder, or would decide by another gradebook.
+    A second worker with the same work writes the same bytes. Raises `UnfinishedError` if this worker cannot read or
+    write the run's folder, or runs another version of gradebook.
     """
     if code_version() != work.code_version:
         raise UnfinishedError(
             f"worker {socket.gethostname()}: found gradebook {code_version()}, expected {work.code_version}, "
             "as where the run was started"
         )
-    # In its own thread: threads of Arrow's would not be in the times.
+    # In this thread only: Arrow's threads would be missing in the times.
     last = LastShard(partial(read_columns, use_threads=False))
     try:
         return tuple(_compute(computation, last) for computation in work.computations)
@@ -59,7 +60,7 @@ def compute_work(work: ShardWork) -> tuple[Timing, ...]:
 
 
 def keep_work(folder: RunFolder, shard_index: int, timings: tuple[Timing, ...]) -> None:
-    """Add what workers did to the run's times and progress. Raises `UnfinishedError` where a file is not to be seen."""
+    """Add the workers' results to the run's timings and progress. Raises `UnfinishedError` if a file is not visible."""
     for timing in timings:
         path = folder.verdict_file(str(timing.criterion_id), shard_index)
         if not _is_visible(path):
@@ -77,5 +78,5 @@ def _compute(computation: Computation, last: LastShard) -> Timing:
 
 
 def _is_visible(path: Path) -> bool:
-    """Whether the file is there; a network's file system may remember for a while that it was not."""
+    """Whether the file is visible; network file systems may cache its absence for a while."""
     return path.exists() or path.name in {each.name for each in path.parent.glob("*")}

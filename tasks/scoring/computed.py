@@ -1,4 +1,4 @@
-"""Scoring a criterion whose method is a check."""
+"""Criteria decided by code: checks and JSON Schemas."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ from gradebook.tasks.system.files import write_parquet
 
 
 def score_check(run_id: str, criterion: Criterion, shard: pa.Table, folders: tuple[Path, ...] = ()) -> pa.Table:
-    """Score a shard by the criterion's check, as `check_outputs`: a table of `VERDICT_SCHEMA`, a row an output."""
+    """Score a shard by the criterion's check, as `check_outputs`: `VERDICT_SCHEMA`, one row per output."""
     return grade_findings(run_id, list(check_outputs(criterion, shard, folders)))
 
 
 def check_outputs(criterion: Criterion, shard: pa.Table, folders: tuple[Path, ...] = ()) -> Iterator[Finding]:
     """Run the criterion's check over a shard.
 
-    folders: those of the dataset's files, for outputs that name a sound file. Raises `TypeError` for a criterion of
+    folders: folders of the dataset's files, for outputs that name a sound file. Raises `TypeError` for a criterion of
     another method, `KeyError` for an unknown check, and pydantic's `ValidationError` for its settings; lint refuses a
     rubric with any of the three.
     """
@@ -39,23 +39,23 @@ def check_outputs(criterion: Criterion, shard: pa.Table, folders: tuple[Path, ..
         raise TypeError(f"{criterion.id}: found the method {method.type}, expected check")
     check = find_check(method.check)
     settings = read_settings(check, method.settings)
-    # Sound files are large: a few are held at a time, and each slice is let go before the next but one is made.
+    # Sound files are large, so only a few slices are in memory at a time.
     for part in audio_slices(shard, folders) if "audio" in check.columns else [shard]:
         yield Finding(criterion, text_column(part, "output_id"), run_check(check, part, settings, method.mode))
 
 
 def stored_columns(name: str) -> tuple[str, ...]:
-    """The columns of a stored shard that the check of that name reads; audio is made of the output."""
+    """Columns of a stored shard that the named check reads; audio is derived from the output."""
     return tuple(dict.fromkeys("output" if column in MADE_COLUMNS else column for column in find_check(name).columns))
 
 
 def score_schema(
     run_id: str, criterion: Criterion, shard: pa.Table, schemas: Mapping[str, dict[str, Any]] = NO_SCHEMAS
 ) -> pa.Table:
-    """Score a shard by the criterion's JSON Schema: a table of `VERDICT_SCHEMA`, a row an output.
+    """Score a shard by the criterion's JSON Schema: `VERDICT_SCHEMA`, one row per output.
 
-    schemas: the rubric's, by name, to which that schema may refer; a row's own criterion has none. Raises `TypeError`
-    for a criterion of another method, and `ValueError` for a schema that `check_schema` refuses.
+    schemas: the rubric's schemas by name, to which the criterion's schema may refer; per-case criteria have none.
+    Raises `TypeError` for a criterion of another method, and `ValueError` for a schema that `check_schema` refuses.
     """
     method = criterion.method
     if not isinstance(method, SchemaMethod):
@@ -65,7 +65,7 @@ def score_schema(
 
 
 def leave_unscored(run_id: str, criterion: Criterion, shard: pa.Table) -> pa.Table:
-    """The verdicts of a criterion that can't be scored: all unscored, and why. Returns `VERDICT_SCHEMA`."""
+    """Verdicts of a criterion that cannot be scored: all unscored, with the reason. Returns `VERDICT_SCHEMA`."""
     count = shard.num_rows
     return verdict_table(
         run_id,
@@ -79,13 +79,13 @@ def leave_unscored(run_id: str, criterion: Criterion, shard: pa.Table) -> pa.Tab
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """One such criterion over one shard, with all that it takes, so that it may be sent to another process."""
+    """One code-decided criterion over one shard, with all inputs, so that it can be sent to another process."""
 
     run_id: str
     criterion: Criterion
-    shard: str  # a file
-    target: Path  # where the verdicts go
-    folders: tuple[Path, ...]  # of the dataset's files, for outputs that name a sound file
+    shard: str  # path of its file
+    target: Path  # path of the verdict file
+    folders: tuple[Path, ...]  # folders of the dataset's files, for outputs that name a sound file
     schemas: Mapping[str, dict[str, Any]]  # the rubric's, by name
 
 
@@ -95,25 +95,25 @@ def is_computed(criterion: Criterion) -> bool:
 
 
 def read_columns(shard: str, columns: Sequence[str], *, use_threads: bool = True) -> pa.Table:
-    """These columns of a stored shard. use_threads: Arrow's, beside the caller's own."""
+    """Columns of a stored shard. use_threads: whether Arrow may use threads besides the caller's."""
     return pq.read_table(shard, columns=list(columns), use_threads=use_threads)
 
 
 def compute_verdicts(computation: Computation, read: Callable[[str, Sequence[str]], pa.Table] = read_columns) -> int:
-    """Write the verdict file, whole or not at all; returns how many verdicts it holds. Raises as `score_rows`."""
+    """Write the verdict file atomically; returns the number of verdicts. Raises as `score_rows`."""
     rows = read(computation.shard, needed_columns(computation.criterion))
     return write_counted(computation.target, score_rows(computation, rows))
 
 
 def write_counted(path: Path, verdicts: pa.Table) -> int:
-    """Write verdicts, whole or not at all; returns how many there are."""
+    """Write verdicts atomically; returns their number."""
     write_parquet(path, verdicts)
     verdict_count: int = verdicts.num_rows
     return verdict_count
 
 
 def score_rows(computation: Computation, rows: pa.Table) -> pa.Table:
-    """The verdicts on some rows of the shard, as `VERDICT_SCHEMA`. rows: `needed_columns`.
+    """Verdicts on rows of the shard, as `VERDICT_SCHEMA`. rows: with `needed_columns`.
 
     Raises as `score_check` and `score_schema`.
     """
@@ -124,6 +124,6 @@ def score_rows(computation: Computation, rows: pa.Table) -> pa.Table:
 
 
 def needed_columns(criterion: Criterion) -> tuple[str, ...]:
-    """The columns of a stored shard that the criterion looks at: several shards are in memory at once."""
+    """Columns of a stored shard that the criterion reads; no others, as several shards are in memory at once."""
     method = criterion.method
     return ("output_id", *(stored_columns(method.check) if isinstance(method, CheckMethod) else ("output",)))

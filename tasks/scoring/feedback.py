@@ -1,13 +1,13 @@
 """Feedback written by the run's judge: a text for each output and each model, paid for once like a judgment.
 
-A text explains verdicts that stand, and changes none. Its judgment is filed under the criterion `(feedback)`; that of a
-model and checkpoint under the first of their output ids, for each judgment is about an output of its run.
+A text explains the verdicts and changes none. Its judgment is filed under the criterion `(feedback)`; for a model and
+checkpoint under the first of their output ids, as each judgment belongs to an output of its run.
 """
 
 import glob
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from gradebook.rubrics.files.case_criteria import read_case_criterion
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.feedback import (
-    FEEDBACK_CRITERION_ID,
     MOST_CRITERIA_SHOWN,
     MOST_REASONS_SHOWN,
     GroupCriterion,
@@ -28,22 +27,19 @@ from gradebook.rubrics.prompts.feedback import (
     render_group_feedback,
     render_output_feedback,
     show_verdicts,
-    usual_byte_counts,
 )
 from gradebook.tasks.datasets.case_criteria import read_case_criteria
-from gradebook.tasks.datasets.ingest import Ingested
-from gradebook.tasks.judging.money.prices import BYTES_PER_TOKEN, Usage, cost_usd, find_price
 from gradebook.tasks.judging.replies.question import FeedbackAnswer, FeedbackQuestion
 from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
 from gradebook.tasks.judging.session.session import JudgingSession
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
-from gradebook.tasks.judging.settings.panels import Judge, writer_of
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
+from gradebook.tasks.lake.rows import make_table
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.marts.models import build_marts, connect_marts
 from gradebook.tasks.marts.sources import add_score_sources
 from gradebook.tasks.planning.cases import read_cases
-from gradebook.tasks.planning.plan import CriterionPlan, RunPlan, count_case_bytes
 from gradebook.tasks.system.files import replaced_file, write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -58,73 +54,18 @@ FEEDBACK_SCHEMA = pa.schema(
 )
 RECORDED_NOTE = "--feedback llm: recorded replies hold no feedback, so none was written"
 MEMORY_LIMIT = "500MB"
-USUAL_COMPLETION_TOKENS = 150
 MOST_REASON_LENGTH = 300
 _BEST_SCORES_SCHEMA = pa.schema([pa.field("criterion_id", pa.string()), pa.field("best_score", pa.float64())])
 _VERDICT_COLUMNS = ["output_id", "criterion_id", "level_id", "score", "reason", "rationale", "evidence"]
-_GROUPS = """
-select
-    model, checkpoint, min(output_id), count(*), count(*) filter (is_passed), count(*) filter (not is_passed)
-from output_scores
-group by model, checkpoint
-order by model, checkpoint nulls first
-"""
-# Sums of decimals, which are the same in any order: a mean that moved by a rounding would ask for a new text.
-_WEAKEST_CRITERIA = """
-create table weakest_criteria as
-with measured as (
-    select
-        outputs.model, outputs.checkpoint, verdicts.criterion_id,
-        round(sum(verdicts.score::decimal(18, 12))::double / count(verdicts.score), 4) as mean,
-        count(verdicts.score) as scored_count, count(*) - count(verdicts.score) as unscored_count,
-    from source_verdicts as verdicts
-    inner join source_outputs as outputs on verdicts.output_id = outputs.output_id
-    group by outputs.model, outputs.checkpoint, verdicts.criterion_id
-),
-
--- Rows may ask different questions under one id: of those nothing can be said in common.
-own as (
-    select criterion_id, min(body) as body from source_case_criteria
-    group by criterion_id having count(distinct body) = 1
-)
-
-select measured.*, own.body, coalesce(best_scores.best_score, 1.0) as best, abs(measured.mean - best) as distance
-from measured
-left join best_scores on measured.criterion_id = best_scores.criterion_id
-left join own on measured.criterion_id = own.criterion_id
-where best_scores.criterion_id is not null or own.body is not null
-qualify row_number() over (
-    partition by measured.model, measured.checkpoint order by distance desc nulls last, measured.criterion_id
-) <= $most
-"""
-_WEAKEST_FIRST = "from weakest_criteria order by distance desc nulls last, criterion_id"
-_REASONS = """
-select
-    weakest.model, weakest.checkpoint, weakest.criterion_id, count(*) as reason_count,
-    left(coalesce(verdicts.reason, verdicts.rationale, verdicts.evidence), $length) as words,
-from source_verdicts as verdicts
-inner join source_outputs as outputs on verdicts.output_id = outputs.output_id
-inner join weakest_criteria as weakest
-    on outputs.model = weakest.model
-    and outputs.checkpoint is not distinct from weakest.checkpoint
-    and verdicts.criterion_id = weakest.criterion_id
-where verdicts.score is null or abs(verdicts.score - weakest.best) > 1e-9
-group by weakest.model, weakest.checkpoint, weakest.criterion_id, words
-having words is not null
-qualify row_number() over (
-    partition by weakest.model, weakest.checkpoint, weakest.criterion_id order by reason_count desc, words
-) <= $most
-order by reason_count desc, words
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackCount:
-    """How the texts of a run came about. note: a sentence for people where there is something to say."""
+    """Counts of a run's texts by origin. note: sentence for the report, if any."""
 
-    asked_count: int = 0  # the judge was asked for
-    replayed_count: int = 0  # taken from the ledger, or from an equal question
-    unusable_count: int = 0  # without a text: the plain summary stands
+    asked_count: int = 0  # asked of the judge
+    replayed_count: int = 0  # from the ledger, or from an equal question
+    unusable_count: int = 0  # without a text, so the plain summary is used
     note: str | None = None
 
 
@@ -136,10 +77,10 @@ def write_feedback(
     session: JudgingSession | ReplaySession,
     judge: JudgeSettings | ReplaySettings,
 ) -> FeedbackCount:
-    """Have the judge explain the collected verdicts of a run; leaves `feedback.parquet`, as `FEEDBACK_SCHEMA`.
+    """Let the judge explain the collected verdicts of a run; writes `feedback.parquet`, as `FEEDBACK_SCHEMA`.
 
-    What the ledger holds is not asked again. An output whose reply is unusable has no row. Raises `BudgetReached` or
-    `EndpointUnavailable`; what was written until then is in the journal, and no file is left.
+    Texts in the ledger are not asked for again. An output whose reply is unusable has no row. Raises `BudgetReached` or
+    `EndpointUnavailable`; replies until then are in the journal, and no file is left.
     """
     path = folder.feedback_file
     if isinstance(session, ReplaySession):
@@ -158,31 +99,11 @@ def write_feedback(
     return FeedbackCount(counts[0], counts[1], counts[2])
 
 
-def plan_feedback(judge: JudgeSettings | ReplaySettings | None, rubric: Rubric, ingested: Ingested) -> CriterionPlan:
-    """Estimate what the texts will take, as if the ledger held none of them; recorded replies hold none, at no cost."""
-    request_count = ingested.output_count + len(ingested.models)
-    if not isinstance(judge, JudgeSettings):
-        return CriterionPlan(FEEDBACK_CRITERION_ID, "judge", 0)
-    verdict_bytes, group_bytes = usual_byte_counts(rubric.criteria)
-    case_bytes = sum(count_case_bytes(shard) for shard in ingested.shards)
-    prompt_bytes = ingested.output_count * verdict_bytes + case_bytes + len(ingested.models) * group_bytes
-    usage = Usage(round(prompt_bytes / BYTES_PER_TOKEN), completion_tokens=request_count * USUAL_COMPLETION_TOKENS)
-    return CriterionPlan(
-        FEEDBACK_CRITERION_ID,
-        "judge",
-        request_count,
-        request_count=request_count,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        cost_usd=cost_usd(find_price(judge), usage, request_count),
-    )
-
-
 def _answer(
     lake: Lake, run_id: str, questions: list[FeedbackQuestion], session: JudgingSession
 ) -> tuple[pa.Table, tuple[int, int, int]]:
-    """The rows of some questions, and their counts: what the ledger holds is taken from it, the rest is asked."""
-    texts = _held_texts(lake, [question.request_key for question in questions])
+    """Rows of some questions, and their counts: from the ledger if stored there, else asked."""
+    texts = _ledger_texts(lake, [question.request_key for question in questions])
     asked_keys: list[str] = []
 
     def keep(answer: FeedbackAnswer) -> None:
@@ -199,8 +120,8 @@ def _answer(
     return _table(rows, FEEDBACK_SCHEMA), counts
 
 
-def _held_texts(lake: Lake, keys: list[str]) -> dict[str, str]:
-    """What the ledger holds, by key; the earliest text of a key is the one that holds, for ever."""
+def _ledger_texts(lake: Lake, keys: list[str]) -> dict[str, str]:
+    """Texts in the ledger, by key; the earliest text of a key is always the one used."""
     with connect(lake, read_only=True) as connection:
         connection.register("wanted_keys", pa.table({"request_key": pa.array(keys, pa.string())}))
         rows = connection.execute(
@@ -217,7 +138,7 @@ def _held_texts(lake: Lake, keys: list[str]) -> dict[str, str]:
 def _all_questions(
     connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric, shards: tuple[str, ...], digest: str
 ) -> Iterator[Iterator[FeedbackQuestion]]:
-    """The questions of each shard, then those of the models. digest: the judge's."""
+    """Questions of each shard, then those of the models. digest: the judge's."""
     for index, shard in enumerate(shards):
         yield _output_questions(connection, shard, _shard_verdicts(folder, rubric, index), digest)
     yield _group_questions(connection, rubric, digest)
@@ -226,12 +147,12 @@ def _all_questions(
 def _output_questions(
     connection: duckdb.DuckDBPyConnection, shard: str, verdicts: Mapping[str, Sequence[ShownVerdict]], digest: str
 ) -> Iterator[FeedbackQuestion]:
-    """A question for each output of a shard, in its order. verdicts: by output."""
-    query = (
+    """One question per output of a shard, in order. verdicts: by output."""
+    passed = (
         "select output_id, model, checkpoint, is_passed from output_scores "
         "where output_id in (select output_id from read_parquet(?))"
     )
-    known = {row[0]: row[1:] for row in connection.execute(query, [glob.escape(shard)]).fetchall()}
+    known = {row[0]: row[1:] for row in connection.execute(passed, [glob.escape(shard)]).fetchall()}
     for output_id, case in read_cases(shard):
         model, checkpoint, is_passed = known[output_id]
         messages = render_output_feedback(case, verdicts.get(output_id, ()), is_passed)
@@ -248,21 +169,23 @@ def _shard_verdicts(folder: RunFolder, rubric: Rubric, index: int) -> dict[str, 
 
 
 def _group_questions(connection: duckdb.DuckDBPyConnection, rubric: Rubric, digest: str) -> Iterator[FeedbackQuestion]:
-    """A question for each model and checkpoint, with the criteria that are the furthest from their best level."""
-    connection.execute(_WEAKEST_CRITERIA, {"most": MOST_CRITERIA_SHOWN})
-    limits = {"most": MOST_REASONS_SHOWN, "length": MOST_REASON_LENGTH}
+    """One question per model and checkpoint, with the criteria that are furthest from their best level."""
+    make_table(connection, "scoring/weakest_criteria", most_count=MOST_CRITERIA_SHOWN)
+    limits = {"most_count": MOST_REASONS_SHOWN, "length": MOST_REASON_LENGTH}
     reasons: dict[tuple[str, str | None, str], list[tuple[str, int]]] = {}
-    for model, checkpoint, criterion_id, count, reason in connection.execute(_REASONS, limits).fetchall():
+    frequent = connection.execute(query("scoring/frequent_reasons"), limits).fetchall()
+    for model, checkpoint, criterion_id, count, reason in frequent:
         reasons.setdefault((model, checkpoint, criterion_id), []).append((reason, count))
     of_rubric = {criterion.id: criterion for criterion in rubric.criteria}
     parts: dict[tuple[str, str | None], list[GroupCriterion]] = {}
-    for row in connection.execute(_WEAKEST_FIRST).to_arrow_table().to_pylist():
+    weakest_first = "from weakest_criteria order by distance desc nulls last, criterion_id"
+    for row in connection.execute(weakest_first).to_arrow_table().to_pylist():
         group, criterion_id = (row["model"], row["checkpoint"]), row["criterion_id"]
         criterion: Criterion = of_rubric.get(criterion_id) or read_case_criterion(row["body"])
-        told = tuple(reasons.get((*group, criterion_id), ()))
-        part = GroupCriterion(criterion, row["mean"], row["scored_count"], row["unscored_count"], told)
+        named = tuple(reasons.get((*group, criterion_id), ()))
+        part = GroupCriterion(criterion, row["mean"], row["scored_count"], row["unscored_count"], named)
         parts.setdefault(group, []).append(part)
-    for model, checkpoint, output_id, n, passed, failed in connection.execute(_GROUPS).fetchall():
+    for model, checkpoint, output_id, n, passed, failed in connection.execute(query("scoring/group_counts")).fetchall():
         criteria = tuple(parts.get((model, checkpoint), ()))
         messages = render_group_feedback(GroupVerdicts(n, passed, failed, criteria))
         yield FeedbackQuestion(output_id, model, checkpoint, True, messages, feedback_key(digest, messages))
@@ -270,7 +193,7 @@ def _group_questions(connection: duckdb.DuckDBPyConnection, rubric: Rubric, dige
 
 @contextmanager
 def _scored_run(folder: RunFolder, rubric: Rubric, shards: tuple[str, ...]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The mart `output_scores` over the collected verdicts, with its sources: what passes is said in one place."""
+    """Mart `output_scores` over the collected verdicts, with its sources, so that passing is defined once."""
     database = folder.path / "feedback.duckdb"
     database.unlink(missing_ok=True)
     try:
@@ -286,13 +209,3 @@ def _scored_run(folder: RunFolder, rubric: Rubric, shards: tuple[str, ...]) -> I
 
 def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
-
-
-def add_feedback(
-    planned: RunPlan, feedback: str | None, judge: Judge | None, rubric: Rubric, ingested: Ingested
-) -> RunPlan:
-    """The plan with a last line for the texts, where a request's `feedback` asks a judge for them."""
-    if not feedback:
-        return planned
-    texts = plan_feedback(writer_of(judge) if judge else None, rubric, ingested)
-    return replace(planned, criteria=(*planned.criteria, texts))

@@ -1,4 +1,4 @@
-"""A process that calls functions of users, seen from the run: what it is asked, what it answers, how it ends."""
+"""Client of a process that calls functions of users: requests, replies and its end."""
 
 import json
 import os
@@ -17,28 +17,28 @@ from gradebook.tasks.runs.function_settings import FunctionSettings
 from gradebook.tasks.system.processes import end_process, start_python
 
 LONGEST_LINE = 100_000
-START_S = 30.0  # what a process may take to start, or to take in what it is sent
+START_S = 30.0  # limit for starting, and for receiving a request
 WORKER = "gradebook.tasks.scoring.function_worker"
-# Arrow's other pools take a gigabyte of the limit before they need it.
+# Arrow's other pools reserve a gigabyte of the limit in advance.
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 NO_VERDICT = "function's process sent what is no verdict"
 
-Reply = tuple[str | bool | None, str | None, str | None]  # level, evidence, why there is none
+Reply = tuple[str | bool | None, str | None, str | None]  # level, evidence, reason for no level
 
 
 class ProcessLost(Exception):
-    """The process is of no use any more; the text says why, as the reason of the row that it was at."""
+    """The process is unusable; the text becomes the reason of the row it was working on."""
 
 
 class FunctionFault(Exception):
-    """The function can't be had: its import failed, or there is no such thing."""
+    """The function cannot be imported or does not exist."""
 
 
 class FunctionProcess:
-    """One process under way. It runs in a session of its own, so that what it started can be ended with it."""
+    """One running process, in a session of its own, so that its child processes end with it."""
 
     def __init__(self, settings: FunctionSettings, log_file: Path | None) -> None:
-        """log_file: takes what functions print; None drops it."""
+        """log_file: receives the functions' output; None discards it."""
         self._settings = settings
         self._lines: deque[bytes] = deque()
         self._rest = b""
@@ -51,7 +51,7 @@ class FunctionProcess:
             )
 
     def find(self, function: str) -> bool:
-        """Import a function, once; returns whether it is vectorised. Raises `FunctionFault` or `ProcessLost`."""
+        """Import a function once; returns whether it is vectorised. Raises `FunctionFault` or `ProcessLost`."""
         if function not in self._found:
             if not self._is_ready:
                 self._answer(START_S)
@@ -67,9 +67,9 @@ class FunctionProcess:
         return self._found[function]
 
     def call(self, method: FunctionMethod, rows: pa.Table) -> Iterator[Reply | float]:
-        """Call a function that was found. Yields a reply for each row as it comes, and the CPU seconds last.
+        """Call an imported function. Yields a reply for each row as it arrives, and finally the CPU seconds.
 
-        Raises `ProcessLost`: the row that follows the last reply is the one that it was at.
+        Raises `ProcessLost`: the process was working on the row after the last reply.
         """
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -77,7 +77,7 @@ class FunctionProcess:
         body = sink.getvalue()
         limit_s = self._settings.time_limit_s if self._found[method.function] else self._settings.row_time_limit_s
         self._send({"function": method.function, "settings": method.settings, "size": body.size}, body)
-        _without_fault(self._answer(START_S))  # that it begins: the limit is the function's alone
+        _without_fault(self._answer(START_S))  # acknowledges the start: the limit applies to the function alone
         for _ in range(rows.num_rows):
             yield _reply(self._answer(limit_s))
         match self._answer(limit_s):
@@ -87,11 +87,11 @@ class FunctionProcess:
                 raise ProcessLost(NO_VERDICT)
 
     def is_alive(self) -> bool:
-        """Whether it can be called: what ended it while nothing called it is no row's fault."""
+        """Whether the process can be called: an end between calls is no row's fault."""
         return self._process.poll() is None
 
     def end(self) -> None:
-        """Kill the process and what it started."""
+        """Kill the process and its child processes."""
         end_process(self._process)
         self._socket.close()
 
@@ -103,8 +103,8 @@ class FunctionProcess:
         except TimeoutError:
             raise ProcessLost(f"function's process took in nothing for {START_S:g} s") from None
         except OSError:
-            _without_fault(self._answer(START_S))  # it may have said why; raises too where it said nothing
-            raise ProcessLost(self._end_of_it()) from None
+            _without_fault(self._answer(START_S))  # raises its own fault, if it sent one
+            raise ProcessLost(self._describe_end()) from None
 
     def _answer(self, limit_s: float) -> Any:
         if not self._lines:
@@ -126,13 +126,13 @@ class FunctionProcess:
             except OSError:
                 chunk = b""
             if not chunk:
-                raise ProcessLost(self._end_of_it())
+                raise ProcessLost(self._describe_end())
             *whole, self._rest = (self._rest + chunk).split(b"\n")
             if len(self._rest) > LONGEST_LINE:
                 raise ProcessLost(NO_VERDICT)
             self._lines.extend(whole)
 
-    def _end_of_it(self) -> str:
+    def _describe_end(self) -> str:
         try:
             code = self._process.wait(timeout=1)
         except subprocess.TimeoutExpired:

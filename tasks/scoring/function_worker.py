@@ -1,9 +1,9 @@
-"""What runs in a process of its own: functions of users, called one request after the other.
+"""Worker process for functions of users, called one request after the other.
 
-It says `{"is_ready": true}` and waits. A request is a line of JSON. One with `allow` asks for an import: the answer is
-`{"is_vectorised": ..}` or `{"fault": ..}`. Another is a call, with `size` bytes of Arrow IPC after it: the answer is
-`{"is_ready": true}`, then a line for each row, `[level, evidence, fault]`, as soon as it is known, and `{"cpu_s": ..}`
-last. A `{"fault": ..}` before that is the last thing the process says.
+The worker sends `{"is_ready": true}` and waits. A request is a line of JSON. A request with `allow` is an import: the
+answer is `{"is_vectorised": ..}` or `{"fault": ..}`. Any other request is a call, followed by `size` bytes of Arrow
+IPC: the answer is `{"is_ready": true}`, then a line for each row, `[level, evidence, fault]`, as soon as it is known,
+and finally `{"cpu_s": ..}`. After a `{"fault": ..}` before that line, the process sends nothing more.
 """
 
 import importlib
@@ -22,44 +22,44 @@ from typing import Any
 from gradebook.rubrics.model.functions import is_vectorised, is_within
 from gradebook.tasks.system.processes import end_with_parent
 
-MOST_CHARACTERS = 201  # one more than is kept, so that the reader marks the cut
-MOST_LOG_CHARACTERS = 1_000_000  # what a process may print
+MOST_CHARACTERS = 201  # one more than the reader keeps, so that it marks the cut
+MOST_LOG_CHARACTERS = 1_000_000  # maximum output of a process
 OUT_OF_MEMORY = b'{"fault": "function ran out of memory"}\n'
 
 Line = list[Any]  # level, evidence, fault
 
 
 def main(descriptor: int, parent: int, memory_limit_mb: int) -> None:
-    """Answer requests on a socket until the other end is closed. parent: the process without which this one ends."""
+    """Answer requests on a socket until the other end is closed. parent: process with which this one ends."""
     if not end_with_parent(parent):
         return
-    # Private memory that can be written, not the address space: libraries map far more of it than they use.
+    # Limit private writable memory, not the address space, of which libraries map far more than they use.
     resource.setrlimit(resource.RLIMIT_DATA, (memory_limit_mb << 20, memory_limit_mb << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.set_inheritable(descriptor, False)
     log = _BoundedLog(sys.stderr)
     sys.stdout, sys.stderr = log, log
     with socket.socket(fileno=descriptor) as connection, connection.makefile("rb") as requests:
-        # A copy of the process that a function makes has no say: its answers would be those of the next rows.
+        # A forked copy must not answer: its answers would be taken for those of the next rows.
         os.register_at_fork(after_in_child=lambda: os.close(connection.detach()))
         _send(connection, {"is_ready": True})
         _answer_all(connection, requests)
 
 
 class NoFunction(Exception):
-    """What a rubric names is not there, no function, or of another package."""
+    """The named function does not exist, is no function, or belongs to another package."""
 
 
 class _BoundedLog(io.TextIOBase):
-    """What functions print, up to a length: a print in an endless loop can't fill the disk."""
+    """Output of functions, up to a length, so that a print in an endless loop cannot fill the disk."""
 
-    encoding = "utf-8"  # libraries ask for it
+    encoding = "utf-8"  # read by libraries
 
     def __init__(self, stream: Any) -> None:
         self._stream, self._room = stream, MOST_LOG_CHARACTERS
 
     def write(self, text: str) -> int:
-        """Keep what there is room for."""
+        """Write the part of the text that fits."""
         if self._room > 0:
             self._stream.write(text[: self._room])
             self._stream.flush()
@@ -67,11 +67,10 @@ class _BoundedLog(io.TextIOBase):
         return len(text)
 
     def writable(self) -> bool:
-        """It can be written."""
         return True
 
     def fileno(self) -> int:
-        """The file's, for programs that a function starts."""
+        """File descriptor, for programs that a function starts."""
         return int(self._stream.fileno())
 
 
@@ -96,9 +95,9 @@ def _answer_all(connection: socket.socket, requests: Any) -> None:
 
 
 def find_function(name: str, allow: list[str]) -> Callable[..., Any]:
-    """Import the function `module.path:name`. Raises what the import raises, and `NoFunction`.
+    """Import the function `module.path:name`. Raises any exception of the import, and `NoFunction`.
 
-    It has to be made in a package that is allowed: what a module there imports from others is not for a rubric to call.
+    The function has to be defined in an allowed package: a rubric must not call functions that such a module imports.
     """
     module, _, path = name.partition(":")
     found: Any = importlib.import_module(module)
@@ -118,7 +117,7 @@ def find_function(name: str, allow: list[str]) -> Callable[..., Any]:
 
 
 def _call(function: Callable[..., Any], request: Any, body: bytes, connection: socket.socket) -> None:
-    import pyarrow as pa  # here: a mere look whether a function is there does without
+    import pyarrow as pa  # imported here: finding a function does not need it
 
     pa.set_cpu_count(1)
     began = time.process_time()
@@ -132,7 +131,7 @@ def _call(function: Callable[..., Any], request: Any, body: bytes, connection: s
 
 
 def _call_rows(function: Callable[..., Any], table: Any, settings: list[Any]) -> Iterator[list[Line]]:
-    """One answer at a time: when the process is lost, it is known which row it was at."""
+    """Answers row by row, so that the current row is known if the process is lost."""
     for row in table.to_pylist():
         yield _guarded(partial(_row_verdict, function, row, settings))
 
@@ -151,7 +150,7 @@ def _verdicts(function: Callable[..., Any], table: Any, settings: list[Any]) -> 
     found = function(table, *settings)
     for to_list in ("to_pylist", "tolist"):  # Arrow's, numpy's
         found = getattr(found, to_list)() if hasattr(found, to_list) else found
-    if isinstance(found, (str, bytes, Mapping, Set)):  # what they hold is no verdict, or has no order
+    if isinstance(found, (str, bytes, Mapping, Set)):  # their entries are no verdicts, or unordered
         raise TypeError(f"found a {type(found).__name__}, expected a sequence with an entry for each row")
     verdicts = list(found)
     if len(verdicts) != table.num_rows:
@@ -160,7 +159,7 @@ def _verdicts(function: Callable[..., Any], table: Any, settings: list[Any]) -> 
 
 
 def _verdict(returned: Any) -> Line:
-    """What a function returned: a level, True, False or None; or a pair of it and its evidence."""
+    """Line for a returned value: a level, True, False or None; or a pair of it and its evidence."""
     is_pair = isinstance(returned, (tuple, list)) and len(returned) == 2
     level, evidence = returned if is_pair else (returned, None)
     for library, to_plain in (("numpy", "item"), ("pyarrow.lib", "as_py")):
@@ -179,12 +178,12 @@ def _cut(level: Any) -> Any:
 
 
 def _guarded(call: Callable[[], list[Line]]) -> list[Line]:
-    """What a call makes, or one line that says how it failed."""
+    """Lines of a call, or one line with its error."""
     try:
         return call()
     except MemoryError:
         raise
-    except BaseException as error:  # noqa: BLE001 - SystemExit too: a function ends no run
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: no function may end a run
         return [[None, None, f"function raised {_words(error)}"[:MOST_CHARACTERS]]]
 
 

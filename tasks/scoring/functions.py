@@ -1,4 +1,4 @@
-"""Verdicts of functions of users: called in processes of their own, so that none can end a run or hold it up."""
+"""Verdicts of functions of users, called in processes of their own, so that none can end or stall a run."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -24,15 +24,15 @@ from gradebook.tasks.workspace.timings import Timing
 
 FUNCTION_COLUMNS = tuple(column for column in OUTPUT_COLUMNS if column != "criteria")
 CANT_TELL = "the function can't tell"
-MOST_LOST = 20  # processes that a shard may cost a function, before its other rows are left alone
-SLICE_ROWS, SLICE_BYTES = 1_000, 1 << 23  # what a process takes in at once, where it is called row by row
+MOST_LOST = 20  # lost processes per shard, after which the remaining rows are not called
+SLICE_ROWS, SLICE_BYTES = 1_000, 1 << 23  # size of one request, if called row by row
 
 
 class FunctionPool:
-    """Processes that call functions: one for each call under way, kept for the next; all end with the pool."""
+    """Pool of processes that call functions: one per concurrent call, reused; all end with the pool."""
 
     def __init__(self, settings: FunctionSettings, log_file: Path | None = None) -> None:
-        """log_file: takes what functions print; None drops it."""
+        """log_file: receives the functions' output; None discards it."""
         self.settings = settings
         self._processes = ProcessPool(partial(FunctionProcess, settings, log_file))
 
@@ -45,11 +45,11 @@ class FunctionPool:
         self.close()
 
     def close(self) -> None:
-        """End all processes; a call under way raises."""
+        """End all processes; a call in progress raises."""
         self._processes.close()
 
     def find(self, function: str) -> None:
-        """Import a function and let it be. Raises `FunctionFault`."""
+        """Import a function without calling it. Raises `FunctionFault`."""
         process = self._processes.take()
         try:
             process.find(function)
@@ -57,15 +57,15 @@ class FunctionPool:
             self._processes.drop(process)
             raise FunctionFault(str(lost).replace("function", "its import", 1)) from None
         except FunctionFault:
-            self._processes.drop(process)  # what a half import left behind bears on no other
+            self._processes.drop(process)  # a partial import must not affect others
             raise
         self._processes.give_back(process)
 
     def call(self, method: FunctionMethod, rows: pa.Table, timing: Timing) -> list[Reply]:
-        """What the function says of each row. rows: `FUNCTION_COLUMNS`.
+        """Reply of the function for each row. rows: `FUNCTION_COLUMNS`.
 
-        A row whose call ends or outlasts its process has the reason, and the next one goes on in a new process; for a
-        vectorised function all of the rows are one call.
+        A row whose call ends or outlasts its process gets the reason, and the next row continues in a new process; a
+        vectorised function has one call for all rows.
         """
         replies: list[Reply] = []
         lost_count = 0
@@ -82,7 +82,7 @@ class FunctionPool:
             except ProcessLost as lost:
                 self._processes.drop(process)
                 lost_count += 1
-                rest = rows.num_rows - len(replies)  # none, where it ended after the last row
+                rest = rows.num_rows - len(replies)  # 0 if it ended after the last row
                 replies += _failed(str(lost), rest if is_vectorised else min(rest, 1))
                 if lost_count == MOST_LOST:
                     words = f"function not called: {MOST_LOST} calls of the shard ended its process, the last: {lost}"
@@ -94,7 +94,7 @@ class FunctionPool:
 
 @contextmanager
 def opened_functions(rubric: Rubric, settings: FunctionSettings, log_file: Path) -> Iterator[FunctionPool | None]:
-    """A pool for the rubric's functions while the block runs; None where it has none that may run."""
+    """Pool for the rubric's functions while the block runs; None if none of them may run."""
     if not runnable_functions(rubric, settings):
         yield None
         return
@@ -105,7 +105,7 @@ def opened_functions(rubric: Rubric, settings: FunctionSettings, log_file: Path)
 
 
 def probe_functions(rubric: Rubric, settings: FunctionSettings) -> None:
-    """Import each function of the rubric that may run. Raises `RubricError` where one can't be had."""
+    """Import each function of the rubric that may run. Raises `RubricError` if one cannot be imported."""
     faults = []
     with FunctionPool(settings) as pool:
         for criterion_id, name in runnable_functions(rubric, settings).items():
@@ -122,7 +122,7 @@ def probe_functions(rubric: Rubric, settings: FunctionSettings) -> None:
 def score_function(
     run_id: str, criterion: Criterion, rows: pa.Table, pool: FunctionPool | None, timing: Timing
 ) -> pa.Table:
-    """The verdicts of a criterion's function, as `VERDICT_SCHEMA`: unscored where its package may not run.
+    """Verdicts of a criterion's function, as `VERDICT_SCHEMA`: unscored if its package may not run.
 
     rows: `output_id` and `FUNCTION_COLUMNS`. Raises `TypeError` for a criterion of another method.
     """
@@ -148,7 +148,7 @@ def score_function(
 def _graded(
     levels: tuple[str, ...], level: str | bool | None, evidence: str | None, fault: str | None
 ) -> tuple[str | None, str | None, str | None]:
-    """The level's id, the evidence, and why there is no level. levels: ids, worst first."""
+    """Id of the level, evidence, and reason for no level. levels: ids, worst first."""
     shown = None if evidence is None else cut_text(evidence)
     if isinstance(level, bool):
         return levels[-1 if level else 0], shown, None
@@ -160,7 +160,7 @@ def _graded(
 
 
 def _parts(rows: pa.Table, *, is_whole: bool) -> Iterable[pa.Table]:
-    """The rows as a process takes them in: all at once, or some at a time."""
+    """Rows split into requests: all at once, or in slices."""
     if is_whole:
         return (rows,)
     row_bytes = max(rows.nbytes // rows.num_rows, 1)
@@ -169,7 +169,7 @@ def _parts(rows: pa.Table, *, is_whole: bool) -> Iterable[pa.Table]:
 
 
 def _gather(answers: Iterable[Reply | float], replies: list[Reply], timing: Timing) -> None:
-    """Keep each reply as it comes: what came before a process was lost stays."""
+    """Append each reply as it arrives, so that replies before the loss of a process remain."""
     for answer in answers:
         if isinstance(answer, float):
             timing.cpu_s += answer

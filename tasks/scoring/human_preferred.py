@@ -1,4 +1,4 @@
-"""Judged criteria whose rubric prefers people: whom they rated they score, and the judge is asked about the others."""
+"""Judged criteria whose rubric prefers people: the judge is asked only about outputs without ratings."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,17 +9,17 @@ import pyarrow.compute as pc
 from gradebook.rubrics.model.rubric import Criterion
 from gradebook.tasks.ratings.run_ratings import _is_scored, score_ratings
 
-RATINGS_METHOD = "ratings"  # what such a verdict names as its method
+RATINGS_METHOD = "ratings"  # method of a verdict by people
 JudgeOthers = Callable[[pa.ChunkedArray], pa.Table]
 
 
 def score_preferred(
     run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray, ratings_file: Path, judge_others: JudgeOthers
 ) -> pa.Table:
-    """The verdicts of a criterion that prefers people: `VERDICT_SCHEMA`, a row an output, in their order.
+    """Verdicts of a criterion that prefers people: `VERDICT_SCHEMA`, one row per output, in order.
 
-    judge_others: the judge's verdicts on the outputs that nobody rated, in the order it is given; not called where
-    there are none. The method of a verdict by people is `ratings`.
+    judge_others: verdicts of the judge on the unrated outputs, in the given order; not called if all are rated. The
+    method of a verdict by people is `ratings`.
     """
     if not ratings_file.exists():
         return judge_others(output_ids)
@@ -30,7 +30,7 @@ def score_preferred(
     if pc.all(is_scored).as_py():
         return people
     others = judge_others(output_ids.filter(pc.invert(is_scored)))
-    # The others' rows stand behind all of the people's, in the outputs' order.
+    # The judge's rows follow all of the people's, in the outputs' order.
     other_places = pc.add(pc.cumulative_sum(pc.invert(is_scored).cast(pa.int64())), people.num_rows - 1)
     places = pc.if_else(is_scored, pa.array(range(people.num_rows), pa.int64()), other_places)
     return pa.concat_tables([people, others]).take(places)

@@ -1,4 +1,4 @@
-"""Verdicts of a judge: what the ledger holds is taken from it, the rest is asked, an output at a time."""
+"""Verdicts of a judge: taken from the ledger if stored there, otherwise asked output by output."""
 
 from collections.abc import Sequence
 
@@ -30,9 +30,9 @@ NO_JUDGE = "no_judge: the run had no --judge"
 def score_judge(
     folder: RunFolder, criterion: Criterion, shard: str, shard_index: int, judged: JudgedShards, timing: Timing
 ) -> pa.Table:
-    """Judge one criterion over one shard. Returns `VERDICT_SCHEMA`, a row an output, in the shard's order.
+    """Judge one criterion over one shard. Returns `VERDICT_SCHEMA`, one row per output, in the shard's order.
 
-    Raises as `JudgedShards.told`.
+    Raises as `JudgedShards.answers`.
     """
     output_ids = pq.read_table(shard, columns=["output_id"]).column(0)
     wanted = [(criterion, output_ids)]
@@ -48,10 +48,10 @@ def judge_outputs(
     judged: JudgedShards,
     timing: Timing,
 ) -> pa.Table:
-    """Judge some outputs of a shard on a criterion each: `VERDICT_SCHEMA`, in the order wanted.
+    """Judge outputs of a shard, each on its own criterion: `VERDICT_SCHEMA`, in the given order.
 
-    wanted: criteria, each with the ids of its outputs. plan_name: of the plan files that hold them all. Raises as
-    `JudgedShards.told`.
+    wanted: criteria, each with the ids of its outputs. plan_name: of the plan files that contain them all. Raises as
+    `JudgedShards.answers`.
     """
     output_ids = pa.chunked_array([chunk for _, ids in wanted for chunk in ids.chunks], pa.string())
     criterion_ids = pa.concat_arrays([pa.repeat(criterion.id, len(ids)) for criterion, ids in wanted])
@@ -71,12 +71,12 @@ def judge_outputs(
 def _rows_by_opinion(
     folder: RunFolder, keys: pa.Array, plan_name: str, shard: str, shard_index: int, judged: JudgedShards
 ) -> OpinionRows:
-    """What each opinion says for each key, with is_replayed."""
+    """Values of each vote for each key, with is_replayed."""
     planned = pq.read_table(folder.plan_file(plan_name, shard_index))
-    told = judged.told(shard, shard_index)
+    answers = judged.answers(shard, shard_index)
     rows: OpinionRows = {}
     for opinion in wanted_opinions(judged.judge):
-        found = opinion_rows(keys, rows_of(planned, opinion), told.get(opinion))
+        found = opinion_rows(keys, rows_of(planned, opinion), answers.get(opinion))
         is_replayed = _is_replayed(found, folder.run_id, judged.is_recorded(opinion.judge_index))
         rows[opinion] = found.append_column("is_replayed", is_replayed)
     return rows
@@ -90,7 +90,7 @@ def _combined(
     judged: JudgedShards,
     rows: OpinionRows,
 ) -> pa.Table:
-    """The verdicts of several opinions each; these are written to the run's folder."""
+    """Verdicts combined from several votes; the votes are written to the run's folder."""
     judge = judged.judge
     is_unsure = first_judge_unsure(judge, rows) if isinstance(judge, CascadeSettings) else None
     verdicts, opinions, start = [], [], 0
@@ -107,7 +107,7 @@ def _combined(
 
 
 def score_without_judge(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray) -> pa.Table:
-    """The verdicts of a judged criterion in a run without a judge: all unscored, and why."""
+    """Verdicts of a judged criterion in a run without a judge: all unscored, with the reason."""
     count = len(output_ids)
     return verdict_table(
         run_id,
@@ -120,13 +120,13 @@ def score_without_judge(run_id: str, criterion: Criterion, output_ids: pa.Chunke
 
 
 def _is_replayed(rows: pa.Table, run_id: str, is_recorded: bool) -> pa.ChunkedArray:
-    """What others paid for, or nobody did: a scored verdict that was recorded, or is of another run."""
+    """Whether a scored verdict was recorded, or paid for by another run."""
     is_of_others = pc.fill_null(pc.not_equal(rows.column("paid_by"), run_id), is_recorded)
     return pc.and_(rows.column("level_id").is_valid(), pc.or_(is_of_others, is_recorded))
 
 
 def _judged_table(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray, rows: pa.Table) -> pa.Table:
-    """The verdicts of one criterion by one opinion each, as `VERDICT_SCHEMA`. rows: with is_replayed."""
+    """Verdicts of one criterion with one vote each, as `VERDICT_SCHEMA`. rows: with is_replayed."""
     return verdict_table(
         run_id,
         criterion,
@@ -142,12 +142,12 @@ def _judged_table(run_id: str, criterion: Criterion, output_ids: pa.ChunkedArray
 
 
 def _count_replays(timing: Timing, row_count: int, rows: OpinionRows) -> None:
-    """What other runs paid for is saved; what this run paid before it was interrupted is not."""
+    """Count as saved the cost of other runs, but not this run's cost before an interruption."""
     timing.row_count = row_count
     saved_usd: list[float | None] = []
     for table in rows.values():
         replayed = table.filter(table.column("is_replayed"))
         timing.replayed_count += replayed.num_rows
-        held = replayed.column("saved_usd")  # 0 for what was recorded
-        saved_usd.append(None if held.null_count else float(pc.sum(held).as_py() or 0.0))
+        costs = replayed.column("saved_usd")  # 0 for recorded replies
+        saved_usd.append(None if costs.null_count else float(pc.sum(costs).as_py() or 0.0))
     timing.saved_usd = None if None in saved_usd else sum(each for each in saved_usd if each is not None)

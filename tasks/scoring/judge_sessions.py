@@ -1,4 +1,4 @@
-"""A run's conversation with its judge: opened before the first question, in the ledger after the last."""
+"""Sessions of a run with its judges, from the first question to the settled ledger."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +16,10 @@ from gradebook.tasks.workspace.timings import Timing, keep_timing
 
 @contextmanager
 def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
-    """A session with each of the run's judges while the block runs; none where it has no judge.
+    """One session per judge of the run while the block runs; none without a judge.
 
-    Whatever was answered is in the ledger afterwards, come what may. Raises `EndpointUnavailable` where something is to
-    be asked and the endpoint does not answer or refuses the key.
+    All replies are settled into the ledger afterwards, also after a failure. Raises `EndpointUnavailable` if a question
+    is open and the endpoint does not answer or refuses the key.
     """
     if run.judge is None:
         yield ()
@@ -29,26 +29,26 @@ def judging(run: Run, plan: RunPlan) -> Iterator[tuple[Session, ...]]:
     try:
         deadline = run.request.deadline
         with open_sessions(run.judge, money, run.lake.journal_folder, run.run_id, deadline) as sessions:
-            _claim(run, sessions)
-            reporter().begin("judge", plan.open_count or None)  # a request may answer several
+            _acquire_leases(run, sessions)
+            reporter().begin("judge", plan.open_count or None)  # one request may answer several
             try:
                 yield sessions
-            finally:  # the command that goes on does not know them
+            finally:  # a resuming command does not know these notes
                 run.folder.keep_notes([session.note for session in sessions if isinstance(session, JudgingSession)])
             reporter().end("judge")
-            cpu_s = max(session.cpu_s for session in sessions)  # those that are asked share one thread
-        # One thread asks for all criteria, so what it took is no single one's.
+            cpu_s = max(session.cpu_s for session in sessions)  # sessions of one run share a thread
+        # One thread asks for all criteria, so its time belongs to none of them.
         keep_timing(run.folder, Timing("score", cpu_s=cpu_s))
     finally:
         settle_run(run.lake, run.run_id)
 
 
-def _claim(run: Run, sessions: tuple[Session, ...]) -> None:
-    """Say what is going to be asked, so that runs beside this one wait for its replies instead of paying for their own.
+def _acquire_leases(run: Run, sessions: tuple[Session, ...]) -> None:
+    """Lease the run's questions, so that concurrent runs wait for its replies instead of paying for their own.
 
-    What a cascade may ask later is claimed when it is known: who waits for it before could wait in vain. Judges under a
-    limit of Prefect's are left out: who holds a place there must not wait for who needs it. All others claim in one go:
-    of two runs at once, which share members, neither is to wait for the other.
+    Questions to a cascade's second judge are leased when they are known, or other runs could wait in vain. Judges under
+    a Prefect limit are left out: a run with a slot must not wait for a run that needs one. All others are leased in one
+    transaction, so that two runs with common members do not wait for each other.
     """
     held = partial(held_judgments, run.lake)
     wanted = []
@@ -56,6 +56,6 @@ def _claim(run: Run, sessions: tuple[Session, ...]) -> None:
         is_later = isinstance(run.judge, CascadeSettings) and index != FIRST
         if isinstance(session, JudgingSession) and session.settings.concurrency_limit is None:
             keys = () if is_later else open_keys(run.folder, run.rubric, index, session.settings.packing)
-            wanted.append((session.open_claims(held), list(keys)))
+            wanted.append((session.open_leases(held), list(keys)))
     if wanted:
-        wanted[0][0].claim_beside(wanted)
+        wanted[0][0].acquire_together(wanted)

@@ -1,6 +1,6 @@
-"""Checks and schemas in processes, one a core: most of them hold Python's lock, so threads of one process wait in line.
+"""Process pool for checks and schemas, one process per core: most of them hold the GIL, so threads would not help.
 
-A process is a gain and never a condition: what none can do is done by the caller, as in a run without any.
+The pool is optional: work that no process can do is done by the caller, as in a run without processes.
 """
 
 import subprocess
@@ -20,14 +20,14 @@ from gradebook.tasks.system.processes import ProcessPool, core_count, end_proces
 from gradebook.tasks.workspace.timings import Timing
 
 WORKER = "gradebook.tasks.scoring.process_worker"
-MOST_LOST = 3  # processes that a run may lose, for want of memory as like as not, before it goes on without
+MOST_LOST = 3  # lost processes, probably for lack of memory, after which a run continues without
 LEAST_WORK_S = 10.0  # a process takes a second to start
 MOST_SAMPLE_ROWS = 64
-SAMPLE_RATE = 0.01  # of the rows: what is lost to the sample, at most
+SAMPLE_RATE = 0.01  # of the rows: maximum share spent on the sample
 
 
 class CheckProcess:
-    """One process under way."""
+    """One running process."""
 
     def __init__(self) -> None:
         self._connection, theirs = Pipe()
@@ -35,28 +35,25 @@ class CheckProcess:
             self._process: subprocess.Popen[bytes] = start_python(WORKER, theirs.fileno())
 
     def compute(self, computation: Computation) -> Answer:
-        """Let it write the verdict file. Raises `EOFError` or `OSError` where it ended before it answered."""
+        """Let the process write the verdict file. Raises `EOFError` or `OSError` if it ends before it answers."""
         self._connection.send(computation)
         answer: Answer = self._connection.recv()
         return answer
 
     @property
     def pid(self) -> int:
-        """Its number."""
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Whether it can be called."""
         return self._process.poll() is None
 
     def end(self) -> None:
-        """Kill it."""
         end_process(self._process)
         self._connection.close()
 
 
 class CheckPool:
-    """Processes for checks and schemas: one for each call under way; callers are as many as cores (`COMPUTING`)."""
+    """Pool of processes for checks and schemas: one per concurrent call, with one caller per core (`COMPUTING`)."""
 
     def __init__(self) -> None:
         self.processes = ProcessPool(CheckProcess)
@@ -71,15 +68,16 @@ class CheckPool:
         self.processes.close()
 
     def compute(self, computation: Computation, timing: Timing) -> int | None:
-        """Let a process write the verdict file; returns how many verdicts it holds, and adds to timing what it took.
+        """Let a process write the verdict file; returns the number of verdicts and adds the CPU time to timing.
 
-        None where the process raised or ended: the caller is to do it. Raises `RuntimeError` once the pool is closed.
+        None if the process raised or ended: the caller computes it instead. Raises `RuntimeError` once the pool is
+        closed.
         """
         if self.lost_count >= MOST_LOST:
             return None
         try:
             process = self.processes.take()
-        except OSError:  # no memory for one more, or no file
+        except OSError:  # no memory or file descriptor for another process
             self.lost_count += 1
             return None
         try:
@@ -98,9 +96,9 @@ class CheckPool:
 
 @contextmanager
 def opened_checks(computations: Sequence[Computation], *, is_wanted: bool = False) -> Iterator[CheckPool | None]:
-    """A pool for the computations while the block runs; None where there is nothing to do.
+    """Pool for the computations while the block runs; None if there is nothing to do.
 
-    is_wanted: else none either where there is one core, or too little to do to be worth it.
+    is_wanted: otherwise also None on one core, or if the work is too small to be worth it.
     """
     has_many = core_count() > 1 and len(computations) > 1
     if not computations or not (is_wanted or (has_many and is_worth_processes(computations))):
@@ -111,12 +109,12 @@ def opened_checks(computations: Sequence[Computation], *, is_wanted: bool = Fals
 
 
 def is_worth_processes(computations: Iterable[Computation]) -> bool:
-    """Whether the computations take one core `LEAST_WORK_S` or more, as far as a sample of rows tells.
+    """Whether the computations take one core at least `LEAST_WORK_S`, estimated from a sample of rows.
 
-    Checks differ a thousandfold, and by their settings and the outputs too, so a table of costs would not tell.
+    Costs of checks differ a thousandfold, also by settings and outputs, so a fixed table would not predict them.
     """
-    counts: dict[str, int] = {}  # of the rows, by shard
-    costs_s: dict[str, float] = {}  # of a row, by criterion
+    counts: dict[str, int] = {}  # rows, by shard
+    costs_s: dict[str, float] = {}  # per row, by criterion
     work_s = 0.0
     for computation in computations:
         shard, criterion_id = computation.shard, computation.criterion.id
@@ -131,7 +129,7 @@ def is_worth_processes(computations: Iterable[Computation]) -> bool:
 
 
 def _row_cost_s(computation: Computation, row_count: int) -> float:
-    """CPU seconds that one more row takes, by the first of the shard; 0 for a shard that is too small for a sample."""
+    """CPU seconds per additional row, from the shard's first rows; 0 for a shard too small for a sample."""
     if row_count < 2:
         return 0.0
     with pq.ParquetFile(computation.shard) as file:
@@ -139,13 +137,13 @@ def _row_cost_s(computation: Computation, row_count: int) -> float:
         batch = next(file.iter_batches(min(row_count, MOST_SAMPLE_ROWS), columns=columns))
     rows = pa.Table.from_batches([batch])
     first = rows.slice(0, 1)
-    score_rows(computation, first)  # what the first call loads is no row's cost, nor what each call takes
+    score_rows(computation, first)  # warm-up: loading, and the fixed cost of a call, are no row's cost
     more_s = _cpu_s(computation, rows) - _cpu_s(computation, first)
     cost_s: float = max(more_s, 0.0) / (rows.num_rows - 1)
     return cost_s
 
 
 def _cpu_s(computation: Computation, rows: pa.Table) -> float:
-    begin = time.thread_time()  # others on the machine, and the run's other threads, are not in it
+    begin = time.thread_time()  # excludes other processes and the run's other threads
     score_rows(computation, rows)
     return time.thread_time() - begin

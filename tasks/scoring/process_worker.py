@@ -1,7 +1,7 @@
-"""What runs in a process of its own: checks and schemas over shards, one after the other.
+"""Worker process for checks and schemas over shards, one after the other.
 
-It is sent a `Computation` and answers with how many verdicts it wrote and the CPU seconds that took, its own start
-among the first; or with None where it could not, and why shows where the caller does the same.
+The worker receives a `Computation` and answers with the number of verdicts and the CPU seconds, which include its own
+start in the first answer; or with None after an error, which the caller raises by repeating the work.
 """
 
 import time
@@ -17,7 +17,7 @@ Answer = tuple[int, float] | None
 
 
 class LastShard:
-    """What was read of the shard that was asked for last: the criteria over one shard mostly follow one another."""
+    """Cache of the last shard's columns: criteria over one shard mostly follow one another."""
 
     def __init__(self, read: Callable[[str, Sequence[str]], pa.Table] = read_columns) -> None:
         self._read_columns = read
@@ -25,13 +25,13 @@ class LastShard:
         self._rows: pa.Table | None = None
 
     def read(self, shard: str, columns: Sequence[str]) -> pa.Table:
-        """These columns of a shard, as `read_columns`; only those are read that were not before."""
+        """Columns of a shard, as `read_columns`; only columns not yet cached are read."""
         if shard != self._shard:
-            self._shard, self._rows = shard, None  # the old one goes before the new one comes
+            self._shard, self._rows = shard, None  # free the old shard before reading the new one
         if self._rows is None:
             self._rows = self._read_columns(shard, columns)
-        held = self._rows.column_names
-        if missing := [name for name in columns if name not in held]:
+        cached = self._rows.column_names
+        if missing := [name for name in columns if name not in cached]:
             more = self._read_columns(shard, missing)
             for field, column in zip(more.schema, more.columns, strict=True):
                 self._rows = self._rows.append_column(field, column)
@@ -39,10 +39,10 @@ class LastShard:
 
 
 def main(descriptor: int, parent: int) -> None:
-    """Answer on a socket until the other end is closed. parent: the process without which this one ends."""
+    """Answer on a socket until the other end is closed. parent: process with which this one ends."""
     if not end_with_parent(parent):
         return
-    pa.set_cpu_count(1)  # a process a core
+    pa.set_cpu_count(1)  # one process per core
     spent_s, last = 0.0, LastShard()
     with Connection(descriptor) as connection:
         while True:
@@ -52,7 +52,7 @@ def main(descriptor: int, parent: int) -> None:
                 return
             try:
                 verdict_count = compute_verdicts(computation, last.read)
-            except Exception:  # noqa: BLE001 - the caller does it again, and raises the same
+            except Exception:  # noqa: BLE001 - the caller repeats the work and raises the same
                 connection.send(None)
                 continue
             pa.default_memory_pool().release_unused()

@@ -1,4 +1,4 @@
-"""What scoring needs beside a criterion and a shard: opened before the first shard, closed after the last."""
+"""Resources of a run's scoring, opened before the first shard and closed after the last."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,25 +21,25 @@ from gradebook.tasks.workspace.folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class ScoringSetup:
-    """Where a run works, what its schemas may refer to, where its outputs lie, and whom it may ask."""
+    """Folders, schemas, judges, functions and process pool of a run's scoring."""
 
     folder: RunFolder
     schemas: Mapping[str, dict[str, Any]]  # the rubric's, by name
-    dataset_folders: tuple[Path, ...] = ()  # what an output names by a relative path lies in one of them
-    functions: FunctionPool | None = None  # None: the rubric has none that may run
-    session: Session | None = None  # with the judge, or the one that writes texts; None: the run has no judge
-    judged: JudgedShards | None = None  # what the judge says of each shard
-    checks: CheckPool | None = None  # None: checks and schemas are computed in this process
+    dataset_folders: tuple[Path, ...] = ()  # relative paths in outputs are resolved in these
+    functions: FunctionPool | None = None  # None: no function of the rubric may run
+    session: Session | None = None  # of the judge, or of the one that writes texts; None: no judge
+    judged: JudgedShards | None = None  # answers of the judge by shard
+    checks: CheckPool | None = None  # None: checks and schemas run in this process
 
     def computation(self, criterion: Criterion, shard: str, shard_index: int) -> Computation:
-        """The work that a check's or a schema's criterion is over one shard."""
+        """Computation of a check or schema criterion over one shard."""
         target = self.folder.verdict_file(criterion.id, shard_index)
         return Computation(self.folder.run_id, criterion, shard, target, self.dataset_folders, self.schemas)
 
 
 @contextmanager
 def opened_setup(run: Run, plan: RunPlan, shards: Sequence[str] = ()) -> Iterator[ScoringSetup]:
-    """The setup of a run, open while the block runs. shards: those that processes may check. Raises as `judging`."""
+    """Setup of a run, open while the block runs. shards: those that processes may check. Raises as `judging`."""
     log_file, runner = run.folder.path / "functions.log", read_runner(run.request.runner)
     with judging(run, plan) as sessions, opened_functions(run.rubric, run.functions, log_file) as functions:
         judged = session = None

@@ -1,4 +1,4 @@
-"""The questions of a shard that are still to be asked: all judged criteria of an output, then the next output."""
+"""Open questions of a shard, output by output: all judged criteria of one output, then the next."""
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -17,12 +17,12 @@ from gradebook.tasks.planning.cases import PlannedMedia, read_stored_cases
 from gradebook.tasks.planning.shard_plan import shard_plan_files
 from gradebook.tasks.workspace.folder import RunFolder
 
-_Key = tuple[str, int, bool, bool]  # a request key, its replicate, whether the levels are swapped, whether it is open
+_Key = tuple[str, int, bool, bool]  # request key, replicate, is_swapped, is_open
 _KEY_COLUMNS = ("output_id", "criterion_id", "request_key", "replicate", "is_swapped")
 SLOT_COLUMNS = ("case_id", "model", "checkpoint", "sample_index")
 
 
-def shard_questions(  # noqa: PLR0913 - whose, of what, and where it lies
+def shard_questions(  # noqa: PLR0913 - the judge, the plan and the shard
     folder: RunFolder,
     rubric: Rubric,
     shard: str,
@@ -34,13 +34,13 @@ def shard_questions(  # noqa: PLR0913 - whose, of what, and where it lies
     packing: int = 1,
     is_held_too: bool = False,
 ) -> Iterator[Question | PackedQuestion]:
-    """Yield what the plan leaves to be asked about a shard, output by output in the shard's order.
+    """Yield the open questions of a shard, output by output in the shard's order.
 
-    An output's questions follow one another: they share the longest part of their prompts. folders: as for `plan_run`;
-    a question whose pictures or sounds can't be shown raises `UnreadableMedia` when its request is written.
-    judge_index: whom it is asked of, among the judge's members; style: how that one's prompts are written. chosen: the
-    outputs and criteria to ask about; None: all. packing: criteria a request; a pack is asked whole where one of its
-    criteria is open. is_held_too: also what the ledger answers, as for a reply that came after another run's.
+    The questions about an output follow one another, as they share the longest part of their prompts. folders: as for
+    `plan_run`; a question whose images or sounds cannot be shown raises `UnreadableMedia` when its request is rendered.
+    judge_index: index among the judge's members; style: form of that member's prompts. chosen: outputs and criteria to
+    ask about; None: all. packing: criteria per request; batched criteria are asked whole if one of them is open.
+    is_held_too: include questions answered in the ledger, for replies that arrive after another run's.
     """
     keys = _planned_keys(folder, rubric, shard_index, judge_index, chosen, is_whole=packing > 1 or is_held_too)
     styles = {False: style, True: style.swapped}
@@ -72,13 +72,13 @@ def shard_questions(  # noqa: PLR0913 - whose, of what, and where it lies
 def _packed(
     questions: Sequence[tuple[Question, bool]], judged: Sequence[Criterion], packing: int
 ) -> Iterator[PackedQuestion]:
-    """The questions about one output in packs, those with an open one; what a row brings along is asked alone."""
+    """Questions about one output as batched criteria, if one of a batch is open; per-case criteria are asked alone."""
     opinions = dict.fromkeys((question.replicate, question.style) for question, _ in questions)
     for opinion in opinions:
         same = [(each, is_open) for each, is_open in questions if (each.replicate, each.style) == opinion]
-        beside = [each.criterion for each, _ in same if each.criterion in judged]
+        batchable = [each.criterion for each, _ in same if each.criterion in judged]
         alone = [(each.criterion,) for each, _ in same if each.criterion not in judged]
-        for pack in (*packs_of(beside, packing), *alone):
+        for pack in (*packs_of(batchable, packing), *alone):
             members = [(each, is_open) for each, is_open in same if each.criterion in pack]
             if any(is_open for _, is_open in members):
                 yield PackedQuestion(tuple(each for each, _ in members))
@@ -93,7 +93,7 @@ def _planned_keys(
     *,
     is_whole: bool,
 ) -> dict[tuple[str, str], tuple[_Key, ...]]:
-    """The request keys of a judge, by output and criterion; those that the ledger answers only where is_whole."""
+    """Request keys of a judge, by output and criterion; answered ones only if is_whole."""
     keys: dict[tuple[str, str], tuple[_Key, ...]] = {}
     for file in shard_plan_files(folder, rubric, shard_index):
         planned = pq.read_table(file, columns=[*_KEY_COLUMNS, "judge_index", "status"])
@@ -110,7 +110,7 @@ def _planned_keys(
 
 
 def _own_by_output(folder: RunFolder, shard: str, shard_index: int) -> dict[str, Sequence[Criterion]]:
-    """The judged criteria that each output brings along."""
+    """Judged per-case criteria, by output."""
     if not folder.case_criteria_file(shard_index).exists():
         return {}
     output_ids: pa.ChunkedArray = pq.read_table(shard, columns=["output_id"]).column(0)

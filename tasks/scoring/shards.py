@@ -1,4 +1,4 @@
-"""One criterion over one shard, whatever its method; and all criteria of a shard, put together."""
+"""One criterion over one shard, by any method; and the collected verdicts of a shard."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -28,7 +28,7 @@ from gradebook.tasks.workspace.timings import Timing, timed
 def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: int) -> Path:
     """Write the verdicts of one criterion over one shard and return the file's path.
 
-    A file that an earlier, interrupted command wrote is kept as it is, unless a verdict in it waits for a judge.
+    A file written by an earlier, interrupted command is kept, unless one of its verdicts waits for a judge.
     """
     turn = nullcontext() if criterion.method.type == "judge" else COMPUTING
     path = setup.folder.verdict_file(criterion.id, shard_index)
@@ -39,7 +39,7 @@ def score_shard(setup: ScoringSetup, criterion: Criterion, shard: str, shard_ind
 
 
 def score_own_criteria(setup: ScoringSetup, shard: str, shard_index: int) -> Path:
-    """Write the verdicts on the criteria that the rows of a shard bring along, and return the file's path."""
+    """Write the verdicts on a shard's per-case criteria and return the file's path."""
     path = setup.folder.verdict_file(CASE_CRITERIA, shard_index)
     return _scored_once(setup, CASE_CRITERIA, shard_index, path, partial(_write_own, setup, shard, shard_index))
 
@@ -47,18 +47,18 @@ def score_own_criteria(setup: ScoringSetup, shard: str, shard_index: int) -> Pat
 def _scored_once(
     setup: ScoringSetup, name: str, shard_index: int, path: Path, write: Callable[[Path, Timing], int]
 ) -> Path:
-    if path.exists() and not (setup.session and _has_gaps(path)):
+    if path.exists() and not (setup.session and _has_missing_scores(path)):
         reporter().advance("score", pq.read_metadata(path).num_rows)
         return path
     with timed(setup.folder, "score", name, shard_index) as timing:
         timing.row_count = write(path, timing)
-    pa.default_memory_pool().release_unused()  # or each thread keeps what its largest shard took
+    pa.default_memory_pool().release_unused()  # otherwise each thread keeps the memory of its largest shard
     reporter().advance("score", timing.row_count)
     return path
 
 
 def collect_shard(folder: RunFolder, rubric: Rubric, shard_index: int) -> int:
-    """Put the verdicts of all criteria over one shard into one file, one by one; returns how many they are."""
+    """Merge the verdicts of all criteria over one shard into one file; returns their number."""
     files = [folder.verdict_file(criterion.id, shard_index) for criterion in rubric.criteria]
     if folder.case_criteria_file(shard_index).exists():
         files.append(folder.verdict_file(CASE_CRITERIA, shard_index))
@@ -79,7 +79,7 @@ def _write(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: i
         return write_counted(path, _score(setup, criterion, shard, shard_index, timing))
     computation = setup.computation(criterion, shard, shard_index)
     verdict_count = setup.checks.compute(computation, timing) if setup.checks else None
-    # Here too where a process could not: what is wrong with it is raised as in a run without processes.
+    # Also computed here if a process failed, so that errors are raised as in a run without processes.
     return compute_verdicts(computation) if verdict_count is None else verdict_count
 
 
@@ -114,10 +114,10 @@ def _judged(setup: ScoringSetup, criterion: Criterion, shard: str, shard_index: 
 
 
 def _read_columns(shard: str, *names: str) -> pa.Table:
-    """Only what the criterion looks at: several shards are in memory at once."""
+    """Only the columns that the criterion needs, as several shards are in memory at once."""
     return pq.read_table(shard, columns=["output_id", *names])
 
 
-def _has_gaps(path: Path) -> bool:
+def _has_missing_scores(path: Path) -> bool:
     statuses = pq.read_table(path, columns=["status", "request_key"]).to_pydict()
     return "unscored" in statuses["status"] and any(statuses["request_key"])

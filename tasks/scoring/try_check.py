@@ -1,4 +1,4 @@
-"""Running one check over one row: to see what it says before it stands in a rubric."""
+"""Trial of one check over one row, before a rubric uses it."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What a check said of a row. is_passed: None where it can't tell, and `reason` says why."""
+    """Result of a check for one row. is_passed: None if undecided, with the `reason`."""
 
     check: str
     settings: Mapping[str, Any]
@@ -37,7 +37,7 @@ class Tried:
 
 
 def known_check(name: str) -> Check:
-    """The check of that name. Raises `InputError` that offers the nearest names."""
+    """Check of that name. Raises `InputError` that offers the nearest names."""
     try:
         return find_check(name)
     except KeyError as error:
@@ -47,8 +47,8 @@ def known_check(name: str) -> Check:
 def try_check(name: str, settings: Mapping[str, Any], mode: str, row: Mapping[str, Any]) -> Tried:
     """Run a check over one row.
 
-    row: `output`, and those of `prompt`, `reference`, `context` (list) and `metadata` (mapping) that are there. Raises
-    `InputError` for an unknown check, a setting that does not fit, or another mode.
+    row: `output`, and optionally `prompt`, `reference`, `context` (list) and `metadata` (mapping). Raises `InputError`
+    for an unknown check, an invalid setting or mode.
     """
     check = known_check(name)
     read_mode = next((each for each in MODES if each == mode), None)
@@ -72,7 +72,7 @@ def try_check(name: str, settings: Mapping[str, Any], mode: str, row: Mapping[st
 
 
 def read_setting_words(words: list[str], json_text: str | None) -> dict[str, Any]:
-    """The settings that a command line gives: `key=value` each, its value as YAML has it, and a JSON object.
+    """Settings of a command line: `key=value` words with YAML values, and a JSON object.
 
     Raises `InputError`.
     """
@@ -89,7 +89,7 @@ def read_setting_words(words: list[str], json_text: str | None) -> dict[str, Any
 
 
 def read_metadata(json_text: str | None) -> dict[str, Any] | None:
-    """The metadata that a command line gives. Raises `InputError`."""
+    """Metadata of a command line. Raises `InputError`."""
     return None if json_text is None else _read_object("--metadata", json_text)
 
 
@@ -104,7 +104,7 @@ def _read_object(option: str, json_text: str | None) -> dict[str, Any]:
 
 
 def _refuse_broken_text(*given: Mapping[str, Any]) -> None:
-    """Bytes that are no UTF-8 reach Python as lone surrogates, on the command line and on stdin."""
+    """Refuse lone surrogates, which Python makes of bytes that are no UTF-8 on the command line and on stdin."""
     try:
         json.dumps(given, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:
@@ -112,7 +112,7 @@ def _refuse_broken_text(*given: Mapping[str, Any]) -> None:
 
 
 def _one_row(check: Check, row: Mapping[str, Any]) -> pa.Table:
-    """The row as the check reads it; a sound file is looked for below the current folder."""
+    """Row as the check reads it; sound files are searched below the current folder."""
     if "audio" in check.columns:
         return with_audio(pa.table({"output": [row["output"]]}), (Path.cwd(),))
     return example_shard(check, Example(row["output"], None, others=row))

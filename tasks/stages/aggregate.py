@@ -1,45 +1,80 @@
 """The marts of one run: built from its files, checked, and left as Parquet for the publication."""
 
-import duckdb
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
+import duckdb
+import pyarrow as pa
+
+from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.agreement.mart import add_agreement_source
 from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA
 from gradebook.tasks.comparing.run_comparison import compare_with_baseline
+from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.sql import quoted
 from gradebook.tasks.marts.models import CheckFinding, build_marts, connect_marts, run_sql_checks
 from gradebook.tasks.marts.sources import add_cost_sources, add_opinions, add_score_sources
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.stages.quality import QualityFinding, keep_findings
+from gradebook.tasks.stages.quality import QualityFinding, keep_findings, validate_marts
 from gradebook.tasks.system.files import replaced_file
+from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import timed
 
 MEMORY_LIMIT = "500MB"
 
 
-def aggregate_run(run: Run, shards: tuple[str, ...]) -> tuple[str, ...]:
-    """Build the run's marts and hold them against sql/checks; returns the marts' names.
+def aggregate_run(run: Run, ingested: Ingested, has_suites: bool) -> None:
+    """Build the run's marts and check them by sql/checks, and by the suites of great-expectations where wanted.
 
     Raises `QualityNotMet` when a check of severity `error` finds a row.
     """
-    folder = run.folder
+    reporter().begin("aggregate", None)
+    with timed(run.folder, "aggregate") as timing:
+        _write_marts(run, ingested.shards)
+        timing.row_count = ingested.output_count * len(run.rubric.criteria)
+    if has_suites:
+        validate_marts(run)
+    reporter().end("aggregate")
+
+
+@contextmanager
+def built_marts(
+    lake: Lake,
+    folder: RunFolder,
+    rubric: Rubric,
+    shards: tuple[str, ...],
+    add_costs: Callable[[duckdb.DuckDBPyConnection], None],
+    comparison: pa.Table,
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, tuple[str, ...]]]:
+    """A connection to the marts of a run's files, and their names; the database goes with the block.
+
+    add_costs: makes the sources of `stage_costs`. comparison: as `RUN_COMPARISON_SCHEMA`.
+    """
     database = folder.path / "marts.duckdb"
     database.unlink(missing_ok=True)
     try:
         with connect_marts(database, MEMORY_LIMIT) as connection:
-            add_score_sources(connection, folder, run.rubric, shards)
-            add_cost_sources(connection, run)
+            add_score_sources(connection, folder, rubric, shards)
+            add_costs(connection)
             add_opinions(connection, folder)
-            add_agreement_source(connection, run.lake, folder, run.rubric)
-            connection.register("source_run_comparisons", RUN_COMPARISON_SCHEMA.empty_table())
-            marts = build_marts(connection)
-            _add_comparison(connection, run, len(shards))
-            findings = [_finding(folder.run_id, finding) for finding in run_sql_checks(connection)]
-            for mart in marts:
-                _write_mart(connection, folder, mart)
+            add_agreement_source(connection, lake, folder, rubric)
+            connection.register("source_run_comparisons", comparison)
+            yield connection, build_marts(connection)
     finally:
         database.unlink(missing_ok=True)
-    keep_findings(folder, findings)
-    return marts
+
+
+def _write_marts(run: Run, shards: tuple[str, ...]) -> None:
+    costs, comparison = partial(add_cost_sources, run=run), RUN_COMPARISON_SCHEMA.empty_table()
+    with built_marts(run.lake, run.folder, run.rubric, shards, costs, comparison) as (connection, marts):
+        _add_comparison(connection, run, len(shards))
+        findings = [_finding(run.run_id, finding) for finding in run_sql_checks(connection)]
+        for mart in marts:
+            _write_mart(connection, run.folder, mart)
+    keep_findings(run.folder, findings)
 
 
 def _add_comparison(connection: duckdb.DuckDBPyConnection, run: Run, shard_count: int) -> None:

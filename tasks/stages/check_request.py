@@ -1,4 +1,4 @@
-"""TODO."""
+"""What a request names, read and checked before anything is written."""
 
 import os
 from dataclasses import dataclass
@@ -29,8 +29,9 @@ from gradebook.tasks.ledger.recordings import refuse_record
 from gradebook.tasks.ratings.evaluation_file import read_ratings
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
 from gradebook.tasks.runs.function_settings import FunctionSettings, read_function_settings, refuse_other_functions
-from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_run_id
-from gradebook.tasks.runs.runner import read_runner
+from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_values
+from gradebook.tasks.runs.runner import read_runner, refuse_unreachable_server
+from gradebook.tasks.scoring.computed import is_computed
 from gradebook.tasks.scoring.functions import probe_functions
 
 
@@ -47,8 +48,8 @@ class CheckedRequest:
 
 def check_request(request: EvaluationRequest) -> CheckedRequest:
     """Read everything that a request names, except the outputs themselves. Raises `InputError`; writes nothing."""
-    _refuse_bad_values(request)
-    read_runner(request.runner)
+    refuse_bad_values(request)
+    runner = read_runner(request.runner)
     lake = find_lake(request.lake, request.data)
     rubric = find_rubric(request.rubric, lake)
     judge = read_judge(request.judge, os.environ) if request.judge else None
@@ -72,6 +73,8 @@ def check_request(request: EvaluationRequest) -> CheckedRequest:
     _refuse_batches(request, judge)
     if request.record is not None:
         refuse_record(Path(request.record), _recorded_judge(judge))
+    if any(map(is_computed, rubric.criteria)):  # a cluster does nothing else
+        refuse_unreachable_server(runner)
     probe_functions(rubric, functions)
     return CheckedRequest(rubric, judge, files, lake, functions)
 
@@ -122,17 +125,3 @@ def _refuse_batches(request: EvaluationRequest, judge: Judge | None) -> None:
         )
     if is_batch and isinstance(judge, JudgeSettings) and judge.packing > 1:
         raise JudgeSettingsError(f"packing: found {judge.packing}, expected 1 with `mode: batch`")
-
-
-def _refuse_bad_values(request: EvaluationRequest) -> None:
-    named = {"--judge": request.judge, "--ratings": request.ratings, "--record": request.record}
-    for option, value in (named | {"--baseline": request.baseline, "--fail-if": request.fail_if}).items():
-        if value is not None and not value.strip():  # a variable of the shell that is not set
-            raise InputError(f"{option}: found an empty text, expected a value, or no {option} at all")
-    if request.feedback not in (None, "llm"):
-        raise InputError(f"--feedback: found {request.feedback!r}, expected llm, or no --feedback at all")
-    if not 0 <= request.max_bad_rate <= 1:
-        raise InputError(f"--max-bad-rate: found {request.max_bad_rate:g}, expected a share of 0 to 1")
-    if request.budget_usd is not None and not 0 <= request.budget_usd < float("inf"):
-        raise InputError(f"--budget-usd: found {request.budget_usd:g}, expected dollars, 0 or more")
-    refuse_bad_run_id(request.run_id)

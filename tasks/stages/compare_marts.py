@@ -11,33 +11,11 @@ from typing import Any
 import duckdb
 
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.lake.sql import query, quoted
 from gradebook.tasks.published.stored_run import KeptRun, copy_rows
 
 MOST_SHOWN = 5
 _GROUPED = re.compile(r"\n\s*group by ([\w, ]+)")
-# Of rows that are in both as often nothing is left.
-_DIFFERING = """
-create or replace temp table differing as
-select {names}, sum(side) as balance
-from (
-    select {published}, 1 as side from read_parquet('{file}')
-    union all
-    select {rebuilt}, -1 as side from {mart}
-)
-group by {names}
-having sum(side) <> 0
-"""
-_PAIRS = """
-with published as (select * from differing where balance > 0),
-
-rebuilt as (select * from differing where balance < 0)
-
-select published, rebuilt
-from published full join rebuilt on {is_same}
-order by {order}
-limit {most}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +98,9 @@ def check_mart(
     shown = [_shown(name, types[name]) for name in names]
     rebuilt = [text if name in built else f"null as {name}" for name, text in zip(names, shown, strict=True)]
     listed = ", ".join(names)
-    connection.execute(
-        _DIFFERING.format(names=listed, published=", ".join(shown), rebuilt=", ".join(rebuilt), file=file, mart=mart)
-    )
+    columns_of = {"names": listed, "published": ", ".join(shown), "rebuilt": ", ".join(rebuilt)}
+    differing = query("stages/differing", mart=mart, **columns_of)
+    connection.execute(f"create or replace temp table differing as {differing}", {"file": str(published)})
     counted = f"select (select count(*) from read_parquet('{file}')), coalesce(sum(abs(balance)), 0) from differing"
     ((row_count, differing_count),) = connection.execute(counted).fetchall()
     differences = _pair(connection, mart, names) if differing_count else ()
@@ -142,12 +120,12 @@ def _is_empty(connection: duckdb.DuckDBPyConnection, name: str, file: str) -> bo
 def _pair(connection: duckdb.DuckDBPyConnection, mart: str, names: list[str]) -> tuple[Difference, ...]:
     """The first rows that differ, each beside the one of its key."""
     key = [name for name in _grain(mart) if name in names] or names
-    query = _PAIRS.format(
+    select = query(
+        "stages/differing_pairs",
         is_same=" and ".join(f"published.{name} is not distinct from rebuilt.{name}" for name in key),
-        order=", ".join(f"coalesce(published.{name}, rebuilt.{name})" for name in key),
-        most=MOST_SHOWN,
+        key=", ".join(f"coalesce(published.{name}, rebuilt.{name})" for name in key),
     )
-    pairs = connection.execute(query).fetchall()
+    pairs = connection.execute(select, {"most_count": MOST_SHOWN}).fetchall()
     return tuple(_difference(key, *map(_row_found, pair)) for pair in pairs)
 
 

@@ -1,8 +1,10 @@
 """What a change of the rubric or the judge costs a run, told before it is made: nothing is asked, nothing is kept."""
 
+import json
 import os
 import tempfile
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +14,8 @@ from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Criterion, Rubric
 from gradebook.rubrics.prompts.media import has_media
 from gradebook.rubrics.prompts.prompt import criterion_digest
-from gradebook.tasks.datasets.case_criteria import write_case_criteria
 from gradebook.tasks.datasets.discovery import dataset_files, dataset_folders
+from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.datasets.shards import write_shard
 from gradebook.tasks.judging.settings.files import read_judge
 from gradebook.tasks.judging.settings.judge import ADDRESS_VARIABLE, REPLAY_PREFIX
@@ -23,7 +25,7 @@ from gradebook.tasks.lake.connections import connect, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_run
 from gradebook.tasks.ledger.past_judges import PastJudge, read_past_judge
 from gradebook.tasks.planning.cases import read_stored_cases
-from gradebook.tasks.planning.plan import RunPlan, plan_run
+from gradebook.tasks.planning.plan import RunPlan, plan_run, prepare_plan
 from gradebook.tasks.rubric_store.versions import find_rubric, stored_rubric
 from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
@@ -41,8 +43,8 @@ from outputs where output_id in (select output_id from output_scores where run_i
 class CostChange:
     """What a run's outputs cost with its rubric and judge, and with others; each as if nothing had been judged yet.
 
-    rest: what the others would have to be asked today, given what the ledger holds. Texts of `--feedback llm` count in
-    none of them.
+    rest: what the others would have to be asked today, given what the ledger holds: the plan of a dry run. Texts of a
+    run with `--feedback llm` count in all of them, as if the ledger held none.
     """
 
     run_id: str
@@ -103,19 +105,20 @@ def preview_change(lake: Lake, run_id: str, rubric_name: str | None, judge_name:
         past = read_past_judge(connection, run)
     later_judge = _later_judge(run, past, judge_name)
     earlier_judge = _earlier_judge(past, later_judge)
-    folders = _folders(run)
+    folders, feedback = _folders(run), json.loads(run["settings"] or "{}").get("feedback")
     with tempfile.TemporaryDirectory(prefix="gradebook-cost-") as temporary:
         folder = RunFolder(Path(temporary) / "preview")
-        shards, output_count = _write_shards(lake, run_id, folder)
-        write_case_criteria(folder, shards)
+        stored = _write_shards(lake, run_id, folder)
         # One folder for all: the plans' files are not read here, and the next one writes over them.
-        given = (shards, output_count)
-        earlier = plan_run(lake, folder, earlier_rubric, earlier_judge, *given, is_anew=True, folders=folders)
-        later = plan_run(lake, folder, later_rubric, later_judge, *given, is_anew=True, folders=folders)
-        rest = plan_run(lake, folder, later_rubric, later_judge, *given, is_preview=True, folders=folders)
-        notes = _media_note(run, folders, shards)
+        for rubric in (earlier_rubric, later_rubric):
+            prepare_plan(lake, folder, rubric, stored.shards)
+        plan = partial(plan_run, lake, folder, ingested=stored, feedback=feedback, folders=folders)
+        earlier = plan(earlier_rubric, earlier_judge, is_anew=True)
+        later = plan(later_rubric, later_judge, is_anew=True)
+        rest = plan(later_rubric, later_judge, is_preview=True)
+        notes = _media_note(run, folders, stored.shards)
     words = (*_rubric_words(earlier_rubric, later_rubric), *_judge_words(past, later_judge))
-    return CostChange(run_id, output_count, earlier, later, rest, words, notes)
+    return CostChange(run_id, stored.output_count, earlier, later, rest, words, notes)
 
 
 def _published_run(lake: Lake, run_id: str) -> Row:
@@ -167,9 +170,10 @@ def _media_note(run: Row, folders: tuple[Path, ...] | None, shards: tuple[str, .
     return (f"images and sounds are counted as text: found no {run['dataset']}, beside which they lay",)
 
 
-def _write_shards(lake: Lake, run_id: str, folder: RunFolder) -> tuple[tuple[str, ...], int]:
-    """The outputs of a run as shards, and how many they are."""
+def _write_shards(lake: Lake, run_id: str, folder: RunFolder) -> Ingested:
+    """The outputs of a run, as an ingest would leave them."""
     shards: list[str] = []
+    models: set[str] = set()
     output_count = 0
     (folder.path / "shards").mkdir(parents=True)
     with connect(lake, read_only=True) as connection:
@@ -177,8 +181,9 @@ def _write_shards(lake: Lake, run_id: str, folder: RunFolder) -> tuple[tuple[str
             path = folder.path / "shards" / f"shard-{len(shards):05d}.parquet"
             write_shard(pa.Table.from_batches([batch]).cast(SHARD_SCHEMA), path)
             shards.append(str(path))
+            models.update(batch.column("model").to_pylist())
             output_count += batch.num_rows
-    return tuple(shards), output_count
+    return Ingested(tuple(shards), output_count, output_count, 0, 0, (), tuple(sorted(models)))
 
 
 def _rubric_words(earlier: Rubric, later: Rubric) -> list[str]:

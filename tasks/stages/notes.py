@@ -22,7 +22,9 @@ def run_notes(run: Run, ingested: Ingested, plan: RunPlan, feedback_note: str | 
     own_unsupported_count = sum(count for method, count in own.methods.items() if method not in ROW_METHODS)
     judged = [criterion.id for criterion in run.rubric.judged_criteria]
     own_judged_count = own.methods.get("judge", 0)
+    sampled = ingested.sample.sentence if ingested.sample else ""
     sentences = {
+        sampled: sampled,
         f"{ingested.quarantined_count:,} of {counted(ingested.row_count, 'row')} refused: see the table quarantine": (
             ingested.quarantined_count
         ),

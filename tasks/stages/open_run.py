@@ -1,8 +1,9 @@
-"""TODO."""
+"""A run opened, or looked at as a dry run: its request checked, its folder locked, its row in the lake written."""
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -16,12 +17,13 @@ from gradebook.rubrics.model.errors import GradebookError, InputError
 from gradebook.tasks.comparing.baseline import Baseline, stored_baseline
 from gradebook.tasks.datasets.discovery import digest_files
 from gradebook.tasks.judging.settings.panels import verdict_digest
-from gradebook.tasks.lake.connections import commit, connect, prepare_lake
+from gradebook.tasks.lake.address import Lake
+from gradebook.tasks.lake.connections import commit, connect, lake_exists, prepare_lake, refuse_unusable
 from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.planning.plan import RunPlan
 from gradebook.tasks.ratings.run_ratings import ratings_version
 from gradebook.tasks.runs.function_settings import runnable_functions
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
 from gradebook.tasks.runs.resume_command import keep_words
 from gradebook.tasks.runs.run import Run, code_version
 from gradebook.tasks.stages.check_request import CheckedRequest, check_request
@@ -29,8 +31,9 @@ from gradebook.tasks.stages.quality import read_findings
 from gradebook.tasks.system.events import run_span
 from gradebook.tasks.system.files import translate_full_disk, write_text
 from gradebook.tasks.system.logs import begin_logging
+from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.lock import claim_run, created_at
+from gradebook.tasks.workspace.lock import claim_run, created_at, find_run
 
 # The sum of what is known would pass for the whole.
 _SPENT = """
@@ -50,25 +53,64 @@ def opened_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
     checked = check_request(request)
     if request.deadline is not None and request.deadline <= now:
         request = replace(request, deadline=None)
-    dataset_digest = digest_files(checked.files)
+    digest = digest_files(checked.files)
     prepare_lake(checked.lake)
-    fingerprint = _fingerprint(request, checked, dataset_digest)
-    runs = checked.lake.root / "runs"
-    with translate_full_disk(checked.lake.name), claim_run(runs, fingerprint, request.run_id, now) as claim:
-        yield Run(
-            request=request,
-            lake=checked.lake,
-            folder=claim.folder,
-            rubric=checked.rubric,
-            rubric_digest=rubric_digest(checked.rubric),
-            judge=checked.judge,
-            files=checked.files,
-            functions=checked.functions,
-            dataset_digest=dataset_digest,
-            created_at=created_at(claim.folder),
-        )
+
+    def run_in(folder: RunFolder) -> Run:
+        return _run_of(request, checked, digest, folder, created_at(folder))
+
+    with claimed_run(checked.lake, _fingerprint(request, checked, digest), request.run_id, now, run_in) as run:
+        yield run
+
+
+@contextmanager
+def previewed_run(request: EvaluationRequest, now: datetime) -> Iterator[Run]:
+    """As `opened_run`, in a temporary folder: the lake and its folders stay as they are.
+
+    Raises `InputError` as `opened_run` and `is_published` do, in the same order.
+    """
+    checked = check_request(request)
+    digest = digest_files(checked.files)
+    refuse_unusable(checked.lake)
+    run_id = find_run(checked.lake.root / "runs", _fingerprint(request, checked, digest), request.run_id)
+    with tempfile.TemporaryDirectory(prefix="gradebook-plan-") as temporary:
+        folder = RunFolder(Path(temporary) / (run_id or Path(temporary).name))
+        folder.path.mkdir(exist_ok=True)
+        run = _run_of(request, checked, digest, folder, now)
+        if run_id is not None and lake_exists(run.lake):
+            is_published(run)
+        yield run
+
+
+@contextmanager
+def claimed_run(
+    lake: Lake, fingerprint: str, run_id: str | None, now: datetime, run_in: Callable[[RunFolder], Run]
+) -> Iterator[Run]:
+    """Lock a run's folder while the block runs; the working files of a run that is published then are removed.
+
+    run_in: the run that works in a folder. Raises `InputError` as `claim_run`.
+    """
+    with translate_full_disk(lake.name), claim_run(lake.root / "runs", fingerprint, run_id, now) as claim:
+        yield run_in(claim.folder)
         if claim.folder.published_file.exists():
             claim.folder.tidy()
+
+
+def _run_of(
+    request: EvaluationRequest, checked: CheckedRequest, dataset_digest: str, folder: RunFolder, created: datetime
+) -> Run:
+    return Run(
+        request=request,
+        lake=checked.lake,
+        folder=folder,
+        rubric=checked.rubric,
+        rubric_digest=rubric_digest(checked.rubric),
+        judge=checked.judge,
+        files=checked.files,
+        functions=checked.functions,
+        dataset_digest=dataset_digest,
+        created_at=created,
+    )
 
 
 @contextmanager
@@ -116,6 +158,9 @@ def is_published(run: Run) -> bool:
             f"--run-id: found {run.run_id}, which published other outputs or another rubric; expected a new id"
         )
     settings = json.loads(row[2] or "{}")
+    if settings.get("sample") != run.request.sample and not run.taken_over:
+        published, asked = _cases_words(settings.get("sample")), _cases_words(run.request.sample)
+        raise InputError(f"--run-id: found {run.run_id}, which published {published}; expected a new id for {asked}")
     for option, wanted in (("baseline", run.request.baseline), ("fail_if", run.request.fail_if)):
         if wanted is not None and wanted != settings.get(option):
             raise InputError(
@@ -125,24 +170,20 @@ def is_published(run: Run) -> bool:
     return True
 
 
+def _cases_words(sample: int | None) -> str:
+    return "all cases" if sample is None else f"a sample of {counted(sample, 'case')}"
+
+
 def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
     """The columns of the run's row that do not depend on what came out."""
     request = run.request
     baseline = stored_baseline(run.folder) if request.baseline else Baseline()
-    settings = {
+    settings = json_values(request, Use.SETTINGS) | {
         "judge": run.judge.identity if run.judge else None,  # by which `gradebook ledger verify` works keys out anew
-        "column_map": dict(request.column_map),
-        "max_bad_rate": request.max_bad_rate,
-        "budget_usd": request.budget_usd,
-        "allow_unscored": request.allow_unscored,
-        "feedback": request.feedback,
-        "ratings": request.ratings,
-        "baseline": request.baseline,
         "baseline_run_id": baseline.run_id,
         "baseline_fault": baseline.fault,
         "ratings_version": ratings_version(run.folder.ratings_file),
-        "fail_if": request.fail_if,
-        "suite": request.suite,  # by these two `latest` finds the night before
+        "suite": request.suite,  # by these two `latest` finds the nightly run before
         "night": None if request.night is None else request.night.isoformat(),
         "functions": sorted(set(runnable_functions(run.rubric, run.functions).values())),
     }
@@ -210,19 +251,15 @@ def _fingerprint(request: EvaluationRequest, checked: CheckedRequest, dataset_di
     The budget is not in it: a run that reached it goes on with a larger one. Nor is the baseline with its rule: what a
     run is compared with changes no judgment.
     """
-    parts = {
-        "dataset": dataset_digest,
+    by_content = {
+        "outputs": dataset_digest,
         "rubric": rubric_digest(checked.rubric),
         "judge": verdict_digest(checked.judge) if checked.judge else None,
         "ratings": digest_files((Path(request.ratings),)) if request.ratings else None,
-        "column_map": dict(request.column_map),
-        "max_bad_rate": request.max_bad_rate,
-        "allow_unscored": request.allow_unscored,
-        "feedback": request.feedback,
-        "functions": runnable_functions(checked.rubric, checked.functions),
-        "code_version": code_version(),
-        "checkpoint": asdict(request.checkpoint) if request.checkpoint else None,
+        "allow_functions": runnable_functions(checked.rubric, checked.functions),
     }
+    set_by_flows = {"checkpoint": asdict(request.checkpoint) if request.checkpoint else None}
+    parts = json_values(request, Use.FINGERPRINT) | by_content | set_by_flows | {"code_version": code_version()}
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 

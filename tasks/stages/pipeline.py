@@ -1,151 +1,89 @@
-"""The first steps of a run, with their times: what a flow's tasks and a review have in common."""
+"""The pipeline: the order of the stages of an evaluation."""
 
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
-from gradebook.rubrics.model.rubric import Rubric
-from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
-from gradebook.tasks.comparing.baseline import refuse_unpaired
-from gradebook.tasks.datasets.case_criteria import methods_used, refuse_no_criteria, taken_ids, write_case_criteria
-from gradebook.tasks.datasets.ingest import Ingested, ingest_outputs
-from gradebook.tasks.judging.batches.job import BatchJob, Pace
-from gradebook.tasks.judging.batches.run import ask_in_batches
-from gradebook.tasks.judging.batches.state import has_open_batches
-from gradebook.tasks.judging.money.prices import find_price
-from gradebook.tasks.judging.replies.question import Askable
-from gradebook.tasks.judging.session.session import Session
-from gradebook.tasks.judging.settings.judge import JudgeSettings
-from gradebook.tasks.judging.settings.panels import writer_of
-from gradebook.tasks.ledger.ledger import settle_journals, settle_run
-from gradebook.tasks.planning.plan import RunPlan, plan_run
-from gradebook.tasks.ratings.run_ratings import has_preferred, match_ratings
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.planning.plan import RunPlan
+from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.runs.run import Run
-from gradebook.tasks.scoring.feedback import add_feedback, write_feedback
-from gradebook.tasks.scoring.shard_questions import shard_questions
-from gradebook.tasks.stages.check_request import read_request_ratings
-from gradebook.tasks.stages.open_run import keep_planned
+from gradebook.tasks.scoring.cluster import ShardWork, compute_work, shard_work
+from gradebook.tasks.scoring.setup import ScoringSetup, opened_setup
+from gradebook.tasks.scoring.shards import score_own_criteria, score_shard
+from gradebook.tasks.stages.aggregate import aggregate_run
+from gradebook.tasks.stages.batches import ask_run_in_batches
+from gradebook.tasks.stages.notes import run_notes
+from gradebook.tasks.stages.open_run import is_published, recorded
+from gradebook.tasks.stages.plan import ingest_run, plan_judgments
+from gradebook.tasks.stages.publish import conclude_run, publish_run
+from gradebook.tasks.stages.quality import validate_judgments, validate_outputs
+from gradebook.tasks.stages.score import collect_verdicts, write_run_feedback
+from gradebook.tasks.stages.submit import Pending, Stages
+from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.progress import reporter
-from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.timings import timed
 
 
-def ingest_run(run: Run) -> Ingested:
-    """Read the run's outputs into validated shards. Raises `OutputsError`."""
-    with timed(run.folder, "ingest") as timing:
-        ingested = ingest_request(run.request, run.rubric, run.files, run.folder)
-        timing.row_count = ingested.row_count
-    return ingested
+def evaluate_run(run: Run, stages: Stages) -> None:
+    """Evaluate an open run and publish it.
 
-
-def ingest_request(request: EvaluationRequest, rubric: Rubric, files: tuple[Path, ...], folder: RunFolder) -> Ingested:
-    """Read the outputs that a request names into validated shards in a run's folder. Raises `OutputsError`."""
-    reporter().begin("ingest", None)
-    ingested = ingest_outputs(
-        folder.run_id,
-        files,
-        folder.path,
-        column_map=request.column_map,
-        taken_ids=taken_ids(rubric),
-        is_unscored_allowed=request.allow_unscored,
-        checkpoint=request.checkpoint,
-        max_bad_rate=request.max_bad_rate,
-        advance=lambda count: reporter().advance("ingest", count),
-    )
-    reporter().end("ingest")
-    return ingested
-
-
-def write_run_feedback(run: Run, ingested: Ingested, session: Session | None) -> str | None:
-    """Let the judge write its feedback where the run asks for it; returns a note for people, where there is one.
-
-    Raises `BudgetReached` or `EndpointUnavailable`.
+    Raises `InputError` before anything is asked, and `UnfinishedError`: what was judged until then is in the ledger.
     """
-    if not run.request.feedback or session is None or run.judge is None:
-        return None
-    with timed(run.folder, "score", FEEDBACK_CRITERION_ID) as timing:
-        count = write_feedback(run.lake, run.folder, run.rubric, ingested.shards, session, writer_of(run.judge))
-        timing.row_count, timing.replayed_count = count.asked_count + count.replayed_count, count.replayed_count
-    return count.note
+    ingested, planned = plan_evaluation(run, stages)
+    checked = _validate_outputs(run, ingested, stages)
+    if planned.request_count:
+        stages.finish(checked)  # before any money is spent
+    planned = stages.call(ask_run_in_batches, run, ingested, planned)
+    with piece_span(Piece(run.run_id, "score")), opened_setup(run, planned, ingested.shards) as setup:
+        reporter().begin("score", ingested.output_count * len(run.rubric.criteria) + planned.own_count.criterion_count)
+        scored = [each for index in range(len(ingested.shards)) for each in _score(run, setup, ingested, index, stages)]
+        stages.finish([*checked, *scored])
+        reporter().end("score")
+        feedback_note = stages.call(write_run_feedback, run, ingested, setup.session)
+    if stages.has_suites:
+        stages.call(validate_judgments, run)
+    publish_verdicts(run, ingested, stages, lambda: run_notes(run, ingested, planned, feedback_note))
 
 
-def plan_judgments(run: Run, ingested: Ingested) -> RunPlan:
-    """Find what is not judged yet, and its price. Raises `InputError`."""
-    reporter().begin("plan", None)
-    with timed(run.folder, "plan") as timing:
-        refuse_unpaired(run.lake, run.run_id, run.request.baseline, ingested.shards)
-        settle_journals(run.lake)
-        unmatched_count = 0
-        own_count = write_case_criteria(run.folder, ingested.shards)
-        refuse_no_criteria(run.rubric, own_count)
-        ratings = read_request_ratings(run.request, run.rubric, run.files)
-        is_rated = "ratings" in methods_used(run.rubric, own_count) or has_preferred(run.rubric)
-        if ratings is not None or is_rated:
-            unmatched_count = match_ratings(run.lake, run.folder, ingested.shards, ratings)
-        planned = plan_run(
-            run.lake, run.folder, run.rubric, run.judge, ingested.shards, ingested.output_count, folders=run.folders
-        )
-        planned = add_feedback(planned, run.request.feedback, run.judge, run.rubric, ingested)
-        timing.row_count = ingested.output_count
-    reporter().end("plan")
-    keep_planned(run.folder, planned, ingested.output_count * len(run.rubric.criteria) + own_count.criterion_count)
-    return replace(planned, unmatched_rating_count=unmatched_count, own_count=own_count)
+def complete_run(run: Run, stages: Stages, evaluate: Callable[[Run, Stages], None] = evaluate_run) -> RunSummary:
+    """Evaluate an open run, unless it is published already; returns its summary."""
+    if not is_published(run):  # by a command that named this run, or was interrupted just after its commit
+        with recorded(run), stages.opened(run):
+            evaluate(run, stages)
+    return stages.call(conclude_run, run)
 
 
-BATCH_FOLDER = "batches"
-PACE = Pace()
+def plan_evaluation(run: Run, stages: Stages, *, is_preview: bool = False) -> tuple[Ingested, RunPlan]:
+    """Read a run's outputs and plan what to ask; all of a dry run. Raises `InputError`."""
+    ingested = stages.call(ingest_run, run)
+    return ingested, stages.call(plan_judgments, run, ingested, is_preview=is_preview)
 
 
-def ask_run_in_batches(run: Run, ingested: Ingested, planned: RunPlan) -> RunPlan:
-    """Ask in batches where the judge is to be asked so; returns the plan of what is left to be asked online.
+def publish_verdicts(run: Run, ingested: Ingested, stages: Stages, notes: Callable[[], list[str]]) -> None:
+    """Build the marts of a run whose verdicts are there, and publish it. notes: called once the marts are built."""
+    stages.call(aggregate_run, run, ingested, stages.has_suites)
+    stages.call(publish_run, run, ingested, notes())
 
-    Batches that an earlier command of the run began are brought to their end by whatever mode it has now. Raises
-    `EndpointUnavailable`; what came until then is in the ledger.
+
+def _validate_outputs(run: Run, ingested: Ingested, stages: Stages) -> list[Pending]:
+    if not stages.has_suites:
+        return []
+    return [stages.submit(validate_outputs, run, shard, index) for index, shard in enumerate(ingested.shards)]
+
+
+def _score(run: Run, setup: ScoringSetup, ingested: Ingested, index: int, stages: Stages) -> list[Pending]:
+    """Begin a stage a criterion of one shard; when it has all its verdicts, they are put together.
+
+    A cluster has one stage for all that code decides over a shard. What a judge decides stays in this process: its
+    session knows what is paid for.
     """
-    judge = run.judge
-    if not isinstance(judge, JudgeSettings):
-        return planned
-    is_wanted = judge.mode == "batch" and planned.open_count > 0
-    if not is_wanted and not has_open_batches(run.folder.path / BATCH_FOLDER):
-        return planned
-    try:
-        with timed(run.folder, "score"):
-            ask_in_batches(_job(run, ingested, judge))
-    finally:
-        settle_run(run.lake, run.run_id)
-    with timed(run.folder, "plan"):
-        left = plan_run(
-            run.lake, run.folder, run.rubric, judge, ingested.shards, ingested.output_count, folders=run.folders
-        )
-        left = add_feedback(left, run.request.feedback, judge, run.rubric, ingested)
-    return replace(left, unmatched_rating_count=planned.unmatched_rating_count, own_count=planned.own_count)
-
-
-def _job(run: Run, ingested: Ingested, judge: JudgeSettings) -> BatchJob:
-    return BatchJob(
-        judge,
-        find_price(judge),
-        run.run_id,
-        folder=run.folder.path / BATCH_FOLDER,
-        journal_folder=run.lake.journal_folder,
-        budget_record=run.folder.path / "budget.jsonl",
-        budget_usd=run.request.budget_usd,
-        questions_of=partial(_questions, run, ingested, judge, is_held_too=False),
-        planned_questions_of=partial(_questions, run, ingested, judge, is_held_too=True),
-        shard_count=len(ingested.shards),
-        deadline=run.request.deadline,
-        is_submitting=judge.mode == "batch",
-        pace=PACE,
-    )
-
-
-def _questions(
-    run: Run, ingested: Ingested, judge: JudgeSettings, shard_index: int, *, is_held_too: bool
-) -> Iterator[Askable[Any]]:
-    shard = ingested.shards[shard_index]
-    yield from shard_questions(
-        run.folder, run.rubric, shard, shard_index, judge.style, run.folders, is_held_too=is_held_too
-    )
+    shard = ingested.shards[index]
+    work = shard_work(setup, run.rubric, shard, index) if stages.has_cluster else ShardWork()
+    computed: list[Pending] = []
+    if work.computations:
+        computed.append(stages.submit_to_cluster(compute_work, work))
+    others = [each for each in run.rubric.criteria if each.id not in work.criterion_ids]
+    scored = [stages.submit(score_shard, setup, each, shard, index) for each in others]
+    if run.folder.case_criteria_file(index).exists():
+        scored.append(stages.submit(score_own_criteria, setup, shard, index))
+    times = computed[0] if computed else ()
+    collected = stages.submit(collect_verdicts, run, index, times, stages.has_suites, after=scored)
+    return [*computed, *scored, collected]

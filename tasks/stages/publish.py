@@ -1,4 +1,4 @@
-"""A run's Parquet files, put where the tables' files are: linked or copied on a file system, uploaded to storage."""
+"""Publication of a run: its files put beside those of the tables, and one transaction that adds them."""
 
 import hashlib
 import json
@@ -31,7 +31,9 @@ from gradebook.tasks.rubric_store.versions import store_rubric
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.stages.open_run import is_published, replace_findings, replace_row, run_row
 from gradebook.tasks.stages.quality import read_findings
+from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.files import write_parquet, write_text
+from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.lock import created_at
 from gradebook.tasks.workspace.timings import process_cpu_s
@@ -93,11 +95,19 @@ def _upload(file: Path, place: str, bucket: BucketPlace) -> None:
 
 
 def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
-    """Publish the run and return its version.
+    """Publish the run in one transaction and return its version.
 
     Raises `RubricError` where another run took the rubric's version with another text in the meantime,
     `StorageUnavailable` where the storage of the lake's files is gone.
     """
+    reporter().begin("publish", None)
+    with piece_span(Piece(run.run_id, "publish")):
+        version = _publish(run, ingested, notes)
+    reporter().end("publish")
+    return version
+
+
+def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
     folder = run.folder
     findings = read_findings(folder)
     costs = run_costs(run)

@@ -10,16 +10,22 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from gradebook.rubrics.model.errors import QualityNotMet
+from gradebook.tasks.ledger.ledger import run_judgments
+from gradebook.tasks.runs.run import Run
 from gradebook.tasks.system.events import tell_finding
 from gradebook.tasks.system.files import append_lines
 from gradebook.tasks.system.lazy_imports import deferred_imports, uncollected
+from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.timings import timed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +42,15 @@ QUALITY_SCHEMA = pa.schema(
         pa.field("observed", pa.string()),
     ]
 )
+BATCH_ROWS = 250_000
+# The columns that the suites look at; what spans batches, such as the grain, is held by sql/checks.
+MARTS_WITH_A_SUITE = {
+    "output_scores": ["output_id", "score"],
+    "criterion_scores": ["model", "checkpoint", "criterion_id", "mean"],
+    "run_scores": ["model", "checkpoint", "mean"],
+}
+OUTPUT_COLUMNS = ["output_id", "case_id", "model", "checkpoint", "sample_index", "output"]
+VERDICT_COLUMNS = ["output_id", "criterion_id", "status", "score", "reason"]
 # Great-expectations' severities in our words.
 SEVERITIES = {"critical": "error", "warning": "warning"}
 _IMPORT = threading.Lock()
@@ -65,6 +80,45 @@ def warm_up() -> threading.Thread:
     thread = threading.Thread(target=_great_expectations, name="import great_expectations", daemon=True)
     thread.start()
     return thread
+
+
+def validate_outputs(run: Run, shard: str, shard_index: int) -> None:
+    """Check one shard of outputs. Raises `QualityNotMet`."""
+    with COMPUTING, timed(run.folder, "quality", shard_index=shard_index) as timing:
+        narrow = pq.read_table(shard, columns=OUTPUT_COLUMNS)
+        validate(run.folder, "ingest", f"shard {shard_index}", narrow)
+        timing.row_count = narrow.num_rows
+
+
+def validate_verdicts(run: Run, shard_index: int) -> None:
+    """Check the collected verdicts of one shard. Raises `QualityNotMet`."""
+    path = run.folder.collected_file(shard_index)
+    _validate_file(run.folder, "verdicts", f"shard {shard_index}", path, VERDICT_COLUMNS)
+
+
+def validate_judgments(run: Run) -> None:
+    """Check the judgments that this run paid for. Raises `QualityNotMet`."""
+    with timed(run.folder, "quality") as timing:
+        for index, judgments in enumerate(run_judgments(run.lake, run.run_id)):
+            validate(run.folder, "judgments", f"batch {index}", judgments)
+            timing.row_count += judgments.num_rows
+
+
+def validate_marts(run: Run) -> None:
+    """Check the marts that reports read. Raises `QualityNotMet`."""
+    with timed(run.folder, "quality"):
+        for mart, columns in MARTS_WITH_A_SUITE.items():
+            _validate_file(run.folder, "marts", mart, run.folder.mart_file(mart), columns, f"marts.{mart}")
+
+
+def _validate_file(
+    folder: RunFolder, stage: str, subject: str, path: Path, columns: list[str], suite: str | None = None
+) -> None:
+    """Check a file against a suite, some rows at a time: pandas takes many times the space of Arrow."""
+    with pq.ParquetFile(path) as file:
+        for index, batch in enumerate(file.iter_batches(BATCH_ROWS, columns=columns)):
+            name = f"{subject} · batch {index}" if index else subject
+            validate(folder, stage, name, pa.Table.from_batches([batch]), suite)
 
 
 def validate(

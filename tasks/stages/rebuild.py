@@ -2,8 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,12 @@ from typing import Any
 import duckdb
 
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.agreement.mart import add_agreement_source
 from gradebook.tasks.comparing.run_comparison import compare_again
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
-from gradebook.tasks.lake.sql import quoted
-from gradebook.tasks.marts.models import build_marts, connect_marts, mart_names
-from gradebook.tasks.marts.sources import add_opinions, add_score_sources, paid_judgments
+from gradebook.tasks.lake.sql import query, quoted
+from gradebook.tasks.marts.models import mart_names
+from gradebook.tasks.marts.sources import paid_judgments
 from gradebook.tasks.published.stored_run import (
     KeptRun,
     copy_rows,
@@ -28,34 +26,18 @@ from gradebook.tasks.published.stored_run import (
     read_kept_run,
 )
 from gradebook.tasks.runs.run import code_version
-from gradebook.tasks.stages.aggregate import MEMORY_LIMIT
+from gradebook.tasks.stages.aggregate import built_marts
 from gradebook.tasks.stages.compare_marts import MartCheck, check_mart, lay_out_published
 from gradebook.tasks.workspace.folder import RunFolder
 
 # A time can't be measured again: it is taken from the row that it was summed into.
 _TIMINGS = """
-select stage, criterion_id, wall_s, cpu_s, row_count, replayed_count, saved_usd from stage_costs where run_id = '{run}'
+select stage, criterion_id, wall_s, cpu_s, row_count, replayed_count, saved_usd from stage_costs where run_id = $run_id
 """
 _VERDICTS = """
-select output_id, criterion_id, method, status, level_id, score, reason from verdicts where run_id = '{run}'
+select output_id, criterion_id, method, status, level_id, score, reason from verdicts where run_id = $run_id
 """
-_OPINIONS = "from opinions where run_id = '{run}'"
-# As the run took them before it judged, and what its publication added: later ones came to no figure of it. A run's own
-# file counts before what the lake held: that is what was added, and what earlier runs had added from the same file.
-_RATINGS = """
-with earlier as (select rowid as id from ratings at (version => {before})),
-
-taken as (select rowid as id from ratings at (version => {taken}))
-
-select
-    kept.*,
-    earlier.id is null or coalesce(kept.source = {file}, false) as is_from_file,
-    kept.rowid as line
-from ratings as kept at (version => {version})
-left join earlier on kept.rowid = earlier.id
-where kept.output_id in (select output_id from read_parquet('{outputs}'))
-    and (earlier.id is null or kept.rowid in (select id from taken))
-"""
+_OPINIONS = "from opinions where run_id = $run_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,23 +97,22 @@ def rebuild_run(
 
 def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFolder) -> None:
     """Write what the marts are built from, as a run's own files."""
-    of_run = {"run": quoted(run.run_id)}
+    run_id = run.run_id
     shard, _ = lay_out_outputs(connection, run, folder)
-    lay_out_verdicts(connection, _VERDICTS.format(**of_run), folder)
+    lay_out_verdicts(connection, _VERDICTS, folder, run_id=run_id)
     lay_out_case_criteria(connection, run, folder)
-    lay_out_opinions(connection, _OPINIONS.format(**of_run), folder)
-    copy_rows(connection, _TIMINGS.format(**of_run), _source(folder, "timings"))
+    lay_out_opinions(connection, _OPINIONS, folder, run_id=run_id)
+    copy_rows(connection, _TIMINGS, _source(folder, "timings"), run_id=run_id)
     version = run.row["version"]
-    file = run.settings.get("ratings")
-    ratings = _RATINGS.format(
-        version=version,
-        before=version - 1,
-        taken=run.settings.get("ratings_version") or version - 1,
-        outputs=quoted(shard),
-        file="null" if file is None else f"'{quoted(file)}'",
-    )
+    taken = {
+        "version": version,
+        "before": version - 1,
+        "taken": run.settings.get("ratings_version") or version - 1,
+        "outputs": [shard],
+        "file": run.settings.get("ratings"),
+    }
     try:
-        copy_rows(connection, ratings, folder.ratings_file)
+        copy_rows(connection, query("stages/ratings_of_run"), folder.ratings_file, **taken)
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]
         raise InputError(
@@ -140,22 +121,17 @@ def _lay_out(connection: duckdb.DuckDBPyConnection, run: KeptRun, folder: RunFol
         ) from None
 
 
-@contextmanager
 def _built_marts(
     lake: Lake, run: KeptRun, folder: RunFolder
-) -> Iterator[tuple[duckdb.DuckDBPyConnection, tuple[str, ...]]]:
-    """A connection to the marts, built in a file of their own, and their names."""
-    shard = str(folder.path / "shards" / "shard-00000.parquet")
-    with connect_marts(folder.path / "marts.duckdb", MEMORY_LIMIT) as connection:
-        add_score_sources(connection, folder, run.rubric, (shard,))
-        add_opinions(connection, folder)
+) -> AbstractContextManager[tuple[duckdb.DuckDBPyConnection, tuple[str, ...]]]:
+    def add_costs(connection: duckdb.DuckDBPyConnection) -> None:
         connection.register("source_judgments", paid_judgments(lake, run.run_id))
         timings = quoted(str(_source(folder, "timings")))
         connection.execute(f"create view source_timings as from read_parquet('{timings}')")
-        add_agreement_source(connection, lake, folder, run.rubric)
-        comparison = compare_again(lake, run.run_id, run.settings.get("baseline_run_id"))
-        connection.register("source_run_comparisons", comparison)
-        yield connection, build_marts(connection)
+
+    shard = str(folder.path / "shards" / "shard-00000.parquet")
+    comparison = compare_again(lake, run.run_id, run.settings.get("baseline_run_id"))
+    return built_marts(lake, folder, run.rubric, (shard,), add_costs, comparison)
 
 
 def _refuse_taken(out: Path, marts: tuple[str, ...]) -> None:

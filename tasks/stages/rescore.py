@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -18,10 +19,10 @@ from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.comparing.model_pairs import question_changes
 from gradebook.tasks.datasets.case_criteria import CASE_CRITERIA, taken_ids
 from gradebook.tasks.datasets.ingest import Ingested
-from gradebook.tasks.lake.address import DEFAULT_LAKE, find_lake
+from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect, connect_up_to_date
 from gradebook.tasks.lake.rows import Row, read_rows
-from gradebook.tasks.lake.sql import quoted
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.stored_run import (
     KeptRun,
     lay_out_case_criteria,
@@ -33,69 +34,17 @@ from gradebook.tasks.published.stored_run import (
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.rubric_store.versions import find_rubric, refuse_changed_rubric
 from gradebook.tasks.runs.function_settings import FunctionSettings
-from gradebook.tasks.runs.request import EvaluationRequest, refuse_bad_run_id
+from gradebook.tasks.runs.request import DEFAULT_LAKE, EvaluationRequest, refuse_bad_run_id
 from gradebook.tasks.runs.run import Run, code_version
-from gradebook.tasks.stages.aggregate import aggregate_run
-from gradebook.tasks.stages.open_run import is_published, recorded
-from gradebook.tasks.stages.publish import conclude_run, publish_run
+from gradebook.tasks.stages.open_run import claimed_run
+from gradebook.tasks.stages.pipeline import complete_run, publish_verdicts
+from gradebook.tasks.stages.submit import Stages
 from gradebook.tasks.system.files import write_parquet
-from gradebook.tasks.workspace.lock import claim_run, created_at
+from gradebook.tasks.workspace.folder import RunFolder
+from gradebook.tasks.workspace.lock import created_at
 from gradebook.tasks.workspace.timings import Timing, keep_timing, timed
 
 TRIGGER = "rescore"
-_VERDICTS = """
-select
-    '{run}' as run_id,
-    * exclude (run_id, is_replayed),
-    is_replayed or (request_key is not null and status = 'scored') as is_replayed
-from verdicts
-where run_id = '{source}' and criterion_id not in ({dropped})
-"""
-_OPINIONS = """
-select '{run}' as run_id, * exclude (run_id) from opinions
-where run_id = '{source}' and criterion_id not in ({dropped})
-"""
-# What each verdict rests on: its opinions, where the run has some; of a judgment in the ledger the first reply counts.
-# What is not there was recorded, and cost nothing.
-_SAVED = """
-with used as (
-    select criterion_id, request_key from opinions where run_id = $run and level_id is not null
-    union all
-    select criterion_id, request_key
-    from verdicts
-    where run_id = $run and request_key is not null and status = 'scored'
-        and not exists (from opinions where run_id = $run)
-),
-
-held as (
-    select request_key, arg_min(struct_pack(cost_usd), (asked_at, judgment_id)) as judgment
-    from judgments
-    where status = 'scored' and request_key in (select request_key from used)
-    group by request_key
-),
-
-replayed as (
-    select
-        used.criterion_id,
-        count(*) as replayed_count,
-        case
-            when count(*) filter (held.judgment is not null and held.judgment.cost_usd is null) = 0
-                then coalesce(sum(held.judgment.cost_usd), 0.0)
-        end as saved_usd,
-    from used left join held on used.request_key = held.request_key
-    group by used.criterion_id
-),
-
-taken as (select criterion_id, count(*) as row_count from verdicts where run_id = $run group by criterion_id)
-
-select
-    taken.criterion_id,
-    taken.row_count,
-    coalesce(replayed.replayed_count, 0) as replayed_count,
-    if(replayed.criterion_id is null, 0.0, replayed.saved_usd) as saved_usd,
-from taken left join replayed on taken.criterion_id = replayed.criterion_id
-order by taken.criterion_id
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +65,7 @@ def rescore_run(request: RescoreRequest) -> tuple[RunSummary, Path]:
     what the rubric asks; `QualityNotMet` where the marts do not hold.
     """
     with _opened(request, datetime.now(UTC)) as (run, source):
-        if not is_published(run):  # by a command that named this run, or was interrupted just after its commit
-            with recorded(run):
-                _publish(run, source)
-        return conclude_run(run), run.folder.report_file
+        return complete_run(run, Stages(), partial(_publish, source)), run.folder.report_file
 
 
 def refuse_other_questions(source: KeptRun, rubric: Rubric, held: Row) -> None:
@@ -154,37 +100,40 @@ def _opened(request: RescoreRequest, now: datetime) -> Iterator[tuple[Run, KeptR
         source = read_kept_run(connection, lake, request.run)
         _refuse(connection, source, rubric)
     refuse_changed_rubric(lake, rubric)
-    with claim_run(lake.root / "runs", _fingerprint(source, rubric), request.run_id, now) as claim:
-        run_id = claim.folder.run_id
-        evaluation = EvaluationRequest(
-            str(source.row["dataset"]),
-            request.rubric,
-            lake=request.lake,
-            data=request.data,
-            trigger=TRIGGER,
-            again=("gradebook", "rescore", source.run_id, "--rubric", request.rubric, "--run-id", run_id),
-        )
-        run = Run(
-            request=evaluation,
+
+    def run_in(folder: RunFolder) -> Run:
+        return Run(
+            request=_evaluation(request, source, folder.run_id),
             lake=lake,
-            folder=claim.folder,
+            folder=folder,
             rubric=rubric,
             rubric_digest=rubric_digest(rubric),
             judge=None,
             files=(),
             functions=FunctionSettings(),
             dataset_digest=str(source.row["dataset_digest"]),
-            created_at=created_at(claim.folder),
+            created_at=created_at(folder),
             taken_over=_taken_over(source),
         )
+
+    with claimed_run(lake, _fingerprint(source, rubric), request.run_id, now, run_in) as run:
         yield run, source
-        if claim.folder.published_file.exists():
-            claim.folder.tidy()
+
+
+def _evaluation(request: RescoreRequest, source: KeptRun, run_id: str) -> EvaluationRequest:
+    return EvaluationRequest(
+        str(source.row["dataset"]),
+        request.rubric,
+        lake=request.lake,
+        data=request.data,
+        trigger=TRIGGER,
+        again=("gradebook", "rescore", source.run_id, "--rubric", request.rubric, "--run-id", run_id),
+    )
 
 
 def _refuse(connection: duckdb.DuckDBPyConnection, source: KeptRun, rubric: Rubric) -> None:
-    query = "select criterion_id, count(*) as count from verdicts where run_id = ? group by criterion_id"
-    held = {row["criterion_id"]: row["count"] for row in read_rows(connection, query, source.run_id)}
+    counted = "select criterion_id, count(*) as count from verdicts where run_id = ? group by criterion_id"
+    held = {row["criterion_id"]: row["count"] for row in read_rows(connection, counted, source.run_id)}
     refuse_other_questions(source, rubric, held)
     own = {name for name in held if name not in {criterion.id for criterion in source.rubric.criteria}}
     if clashing := sorted(own.intersection(taken_ids(rubric))):
@@ -212,12 +161,9 @@ def _fingerprint(source: KeptRun, rubric: Rubric) -> str:
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _publish(run: Run, source: KeptRun) -> None:
+def _publish(source: KeptRun, run: Run, stages: Stages) -> None:
     ingested = _take_over(run, source)
-    with timed(run.folder, "aggregate") as timing:
-        aggregate_run(run, ingested.shards)
-        timing.row_count = ingested.output_count * len(run.rubric.criteria)
-    publish_run(run, ingested, _notes(run, source))
+    publish_verdicts(run, ingested, stages, lambda: _notes(run, source))
 
 
 def _take_over(run: Run, source: KeptRun) -> Ingested:
@@ -227,11 +173,15 @@ def _take_over(run: Run, source: KeptRun) -> Ingested:
     write_parquet(folder.quarantine_file, QUARANTINE_SCHEMA.empty_table())  # refused rows stay with who read them
     with timed(folder, "ingest") as timing, connect(run.lake, read_only=True) as connection:
         shard, output_count = lay_out_outputs(connection, source, folder)
-        words = {"run": run.run_id, "source": quoted(source.run_id), "dropped": _id_list(_dropped(run, source))}
-        lay_out_verdicts(connection, _VERDICTS.format(**words), folder)
-        lay_out_opinions(connection, _OPINIONS.format(**words), folder)
+        taken = {"run_id": run.run_id, "source_run_id": source.run_id, "dropped": _dropped(run, source)}
+        lay_out_verdicts(connection, query("stages/reused_verdicts"), folder, **taken)
+        opinions = (
+            "select $run_id as run_id, * exclude (run_id) from opinions "
+            "where run_id = $source_run_id and not list_contains($dropped::varchar[], criterion_id)"
+        )
+        lay_out_opinions(connection, opinions, folder, **taken)
         lay_out_case_criteria(connection, source, folder)
-        saved = connection.execute(_SAVED, {"run": source.run_id}).to_arrow_table()
+        saved = connection.execute(query("stages/saved_costs"), {"run_id": source.run_id}).to_arrow_table()
         timing.row_count = output_count
     _keep_savings(run, source, saved)
     return Ingested((shard,), output_count, output_count, 0, 0, (), ())
@@ -252,10 +202,6 @@ def _dropped(run: Run, source: KeptRun) -> list[str]:
     """The criteria that the new rubric leaves out."""
     kept = {criterion.id for criterion in run.rubric.criteria}
     return [criterion.id for criterion in source.rubric.criteria if criterion.id not in kept]
-
-
-def _id_list(ids: list[str]) -> str:
-    return ", ".join(f"'{quoted(name)}'" for name in ids) or "''"  # no id is empty
 
 
 def _notes(run: Run, source: KeptRun) -> list[str]:

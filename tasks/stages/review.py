@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,36 +10,23 @@ from typing import Any
 from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.model.errors import Fault, OutputsError, RubricError
 from gradebook.rubrics.model.rubric import Rubric
-from gradebook.tasks.datasets.case_criteria import OwnCount, case_criteria_files, refuse_no_criteria, taken_ids
+from gradebook.tasks.datasets.case_criteria import OwnCount, refuse_no_criteria, taken_ids
 from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import RunSummary
-from gradebook.tasks.runs.request import EvaluationRequest
+from gradebook.tasks.runs.request import OPTIONS, EvaluationRequest
 from gradebook.tasks.runs.resume_command import option_words
-from gradebook.tasks.runs.run import Run
-from gradebook.tasks.scoring.setup import opened_setup
-from gradebook.tasks.scoring.shards import collect_shard, score_own_criteria, score_shard
-from gradebook.tasks.stages.aggregate import aggregate_run
+from gradebook.tasks.runs.runner import THREADS
 from gradebook.tasks.stages.check_request import check_request
-from gradebook.tasks.stages.notes import run_notes
-from gradebook.tasks.stages.open_run import is_published, opened_run, recorded
-from gradebook.tasks.stages.pipeline import ingest_run, plan_judgments, write_run_feedback
-from gradebook.tasks.stages.publish import conclude_run, publish_run
-from gradebook.tasks.workspace.timings import timed
+from gradebook.tasks.stages.open_run import opened_run
+from gradebook.tasks.stages.pipeline import complete_run
+from gradebook.tasks.stages.submit import StagesInThreads
 
 STDIN = "-"
 APPROVED, NEEDS_REVISION = "approved", "needs_revision"
-ASKING_THREADS = 8
-_VERDICTS = """
-select verdicts.criterion_id, verdicts.level_id, verdicts.score, verdicts.reason, verdicts.evidence, verdicts.rationale
-from verdicts
-inner join runs on verdicts.run_id = runs.run_id
-left join rubrics on runs.rubric_id = rubrics.rubric_id and runs.rubric_version = rubrics.rubric_version
-where verdicts.run_id = ?
-order by list_position((rubrics.body::json ->> '$.criteria[*].id'), verdicts.criterion_id), verdicts.criterion_id
-"""
 _OUTPUT = "select score, score_low, score_high, is_passed, failed_gates from output_scores where run_id = ?"
 _FEEDBACK = "select feedback from output_feedback where run_id = ?"
 
@@ -89,7 +75,7 @@ def review_artifact(name: str, content: bytes, rubrics: tuple[str, ...], request
     with tempfile.TemporaryDirectory(prefix="gradebook-review-") as folder:
         path = Path(folder) / "artifact.jsonl"
         path.write_text(json.dumps(row, ensure_ascii=True) + "\n", encoding="utf-8")
-        asked = replace(request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0)
+        asked = replace(request, outputs=str(path), trigger="review", dataset=name, max_bad_rate=0.0, runner=THREADS)
         requests = [replace(asked, rubric=rubric, again=_again(name, rubric, request)) for rubric in rubrics]
         _refuse_misfits(name, row, [check_request(each).rubric for each in requests], request)
         return Review(name, tuple(_evaluation(_evaluate(each), each) for each in requests))
@@ -99,7 +85,9 @@ def _again(name: str, rubric: str, request: EvaluationRequest) -> tuple[str, ...
     """The command that goes on with the review by one rubric; none where the artifact was read from stdin."""
     if name == STDIN:
         return ()
-    return ("gradebook", "review", name, "--rubrics", rubric, *option_words(request, "judge", "budget_usd", "feedback"))
+    named = ("judge", "budget_usd", "feedback", "allow_functions", "allow_unscored")
+    words = option_words(request, (OPTIONS[option] for option in named))
+    return ("gradebook", "review", name, "--rubrics", rubric, *words)
 
 
 def _refuse_misfits(name: str, row: Row, rubrics: list[Rubric], request: EvaluationRequest) -> None:
@@ -137,35 +125,13 @@ def read_artifact(name: str, content: bytes) -> Row:
 
 def _evaluate(request: EvaluationRequest) -> RunSummary:
     with opened_run(request, datetime.now(UTC)) as run:
-        if not is_published(run):  # by a review that was interrupted just after its commit
-            with recorded(run):
-                _score_and_publish(run)
-        return conclude_run(run)
-
-
-def _score_and_publish(run: Run) -> None:
-    """The steps of the flow in this process; the suites of great-expectations, slow to start, are left to it."""
-    ingested = ingest_run(run)
-    planned = plan_judgments(run, ingested)
-    with opened_setup(run, planned) as setup, ThreadPoolExecutor(ASKING_THREADS) as threads:
-        for index, shard in enumerate(ingested.shards):
-            scored = [threads.submit(score_shard, setup, each, shard, index) for each in run.rubric.criteria]
-            if case_criteria_files(run.folder):
-                scored.append(threads.submit(score_own_criteria, setup, shard, index))
-            for future in scored:
-                future.result()
-            collect_shard(run.folder, run.rubric, index)
-        feedback_note = write_run_feedback(run, ingested, setup.session)
-    with timed(run.folder, "aggregate") as timing:
-        aggregate_run(run, ingested.shards)
-        timing.row_count = ingested.output_count
-    publish_run(run, ingested, run_notes(run, ingested, planned, feedback_note))
+        return complete_run(run, StagesInThreads())
 
 
 def _evaluation(summary: RunSummary, request: EvaluationRequest) -> Evaluation:
     with connect(find_lake(request.lake, request.data), read_only=True) as connection:
         (output,) = read_rows(connection, _OUTPUT, summary.run_id)
-        verdicts = read_rows(connection, _VERDICTS, summary.run_id)
+        verdicts = read_rows(connection, query("stages/verdicts_of_run"), run_id=summary.run_id)
         (feedback,) = read_rows(connection, _FEEDBACK, summary.run_id)
     # Where the rubric requires nothing, a score that is not known is still no approval.
     is_approved = summary.is_met and (summary.has_requirement or output["score"] is not None)

@@ -1,4 +1,4 @@
-"""Prefect's Secret blocks and global concurrency limits."""
+"""Prefect's secrets, concurrency limits and server address."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +25,13 @@ async def _load_secret(name: str) -> str:
             "expected one that the Prefect server holds"
         ) from None
     return str(secret.get())
+
+
+def read_api_url() -> str:
+    """The address of the Prefect server that is set; empty where none is."""
+    from prefect.settings import PREFECT_API_URL
+
+    return PREFECT_API_URL.value() or ""
 
 
 def limited(name: str) -> AbstractContextManager[None]:

@@ -91,11 +91,27 @@ def claim_run(runs: Path, fingerprint: str, run_id: str | None, now: datetime) -
     return _claim_named(runs, fingerprint, f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}", now)
 
 
+def find_run(runs: Path, fingerprint: str, run_id: str | None) -> str | None:
+    """Id of the run that `claim_run` would hold, which is left as it is; None where that is a new one.
+
+    Raises `InputError` as `claim_run` does.
+    """
+    if run_id is None:
+        idle = (folder for folder in _unfinished(runs, fingerprint) if not is_running(folder))
+        return next((folder.run_id for folder in idle), None)
+    folder = RunFolder(runs / run_id)
+    if is_running(folder):
+        raise _at_work(run_id)
+    if _fingerprint_of(folder) not in {None, fingerprint}:
+        raise _evaluates_other(run_id)
+    return run_id
+
+
 def _claim_named(runs: Path, fingerprint: str, run_id: str, now: datetime) -> RunClaim:
     folder = RunFolder(runs / run_id)
     claim = _try_claim(folder)
     if claim is None:
-        raise InputError("--run-id", f"{run_id}, which another process is evaluating now", "an id that is free")
+        raise _at_work(run_id)
     try:
         found = _fingerprint_of(folder)
     except InputError:
@@ -106,11 +122,19 @@ def _claim_named(runs: Path, fingerprint: str, run_id: str, now: datetime) -> Ru
         write_text(folder.identity_file, json.dumps(identity))
     elif found != fingerprint:
         with claim:
-            raise InputError(
-                f"--run-id: found {run_id}, which evaluated other outputs, another rubric or another judge; "
-                "expected a new id or the same command"
-            )
+            raise _evaluates_other(run_id)
     return claim
+
+
+def _at_work(run_id: str) -> InputError:
+    return InputError("--run-id", f"{run_id}, which another process is evaluating now", "an id that is free")
+
+
+def _evaluates_other(run_id: str) -> InputError:
+    return InputError(
+        f"--run-id: found {run_id}, which evaluated other outputs, another rubric or another judge; "
+        "expected a new id or the same command"
+    )
 
 
 def created_at(folder: RunFolder) -> datetime:

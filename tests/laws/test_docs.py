@@ -28,8 +28,9 @@ from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.judging.replies.recorded_judge import RecordedReply
 from gradebook.tasks.judging.settings.judge import JudgeSettings, Prices
 from gradebook.tasks.lake.schema import make_tables, make_views
-from gradebook.tasks.operations.suites import SuitesFile
+from gradebook.tasks.operations.suites import Suite, SuitesFile
 from gradebook.tasks.ratings.evaluation_file import RatingRow
+from gradebook.tasks.runs.request import OPTIONS, Use
 
 ROOT = Path(__file__).parents[2]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/*.md"))]}
@@ -108,6 +109,21 @@ def meanings_of(model: type[BaseModel]) -> dict[str, str]:
         field.alias or name: ("required; " if field.is_required() else "") + " ".join((field.description or "").split())
         for name, field in model.model_fields.items()
     }
+
+
+def option_table() -> str:
+    """The options of an evaluation, and what has each of them."""
+    uses = (Use.COMMAND, Use.OUTPUTS_FLOW, Use.CHECKPOINT_FLOW, Use.SUITE)
+    places = dict(zip(uses, ("command", "outputs", "checkpoint", "suite"), strict=True))
+    rows = []
+    for option in OPTIONS.values():
+        flag = option.name.upper() if option.is_argument else option.flag if Use.COMMAND in option.use else ""
+        default = "required" if option.is_required else json.dumps(option.default) if option.default else ""
+        found = [name for use, name in places.items() if use in option.use]
+        where = "all" if len(found) == len(places) else ", ".join(found)
+        new_run = "yes" if Use.FINGERPRINT in option.use else ""
+        rows.append((f"`{flag}`" if flag else "", f"`{option.name}`", option.help, default, where, new_run))
+    return table(("option", "name", "meaning", "default", "in", "new run"), *rows)
 
 
 def method_table() -> str:
@@ -209,6 +225,9 @@ KEYS: dict[str, type[BaseModel]] = {
 }
 GENERATED: dict[str, tuple[str, Callable[[], str]]] = {
     **{mark: ("docs/rubric-format.md", partial(key_table, model)) for mark, model in KEYS.items()},
+    "suites file keys": ("docs/nightly-suites.md", partial(key_table, SuitesFile)),
+    "suite keys": ("docs/nightly-suites.md", partial(key_table, Suite)),
+    "evaluation options": ("docs/options.md", option_table),
     "methods": ("docs/rubric-format.md", method_table),
     "checks": ("docs/checks.md", check_table),
     "check sections": ("docs/checks.md", check_sections),

@@ -20,7 +20,7 @@ PACKAGES = {
     "flows": ("cli", "commands", "server", FLOW_FILES, "deployment", "display"),
     "tasks": (
         *("stages", "operations", "serving", "reporting", "published", "scoring", "comparing", "planning", "marts"),
-        *("runs", "ledger", "agreement", "collecting", "judging", "ratings", "rubric_store", "lake", "datasets"),
+        *("runs", "ledger", "agreement", "collecting", "judging", "ratings", "rubric_store", "datasets", "lake"),
         *("workspace", "system"),
     ),
     "rubrics": (

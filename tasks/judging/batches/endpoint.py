@@ -1,4 +1,4 @@
-"""The Batch API of an OpenAI-compatible endpoint: files and batches, and what is wrong where it does not answer."""
+"""Batch API of an OpenAI-compatible endpoint: files and batches, and its failures."""
 
 import os
 from collections.abc import Callable
@@ -28,40 +28,40 @@ ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 ENDING_TIMES = ("completed_at", "expired_at", "cancelled_at", "failed_at")
 UPLOAD_TIMEOUT_S = 600.0
 PAGE_SIZE = 100
-INTENT_MARK = "gradebook_intent"  # the name under which a batch says whose it is
+INTENT_MARK = "gradebook_intent"  # metadata key that identifies a batch
 RUN_MARK = "gradebook_run"
 
 Returned = TypeVar("Returned")
 
 
 class NoAnswer(Exception):
-    """A request to the Batch API came to nothing, which may pass."""
+    """A request to the Batch API failed, perhaps temporarily."""
 
 
 class _Refused(Exception):
-    """The endpoint refused a request to the Batch API, and would again."""
+    """The endpoint refused a request to the Batch API permanently."""
 
-    def __init__(self, status: int, told: str) -> None:
-        super().__init__(status, told)
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(status, reason)
         self.status = status
-        self.told = told
+        self.reason = reason
 
 
 class _Raw(Protocol):
-    """An HTTP response, as the client hands it over unread."""
+    """HTTP response as the client returns it, unread."""
 
     @property
     def content(self) -> bytes:
-        """Its body."""
+        """Body of the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """What the endpoint says of a batch. reason: why it failed; latency_ms: of all of it, 0 where it does not say."""
+    """State of a batch at the endpoint. reason: of its failure; latency_ms: of the whole batch, 0 if unknown."""
 
     status: str
     done_count: int
-    file_ids: tuple[str, ...]  # of output and errors
+    file_ids: tuple[str, ...]  # files of output and errors
     reason: str | None
     latency_ms: float
 
@@ -72,9 +72,9 @@ class BatchState:
 
 
 class BatchEndpoint:
-    """The connection to a judge's own address, for one thread.
+    """Connection to a judge's own address, for one thread.
 
-    Whatever asks it may raise `NoAnswer`, or `EndpointUnavailable` where asking again is in vain.
+    Every request may raise `NoAnswer`, or `EndpointUnavailable` if a retry is useless.
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
@@ -108,7 +108,7 @@ class BatchEndpoint:
             )
 
     def create(self, file_id: str, intent_id: str, run_id: str) -> str:
-        """Begin the batch of an uploaded file; returns its id."""
+        """Create the batch of an uploaded file; returns its id."""
         return self._id_of(
             lambda: self._client.batches.with_raw_response.create(
                 completion_window="24h",
@@ -119,7 +119,7 @@ class BatchEndpoint:
         )
 
     def find(self, intent_id: str, file_id: str) -> str | None:
-        """The id of the batch that an intent became; None where it became none. file_id: of its requests."""
+        """Id of the batch created from an intent; None if none was created. file_id: of its requests."""
         after: str | openai.Omit = openai.omit
         while True:
             listed = self._page(after)
@@ -127,7 +127,7 @@ class BatchEndpoint:
             for batch in batches:
                 marks = batch.get("metadata")
                 is_marked = isinstance(marks, dict) and marks.get(INTENT_MARK) == intent_id
-                if is_marked or batch.get("input_file_id") == file_id:  # not every endpoint keeps marks
+                if is_marked or batch.get("input_file_id") == file_id:  # not every endpoint stores metadata
                     return str(batch["id"])
             last = batches[-1]["id"] if batches else after
             if not listed.get("has_more") or last == after:
@@ -143,23 +143,23 @@ class BatchEndpoint:
             raise self._unavailable(refused) from None
 
     def has_file(self, file_id: str) -> bool:
-        """Whether an uploaded file is still there."""
+        """Whether an uploaded file still exists."""
         return self._unless_missing(lambda: self._client.files.with_raw_response.retrieve(file_id)) is not None
 
     def retrieve(self, batch_id: str) -> BatchState | None:
-        """How far a batch is; None where the endpoint does not know it."""
+        """State of a batch; None if the endpoint does not know it."""
         batch = self._unless_missing(lambda: self._client.batches.with_raw_response.retrieve(batch_id))
         return None if batch is None else _state(batch)
 
     def cancel(self, batch_id: str) -> None:
-        """Ask for no more replies; what has ended meanwhile is left as it is."""
+        """Cancel a batch; does nothing if it has ended meanwhile."""
         try:
             self._send(lambda: self._client.batches.with_raw_response.cancel(batch_id))
         except _Refused:
             return
 
     def download(self, file_id: str, path: Path) -> bool:
-        """Write a file of the endpoint's, without the key where it is echoed. False where it is not there any more."""
+        """Download a file, with the key removed if echoed. False if the file no longer exists."""
 
         def copy() -> bool:
             with (
@@ -182,14 +182,14 @@ class BatchEndpoint:
             raise self._unavailable(refused) from None
 
     def delete(self, file_id: str) -> None:
-        """Delete a file of ours at the endpoint, as far as it lets us."""
+        """Delete a file at the endpoint; a refusal is ignored."""
         try:
             self._send(lambda: self._client.files.with_raw_response.delete(file_id))
         except _Refused:
             return
 
     def _read(self, raw: _Raw) -> dict[str, Any]:
-        """The JSON object of an answer, without the key where it is echoed."""
+        """JSON object of an answer, with the key removed if echoed."""
         try:
             answer = orjson.loads(self._mask.content(raw.content))
         except orjson.JSONDecodeError:
@@ -199,12 +199,12 @@ class BatchEndpoint:
         return answer
 
     def _id_of(self, send: Callable[[], Any]) -> str:
-        """The id of what was made. Raises `EndpointUnavailable` where the endpoint makes no such thing."""
+        """Id of a created object. Raises `EndpointUnavailable` if the endpoint has no Batch API."""
         try:
             made = self._read(self._send(send))
         except _Refused as refused:
             raise EndpointUnavailable(
-                f"{self._settings.base_url} took no batch, it answered {refused.told}; expected an endpoint with a "
+                f"{self._settings.base_url} took no batch, it answered {refused.reason}; expected an endpoint with a "
                 "Batch API (/files and /batches), or another `mode` in the judge file"
             ) from None
         if not isinstance(made.get("id"), str):
@@ -220,7 +220,7 @@ class BatchEndpoint:
             raise self._unavailable(refused) from None
 
     def _unavailable(self, refused: _Refused) -> EndpointUnavailable:
-        return EndpointUnavailable(f"{self._settings.base_url}: asked for a batch, it answered {refused.told}")
+        return EndpointUnavailable(f"{self._settings.base_url}: asked for a batch, it answered {refused.reason}")
 
     def _send(self, send: Callable[[], Returned]) -> Returned:
         try:
@@ -237,10 +237,10 @@ class BatchEndpoint:
         if "insufficient_quota" in (error.code, error.type):
             return EndpointUnavailable(f"{self._settings.base_url} answered HTTP {status}: the quota is used up")
         message = error.body.get("message") if isinstance(error.body, dict) else None
-        told = self._told(f"HTTP {status}" + (f": {message}" if isinstance(message, str) else ""))
-        return NoAnswer(told) if is_retried(status) else _Refused(status, told)
+        reason = self._redacted(f"HTTP {status}" + (f": {message}" if isinstance(message, str) else ""))
+        return NoAnswer(reason) if is_retried(status) else _Refused(status, reason)
 
-    def _told(self, text: str) -> str:
+    def _redacted(self, text: str) -> str:
         return " ".join(clean_text(self._mask.text(text)).split())[:MOST_MESSAGE_LENGTH]
 
 

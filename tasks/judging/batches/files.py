@@ -1,4 +1,4 @@
-"""The files of batches: requests as they are uploaded, replies as they are downloaded, a line each."""
+"""Files of batches: requests as uploaded, replies as downloaded, one JSON line each."""
 
 import hashlib
 import secrets
@@ -17,7 +17,7 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.transport.endpoint import request_body
 from gradebook.tasks.system.files import replaced_file, write_text
 
-MOST_REQUESTS = 50_000  # what endpoints take in one file
+MOST_REQUESTS = 50_000  # maximum that endpoints accept in one file
 MOST_BYTES = 200_000_000
 REQUEST_URL: Final = "/v1/chat/completions"
 BATCH_TIER = "batch"
@@ -25,7 +25,7 @@ BATCH_TIER = "batch"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large one file of requests may be."""
+    """Maximum size of one file of requests."""
 
     request_count: int = MOST_REQUESTS
     byte_count: int = MOST_BYTES
@@ -33,7 +33,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class RequestFile:
-    """A file of requests, ready to be uploaded. The other names are those of `Intent`."""
+    """File of requests, ready for upload. The other fields are those of `Intent`."""
 
     intent_id: str
     path: Path
@@ -47,19 +47,19 @@ class RequestFile:
 
 @dataclass(slots=True)
 class _Filling:
-    """What is counted while a file is written."""
+    """Counts of a file while it is written."""
 
     hashed: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
     keys: list[str] = field(default_factory=list)
     byte_count: int = 0
     worst_usd: float = 0.0
     largest_usd: float = 0.0
-    shards: list[int] = field(default_factory=list)  # the first and the last
+    shards: list[int] = field(default_factory=list)  # first and last
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A request that is to be written: its key, shard and text, and the most that it can cost."""
+    """Request to write: its key, shard, text and worst cost."""
 
     key: str
     shard: int
@@ -68,22 +68,21 @@ class _Line:
 
 
 def requests_path(folder: Path, intent_id: str) -> Path:
-    """Where the requests of an intent stand until they are sent."""
+    """Path of an intent's requests until they are sent."""
     return folder / f"{intent_id}.requests.jsonl"
 
 
 def keys_path(folder: Path, intent_id: str) -> Path:
-    """Where the request keys of an intent stand, for as long as the run lasts."""
+    """Path of an intent's request keys, which stay until the end of the run."""
     return folder / f"{intent_id}.keys"
 
 
 def read_request_keys(folder: Path, intent_id: str) -> set[str]:
-    """The request keys of an intent."""
     return set(keys_path(folder, intent_id).read_text(encoding="ascii").split())
 
 
 def remove_requests(folder: Path, intent_id: str) -> None:
-    """Delete a file of requests that is not sent; its keys are free for another."""
+    """Delete a file of requests that was not sent; its keys may be used in another."""
     requests_path(folder, intent_id).unlink(missing_ok=True)
     keys_path(folder, intent_id).unlink(missing_ok=True)
 
@@ -96,9 +95,9 @@ def write_request_files(
     left_usd: float,
     limits: Limits = Limits(),
 ) -> Iterator[RequestFile]:
-    """Write the questions, each with the index of its shard, into files of requests; yields each file once it is whole.
+    """Write questions, each with the index of its shard, into files of requests; yields each finished file.
 
-    Ends where the next request could cost more than is left of the money. A request larger than a file may be is left
+    Stops when the next request could cost more than the remaining budget. Requests larger than a file may be are left
     out.
     """
     lines = (_line(shard, question, settings, price) for shard, question in questions)
@@ -128,7 +127,7 @@ def write_request_files(
 def _line(shard: int, question: Askable[Any], settings: JudgeSettings, price: Price | None) -> _Line | None:
     try:
         request = question.request()
-    except UnreadableMedia:  # left to the asking online, which tells why
+    except UnreadableMedia:  # asked online, where the reason is reported
         return None
     max_tokens = request.max_tokens or settings.max_tokens
     body = request_body(settings, request, question.replicate, max_tokens)
@@ -158,7 +157,7 @@ def _write_line(file: BinaryIO, filling: _Filling, line: _Line) -> None:
 
 @dataclass(slots=True)
 class Replies:
-    """Where the replies of a batch stand in its files, by request key, and what all of them cost."""
+    """Places of a batch's replies in its files, by request key, and their total cost."""
 
     places: dict[str, tuple[Path, int]] = field(default_factory=dict)
     cost_usd: float = 0.0
@@ -167,8 +166,8 @@ class Replies:
 def index_replies(paths: Iterable[Path], keys: set[str], price: Price | None, largest_usd: float) -> Replies:
     """Find the HTTP 200s among the lines of a batch's files, the first of each key.
 
-    Lines of other keys are nobody's. A reply that does not say its tokens, and a line that can't be read, may have been
-    billed with as much as the largest request could cost.
+    Lines with other keys are ignored. A reply without usage, or an unreadable line, counts at the cost of the largest
+    request, as it may have been billed.
     """
     replies = Replies()
     for path in paths:
@@ -189,14 +188,14 @@ def index_replies(paths: Iterable[Path], keys: set[str], price: Price | None, la
 
 
 def read_reply_at(path: Path, offset: int) -> Reply | None:
-    """The reply in the line that begins there."""
+    """Reply in the line that starts at an offset."""
     with path.open("rb") as file:
         file.seek(offset)
         return read_reply_line(orjson.loads(file.readline()))
 
 
 def read_reply_line(line: dict[str, Any]) -> Reply | None:
-    """The reply of a line, at the tier of batches whatever it names; None where it is no HTTP 200."""
+    """Reply of a line, always at the batch tier; None if it is no HTTP 200."""
     response = line.get("response")
     if not isinstance(response, dict) or response.get("status_code") != 200 or line.get("error"):
         return None
@@ -204,7 +203,7 @@ def read_reply_line(line: dict[str, Any]) -> Reply | None:
 
 
 def _lines_at(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Each line that is not empty, with where it begins."""
+    """Each non-empty line, with its offset."""
     offset = 0
     with path.open("rb") as file:
         for text in file:

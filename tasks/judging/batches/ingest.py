@@ -1,4 +1,4 @@
-"""What a batch brought: each reply read and journaled under the question that it answers."""
+"""Ingestion of a batch: each reply is read and journaled under its question."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -17,34 +17,34 @@ from gradebook.tasks.judging.replies.question import Askable, Question
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
-    """How many replies a batch brought, and what it cost: the most it could, where a reply does not say."""
+class IngestedBatch:
+    """Number of replies of a batch, and their cost; a reply without usage counts at its worst cost."""
 
     reply_count: int
     cost_usd: float
 
 
 def reply_paths(folder: Path, intent_id: str) -> tuple[Path, Path]:
-    """Where the replies of an intent stand until they are journaled: the endpoint gives up to two files."""
+    """Paths of an intent's replies until they are journaled: the endpoint provides up to two files."""
     return folder / f"{intent_id}.replies-0.jsonl", folder / f"{intent_id}.replies-1.jsonl"
 
 
-def journal_replies(job: BatchJob, intent: Intent, paths: Sequence[Path], latency_ms: float) -> Brought:
+def journal_replies(job: BatchJob, intent: Intent, paths: Sequence[Path], latency_ms: float) -> IngestedBatch:
     """Journal the replies in a batch's files that answer an open question. latency_ms: of the whole batch.
 
-    A reply that was journaled before has the same id again, and adds nothing to the ledger.
+    A reply that was journaled before gets the same id again, and adds nothing to the ledger.
     """
     replies = index_replies(paths, read_request_keys(job.folder, intent.intent_id), job.price, intent.largest_usd)
-    brought = Brought(len(replies.places), replies.cost_usd)
+    ingested = IngestedBatch(len(replies.places), replies.cost_usd)
     if not replies.places:
-        return brought
+        return ingested
     with Journal(job.journal_folder, job.run_id) as journal:
         for question in _questions_of(job, intent):
             place = replies.places.pop(question.request_key, None)
             reply = None if place is None else read_reply_at(*place)
             if reply is not None:
                 journal.append(_judgment(job, intent, question, replace(reply, latency_ms=latency_ms)))
-    return brought
+    return ingested
 
 
 def _questions_of(job: BatchJob, intent: Intent) -> Iterator[Askable[Any]]:
@@ -53,7 +53,7 @@ def _questions_of(job: BatchJob, intent: Intent) -> Iterator[Askable[Any]]:
 
 
 def _unread(question: Askable[Any]) -> Askable[Any]:
-    """The question without a look at its pictures and sounds: its reply is paid for, and they may be gone."""
+    """Question without its images and sounds: its reply is paid for, and they may be gone."""
     return replace(question, case=question.case.unread) if isinstance(question, Question) else question
 
 

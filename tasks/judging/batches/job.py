@@ -1,4 +1,4 @@
-"""What a run's batches are worked on with: the job, its record, money and endpoint, and patience."""
+"""Context of a run's batches: the job, its record, budget, endpoint and patience."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.tasks.judging.batches.budget import BatchMoney
+from gradebook.tasks.judging.batches.budget import BatchBudget
 from gradebook.tasks.judging.batches.endpoint import BatchEndpoint, NoAnswer
 from gradebook.tasks.judging.batches.files import Limits
 from gradebook.tasks.judging.batches.state import BatchRecord, Intent
@@ -16,29 +16,29 @@ from gradebook.tasks.judging.money.prices import Price
 from gradebook.tasks.judging.replies.question import Askable
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 
-PATIENCE_FACTOR = 20  # a batch takes hours, so an outage may take longer than one that holds up requests online
+PATIENCE_FACTOR = 20  # batches take hours, so outages may last longer than online
 
 Returned = TypeVar("Returned")
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long to wait for what, in seconds."""
+    """Waiting times, in seconds."""
 
     first_poll_s: float = 5.0
     most_poll_s: float = 60.0
-    window_s: float = 25 * 3600.0  # the endpoint promises 24 h
-    margin_s: float = 600.0  # at least so long before the deadline the batches are given up
-    margin_rate: float = 0.1  # or this share of the time that there was
-    cancel_s: float = 1200.0  # an endpoint takes up to 10 minutes; a deadline comes first
+    window_s: float = 25 * 3600.0  # endpoints promise 24 h
+    margin_s: float = 600.0  # batches are abandoned at least this long before the deadline
+    margin_rate: float = 0.1  # or this share of the available time
+    cancel_s: float = 1200.0  # endpoints take up to 10 minutes; a deadline takes precedence
 
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """What is asked for whom, and where it is kept. questions_of: the open questions of the shard of an index.
+    """Questions of a run, and its files. questions_of: open questions of a shard, by index.
 
-    planned_questions_of: with those that the ledger answers by now: a reply to one of them is paid for all the same.
-    is_submitting: False where the run asks online now, and only older batches are to be brought to their end.
+    planned_questions_of: also questions answered in the ledger by now, as a reply to one of them is paid for all the
+    same. is_submitting: False if the run now asks online, and only older batches are completed.
     """
 
     settings: JudgeSettings
@@ -58,7 +58,7 @@ class BatchJob:
 
 
 class Patience:
-    """How long an endpoint may not answer: not beyond the deadline."""
+    """Maximum time without an answer from the endpoint, at most until the deadline."""
 
     def __init__(self, settings: JudgeSettings, wait_s: float, deadline: datetime | None = None) -> None:
         self._base_url = settings.base_url
@@ -68,11 +68,11 @@ class Patience:
         self._answered_at = time.monotonic()
 
     def renew(self) -> None:
-        """It answered."""
+        """Reset the silence timer."""
         self._answered_at = time.monotonic()
 
     def lose(self, reason: str) -> None:
-        """It did not. Raises `EndpointUnavailable` where that has lasted too long, or until the deadline."""
+        """Note a failure. Raises `EndpointUnavailable` after too long a silence, or at the deadline."""
         for_how_long = None
         if self._deadline is not None and datetime.now(UTC) >= self._deadline:
             for_how_long = "until the deadline"
@@ -85,7 +85,7 @@ class Patience:
             )
 
     def insist(self, ask: Callable[[], Returned], until: datetime | None = None) -> Returned:
-        """Ask until there is an answer. Raises `NoAnswer` where there is none by some time that is given."""
+        """Retry until there is an answer. Raises `NoAnswer` if there is none until the given time."""
         self.renew()
         while True:
             try:
@@ -98,18 +98,18 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchDesk:
-    """All that is needed to work on the batches of one run."""
+class BatchContext:
+    """Everything needed to work on the batches of one run."""
 
     job: BatchJob
     record: BatchRecord
-    money: BatchMoney
+    budget: BatchBudget
     endpoint: BatchEndpoint
     patience: Patience
 
     @property
     def last_sending(self) -> datetime | None:
-        """Until when a batch that is begun could come to something before the deadline; None where there is none."""
+        """Latest time at which a new batch could finish before the deadline; None without a deadline."""
         deadline = self.job.deadline
         return None if deadline is None else deadline - timedelta(seconds=2 * self.job.pace.margin_s)
 
@@ -123,9 +123,9 @@ class BatchDesk:
         reply_count: int = 0,
         remote_files: tuple[str, ...] = (),
     ) -> None:
-        """Note that no more will come of an intent. cost_usd: None where the most that it could cost has to count."""
+        """Record the end of an intent. cost_usd: None if its worst cost has to count."""
         if cost_usd is not None:
-            self.money.settle(intent.ticket, cost_usd)
+            self.budget.settle(intent.ticket, cost_usd)
         own_files = (intent.file_id,) if intent.file_id else ()
         self.record.note(
             intent,

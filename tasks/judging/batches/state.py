@@ -1,4 +1,4 @@
-"""What a run has in batches, on disk before anything is sent: after a kill nothing is paid twice."""
+"""Record of a run's batches, on disk before anything is sent, so that a kill causes no double payment."""
 
 import os
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ _Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """One file of requests, from the moment that it is to be sent.
+    """One file of requests, from the moment it is to be sent.
 
-    worst_usd: the most that it can cost; largest_usd: the most that one of its requests can. ending: how it ended; None
-    while it may still bring replies.
+    worst_usd: maximum cost; largest_usd: maximum cost of one of its requests. ending: None while replies may still
+    come.
     """
 
     intent_id: str
@@ -33,7 +33,7 @@ class Intent:
     request_count: int
     worst_usd: float
     largest_usd: float
-    ticket: int | None = None  # in the record of the budget; None: no price is known
+    ticket: int | None = None  # of the budget's record; None: no price is known
     first_shard: int
     last_shard: int
     intended_at: datetime
@@ -41,14 +41,14 @@ class Intent:
     batch_id: str | None = None
     submitted_at: datetime | None = None
     ending: str | None = None
-    reason: str | None = None  # why it failed, as the endpoint says
+    reason: str | None = None  # of the failure, as reported by the endpoint
     reply_count: int = 0
     cost_usd: float | None = None
-    remote_files: tuple[str, ...] = ()  # what is to be deleted at the endpoint, once it has ended
+    remote_files: tuple[str, ...] = ()  # files to delete at the endpoint after the end
 
 
 class _Note(BaseModel):
-    """A line of the record: what is new of an intent. The first line of each has all that a new one has."""
+    """Line of the record: changes to an intent. The first line of an intent has all initial fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,40 +73,39 @@ class _Note(BaseModel):
 
 
 class BatchRecord:
-    """An append-only file of a run's batches, a JSON line a step. One process writes it at a time."""
+    """Append-only file of a run's batches, one JSON line per step. One process writes it at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._path = folder / RECORD
-        self._intents = {intent.intent_id: intent for intent in _read_intents(self._path, is_mended=True)}
+        self._intents = {intent.intent_id: intent for intent in _read_intents(self._path, is_repaired=True)}
         folder.mkdir(parents=True, exist_ok=True)
         self._file: int | None = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
     @property
     def intents(self) -> tuple[Intent, ...]:
-        """All of them, the oldest first."""
+        """All intents, oldest first."""
         return tuple(self._intents.values())
 
     @property
     def open_intents(self) -> tuple[Intent, ...]:
-        """Those that have not ended."""
+        """Intents that have not ended."""
         return tuple(intent for intent in self.intents if intent.ending is None)
 
     def add(self, intent: Intent) -> None:
-        """Note an intent; on return it is on the disk. Raises `UnfinishedError` where that fails."""
+        """Record an intent; on return it is on disk. Raises `UnfinishedError` if that fails."""
         fields = {name: getattr(intent, name) for name in Intent.__slots__}
         self._append({name: value for name, value in fields.items() if value not in (None, ())})
         self._intents[intent.intent_id] = intent
 
     def note(self, intent: Intent, **changes: Any) -> Intent:
-        """Note what became of an intent; on return it is on the disk. Raises `UnfinishedError` where that fails."""
+        """Record changes to an intent; on return they are on disk. Raises `UnfinishedError` if that fails."""
         self._append({"intent_id": intent.intent_id, **changes})
         changed = replace(self._intents[intent.intent_id], **changes)
         self._intents[intent.intent_id] = changed
         return changed
 
     def close(self) -> None:
-        """Let go of the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -120,7 +119,7 @@ class BatchRecord:
         self.close()
 
     def _append(self, note: dict[str, Any]) -> None:
-        """Write a line in one call. After half a line nothing may follow, so the record is closed for good."""
+        """Write a line in one call. Nothing may follow a partial line, so the record is then closed for good."""
         line = orjson.dumps(note, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z)
         fault = append_whole(self._file, line, is_synced=True)
         if fault is not None:
@@ -129,17 +128,17 @@ class BatchRecord:
 
 
 def has_open_batches(folder: Path) -> bool:
-    """Whether a run has batches that may still bring replies, or files at the endpoint."""
+    """Whether a run has batches with outstanding replies, or files at the endpoint."""
     return any(intent.ending is None or intent.remote_files for intent in _read_intents(folder / RECORD))
 
 
-def _read_intents(path: Path, *, is_mended: bool = False) -> Iterator[Intent]:
-    """The intents of a record. A torn last line says nothing that was relied on, and is cut off where is_mended."""
+def _read_intents(path: Path, *, is_repaired: bool = False) -> Iterator[Intent]:
+    """Intents of a record. A torn last line was never relied on, and is cut off if is_repaired."""
     if not path.exists():
         return
     content = path.read_bytes()
     *lines, torn = content.split(b"\n")
-    if torn and is_mended:
+    if torn and is_repaired:
         os.truncate(path, len(content) - len(torn))
     noted: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(lines, start=1):

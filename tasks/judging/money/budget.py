@@ -1,4 +1,4 @@
-"""The budget of a run: nothing is sent that could pass it, however often the run is started again."""
+"""Budget of a run: no request is sent that could exceed it, over all restarts of the run."""
 
 import asyncio
 import math
@@ -14,10 +14,10 @@ from gradebook.tasks.system.files import append_whole
 
 
 class Budget:
-    """Money set aside before a request is sent and settled when its reply is in. Used from one event loop.
+    """Reservations made before a request is sent and settled when its reply is in. Used from one event loop.
 
-    With a record, what earlier sessions of the run spent counts, and so does what they had set aside when they died.
-    planned_usd: what this session is thought to need, from its start; None where nobody estimated it.
+    With a record, the spending and the open reservations of the run's earlier sessions count. planned_usd: estimated
+    cost of this session from its start; None without an estimate.
     """
 
     def __init__(self, limit_usd: float | None, record: Path | None = None, planned_usd: float | None = None) -> None:
@@ -31,14 +31,14 @@ class Budget:
 
     @property
     def spent_usd(self) -> float:
-        """What replies cost, and what requests without one could have cost."""
+        """Cost of the replies, plus the worst cost of requests without one."""
         return self._spent_usd
 
     async def reserve(self, worst_usd: float) -> int:
-        """Set the worst case of a request aside and return the ticket to settle it with.
+        """Reserve the worst cost of a request; returns the ticket for its settlement.
 
-        Waits while requests in flight hold what is needed. Raises `BudgetReached` when none is in flight and it still
-        does not fit.
+        Waits while requests in flight reserve the money. Raises `BudgetReached` if it does not fit although none is in
+        flight.
         """
         while not self._fits(worst_usd):
             if not self._reserved:
@@ -55,7 +55,7 @@ class Budget:
         return self._next_ticket
 
     def settle(self, ticket: int, cost_usd: float | None) -> None:
-        """Give a reservation back and count what the request cost; None: its worst case, as it may have been billed."""
+        """Replace a reservation by the request's cost; None: the worst cost, as it may have been billed."""
         worst_usd = self._reserved.pop(ticket)
         paid_usd = worst_usd if cost_usd is None else cost_usd
         self._spent_usd += paid_usd
@@ -65,12 +65,11 @@ class Budget:
         self._freed = asyncio.Event()
 
     def close(self) -> None:
-        """Let go of the record."""
         if self._record:
             self._record.close()
 
     def _larger_budget(self, worst_usd: float) -> str:
-        """A budget that the rest should fit in: as planned, with room for the last request; two digits, rounded up."""
+        """Budget sufficient for the rest as planned plus the last request; two digits, rounded up."""
         if self._planned_usd is None:
             return "a larger --budget-usd"
         needed_usd = Decimal(max(self._earlier_usd + self._planned_usd, self._spent_usd) + worst_usd)
@@ -84,7 +83,7 @@ class Budget:
 
 
 class BudgetRecord:
-    """An append-only file of reservations and settlements, a JSON line each. One process writes it at a time."""
+    """Append-only file of reservations and settlements, one JSON line each. One process writes it at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -99,32 +98,31 @@ class BudgetRecord:
         self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def reserve(self, ticket: int, worst_usd: float) -> None:
-        """Note the most that a request can cost, before it is sent. Raises `UnfinishedError` where that fails."""
+        """Record the worst cost of a request before it is sent. Raises `UnfinishedError` if that fails."""
         self._append({"ticket": ticket, "worst_usd": worst_usd})
         if self._fault is not None:
             raise UnfinishedError(f"{self._path}: the record of the budget can't be written: {self._fault}")
 
     def settle(self, ticket: int, cost_usd: float) -> None:
-        """Note what the request cost; where that can't be written it counts at its worst case."""
+        """Record the cost of a request; if that fails, it counts at its worst cost."""
         self._append({"ticket": ticket, "cost_usd": cost_usd})
 
     def close(self) -> None:
-        """Let go of the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def _append(self, note: dict[str, Any]) -> None:
-        """Write a line in one call; after half a line nothing may follow."""
+        """Write a line in one call; nothing may follow a partial line."""
         if self._fault is not None:
             return
         self._fault = append_whole(self._file, orjson.dumps(note, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def read_budget(path: Path) -> dict[int, float]:
-    """What each ticket of a record cost, its worst case where it was not settled. A torn last line is left out.
+    """Cost of each ticket in a record, the worst cost if not settled. A torn last line is left out.
 
-    Nothing hangs on that line: its request was never sent, or counts at its worst case. Raises `LakeError`.
+    The torn line can be ignored: its request was never sent, or counts at its worst cost. Raises `LakeError`.
     """
     *lines, _torn = path.read_bytes().split(b"\n")
     costs_usd: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""What a request costs, and at most could cost."""
+"""Cost and worst cost of a request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,29 +15,30 @@ from gradebook.rubrics.model.errors import JudgeSettingsError
 from gradebook.rubrics.prompts.media_parts import PartCost, part_cost
 from gradebook.tasks.judging.settings.judge import Address, Fallback, JudgeSettings, Prices
 
-TOKENS_A_PRICE = 1_000_000
-MESSAGE_OVERHEAD_TOKENS = 64  # role markers and the like, which are not in the text
-BYTES_PER_TOKEN = 4.0  # of text, where nothing tells better
-MEDIA_BYTES_PER_TOKEN = 4  # what a picture or a sound counts as where prompts are measured in bytes
-CACHE_WRITE_FACTOR = 1.25  # of the input price, where no price of its own is listed
-# What the endpoint's tiers cost, as a multiple of the list price.
+TOKENS_PER_PRICE = 1_000_000
+MESSAGE_OVERHEAD_TOKENS = 64  # role markers and the like, not part of the text
+BYTES_PER_TOKEN = 4.0  # of text, without a better estimate
+MEDIA_BYTES_PER_TOKEN = 4  # bytes counted per token of images and sounds
+CACHE_WRITE_FACTOR = 1.25  # of the input price, if no price is listed
+# Prices of service tiers, as a multiple of the list price.
 TIER_FACTORS: Mapping[str, float] = MappingProxyType(
     {"default": 1.0, "standard": 1.0, "auto": 1.0, "flex": 0.5, "batch": 0.5, "priority": 2.0}
 )
-# Who asks for one of these is never given a dearer one than the default. `auto` is what the project is set to.
+# Requests for these tiers are never served at a higher price than the default. `auto` depends on the project.
 BOUNDED_TIERS = ("default", "standard", "flex")
-# Models sold under these names are their makers' alone, so a gateway in front of them asks the list price or so.
+# Only their makers sell these models, so a gateway in front of them charges about the list price.
 LIST_PRICE_PROVIDERS = ("openai", "anthropic")
 
-_Unit = Decimal | TieredPrices  # USD a million tokens
+_Unit = Decimal | TieredPrices  # USD per million tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD a token. Where long prompts cost more: tiers, each with the prompt tokens it begins above, ascending.
+    """Price in USD per token. tiers: prices of long prompts, each with the number of prompt tokens it starts above,
+    ascending.
 
-    write_usd: of a token that is written to the prefix cache; None: CACHE_WRITE_FACTOR x input_usd. tier_factors: what
-    the endpoint's service tiers cost, as multiples. audio_usd: of a token of sound; None: as input_usd.
+    write_usd: per token written to the prefix cache; None: CACHE_WRITE_FACTOR x input_usd. tier_factors: prices of the
+    endpoint's service tiers, as multiples. audio_usd: per audio token; None: input_usd.
     """
 
     input_usd: float
@@ -50,22 +51,24 @@ class Price:
 
     @property
     def written_usd(self) -> float:
-        """The price of a token that is written to the prefix cache."""
+        """Price of a token written to the prefix cache."""
         return CACHE_WRITE_FACTOR * self.input_usd if self.write_usd is None else self.write_usd
 
     @property
     def heard_usd(self) -> float:
-        """The price of a token of sound."""
+        """Price of an audio token."""
         return self.input_usd if self.audio_usd is None else self.audio_usd
 
     def factor(self, tier: str | None) -> float:
-        """What a service tier multiplies the price by; None: the endpoint names none. An unknown one is the dearest."""
+        """Price multiple of a service tier; None: the endpoint named none. An unknown tier costs the highest
+        multiple.
+        """
         if tier is None:
             return self.tier_factors["default"]
         return self.tier_factors.get(tier.strip().lower(), max(self.tier_factors.values()))
 
     def worst_factor(self, tier_asked: str | None) -> float:
-        """The most that the tier of a reply can multiply the price by. tier_asked: None where none was."""
+        """Highest price multiple of a reply's tier. tier_asked: None if none was requested."""
         if tier_asked == "batch":
             return self.factor(tier_asked)
         if tier_asked in BOUNDED_TIERS:
@@ -73,15 +76,16 @@ class Price:
         return max(self.tier_factors.values())
 
     def at(self, prompt_tokens: int) -> "Price":
-        """The price of all tokens of a request with a prompt of that length."""
+        """Price of all tokens of a request with a prompt of this length."""
         reached = [price for start, price in self.tiers if prompt_tokens > start]
         return reached[-1] if reached else self
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request. Part of prompt_tokens: cached_tokens, read from the prefix cache, written_tokens, written
-    to it, and audio_tokens, of sounds.
+    """Tokens of one request.
+
+    Part of prompt_tokens: cached_tokens (read from the prefix cache), written_tokens (written to it), audio_tokens.
     """
 
     prompt_tokens: int = 0
@@ -92,9 +96,9 @@ class Usage:
 
 
 def find_price(settings: JudgeSettings, address: Address | None = None) -> Price | None:
-    """The user's own price, else the list price of the model; None where there is none: unknown is not free.
+    """The user's own price, else the list price of the model; None if there is neither: unknown is not free.
 
-    address: where it is asked, if not at the judge's own; one's own price for that place comes first.
+    address: where the request is sent, if not the judge's own; the user's price for that address comes first.
     """
     prices = (address.prices if isinstance(address, Fallback) else None) or settings.prices
     if prices is not None:
@@ -114,7 +118,7 @@ def find_price(settings: JudgeSettings, address: Address | None = None) -> Price
 
 
 def refuse_unpriced(settings: JudgeSettings, price: Price | None) -> None:
-    """Raise `JudgeSettingsError` where a budget can't be held to, as the price at one of the addresses is not known.
+    """Raise `JudgeSettingsError` if the price at one of the addresses is unknown, so that no budget can be enforced.
 
     price: at the judge's own address.
     """
@@ -131,9 +135,9 @@ def refuse_unpriced(settings: JudgeSettings, price: Price | None) -> None:
 def _own_price(prices: Prices) -> Price:
     cached_usd = prices.input_usd if prices.cached_usd is None else prices.cached_usd
     return Price(
-        prices.input_usd / TOKENS_A_PRICE,
-        cached_usd / TOKENS_A_PRICE,
-        prices.output_usd / TOKENS_A_PRICE,
+        prices.input_usd / TOKENS_PER_PRICE,
+        cached_usd / TOKENS_PER_PRICE,
+        prices.output_usd / TOKENS_PER_PRICE,
         tier_factors={**TIER_FACTORS, **{tier.lower(): factor for tier, factor in prices.tiers.items()}},
     )
 
@@ -152,26 +156,26 @@ def _length_price(
     fresh: _Unit, cached: _Unit, output: _Unit, written: _Unit | None, audio: _Unit | None, prompt_tokens: int
 ) -> Price:
     return Price(
-        _usd_a_token(fresh, prompt_tokens),
-        _usd_a_token(cached, prompt_tokens),
-        _usd_a_token(output, prompt_tokens),
-        write_usd=None if written is None else _usd_a_token(written, prompt_tokens),
-        audio_usd=None if audio is None else _usd_a_token(audio, prompt_tokens),
+        _usd_per_token(fresh, prompt_tokens),
+        _usd_per_token(cached, prompt_tokens),
+        _usd_per_token(output, prompt_tokens),
+        write_usd=None if written is None else _usd_per_token(written, prompt_tokens),
+        audio_usd=None if audio is None else _usd_per_token(audio, prompt_tokens),
     )
 
 
-def _usd_a_token(price: _Unit, prompt_tokens: int) -> float:
-    """The price in the tier that a prompt of that length falls into."""
+def _usd_per_token(price: _Unit, prompt_tokens: int) -> float:
+    """Price in the tier for a prompt of this length."""
     if isinstance(price, TieredPrices):
         reached = [tier.price for tier in price.tiers if prompt_tokens > tier.start]  # ascending
         price = reached[-1] if reached else price.base
-    return float(price) / TOKENS_A_PRICE
+    return float(price) / TOKENS_PER_PRICE
 
 
 def cost_usd(price: Price | None, usage: Usage, request_count: int = 1, *, tier: str | None = None) -> float | None:
-    """What a request cost, or that many of about the same length; None where the price is unknown.
+    """Cost of a request, or of `request_count` requests of similar length; None if the price is unknown.
 
-    tier: the service tier that the reply names, not the one that was asked for.
+    tier: service tier named in the reply, not the one requested.
     """
     if price is None:
         return None
@@ -190,9 +194,9 @@ def cost_usd(price: Price | None, usage: Usage, request_count: int = 1, *, tier:
 
 
 def prompt_bytes(messages: Sequence[Mapping[str, Any]], schema: object) -> int:
-    """Bytes of a prompt: the messages, and the schema of the reply.
+    """Bytes of a prompt: the messages and the reply's schema.
 
-    A picture or a sound counts by the tokens that it usually takes: its own bytes say nothing of them.
+    Images and sounds count by their usual tokens, as their own bytes are no measure of them.
     """
     costs = _media_costs(messages)
     usual_tokens = sum(cost.usual_tokens for cost in costs)
@@ -200,9 +204,9 @@ def prompt_bytes(messages: Sequence[Mapping[str, Any]], schema: object) -> int:
 
 
 def most_tokens(messages: Sequence[Mapping[str, Any]], schema: object) -> int:
-    """An upper bound of a prompt's price in tokens of text: no tokenizer makes more of them than there are bytes.
+    """Upper bound of a prompt's price in text tokens: no tokenizer produces more tokens than bytes.
 
-    Pictures and sounds are billed by their size and length: see `media_kinds` for what they may cost at most.
+    Images and sounds are billed by size and length: see `media_kinds` for their maximum.
     """
     costs = _media_costs(messages)
     return _text_bytes(messages, schema, costs) + MESSAGE_OVERHEAD_TOKENS + sum(cost.most_tokens for cost in costs)
@@ -214,15 +218,15 @@ def _text_bytes(messages: Sequence[Mapping[str, Any]], schema: object, costs: Se
 
 
 def _media_costs(messages: Sequence[Mapping[str, Any]]) -> list[PartCost]:
-    contents = [message.get("content") for message in messages]  # a user's chat has messages without any
+    contents = [message.get("content") for message in messages]  # messages of a chat may have no content
     parts = [part for content in contents if isinstance(content, list) for part in content]
     return [cost for part in parts if isinstance(part, dict) and (cost := part_cost(part)) is not None]
 
 
 def worst_cost_usd(price: Price | None, prompt_tokens: int, max_tokens: int, tier_asked: str | None = None) -> float:
-    """The most that a request can cost; 0 where the price is unknown.
+    """Maximum cost of a request; 0 if the price is unknown.
 
-    It covers the price of the longest prompts, a prompt that is written to the cache whole, and the dearest tier that a
+    Covers the price of the longest prompts, a prompt written to the cache whole, and the most expensive tier that a
     reply may name.
     """
     if price is None:

@@ -1,4 +1,4 @@
-"""What a cascade needs of its second judge, as far as the first one's opinions are known."""
+"""Votes of a cascade's second judge that are needed, as far as the first judge's votes are known."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,9 +9,10 @@ from gradebook.tasks.judging.settings.panels import FIRST, THEN, CascadeSettings
 
 
 def foresee_needed(judge: Judge, planned: pa.Table) -> pa.Array:
-    """Whether each row of a plan file will be needed: (row,). Of a cascade's second judge the first one's rows tell.
+    """Whether each row of a plan file will be needed: (row,). For the second judge of a cascade, the first judge's rows
+    decide.
 
-    Null where the first is still to be asked.
+    Null while the first judge is still to be asked.
     """
     is_second = pc.equal(planned.column("judge_index"), THEN).combine_chunks()
     needed = pa.repeat(True, planned.num_rows)
@@ -29,7 +30,9 @@ def foresee_needed(judge: Judge, planned: pa.Table) -> pa.Array:
 
 
 def used_rows(judge: Judge, rows: OpinionRows) -> OpinionRows:
-    """The rows that a run used: of a cascade's second judge those where the first is unsure, whatever is held."""
+    """Rows that a run used; the second judge of a cascade counts only where the first is unsure, even if more is
+    stored.
+    """
     if not isinstance(judge, CascadeSettings):
         return rows
     is_unsure = pa.array(first_judge_unsure(judge, rows))

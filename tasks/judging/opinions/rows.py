@@ -1,4 +1,4 @@
-"""What each opinion on some outputs says, by what the plan and the answers have of it; and what they come to."""
+"""Votes on outputs, from the plan and the answers, and the verdicts they combine to."""
 
 from collections.abc import Mapping
 
@@ -30,43 +30,43 @@ from gradebook.tasks.judging.settings.panels import (
 )
 
 _TEXTS = ("output_id", "criterion_id", "level_id", "evidence", "rationale", "reason", "distribution", "paid_by")
-TOLD_SCHEMA = pa.schema([*(pa.field(name, pa.string()) for name in _TEXTS), pa.field("saved_usd", pa.float64())])
-_TOLD = ("level_id", "evidence", "rationale", "distribution")
-Told = Mapping[Opinion, pa.Table]  # what was asked and answered, as `TOLD_SCHEMA`
-OpinionRows = dict[Opinion, pa.Table]  # a row a key, see `opinion_rows`
+ANSWER_SCHEMA = pa.schema([*(pa.field(name, pa.string()) for name in _TEXTS), pa.field("saved_usd", pa.float64())])
+_ANSWER_COLUMNS = ("level_id", "evidence", "rationale", "distribution")
+Answers = Mapping[Opinion, pa.Table]  # answers by vote, as `ANSWER_SCHEMA`
+OpinionRows = dict[Opinion, pa.Table]  # one row per key, see `opinion_rows`
 Flags = NDArray[np.bool_]
 
 
 def place_keys(output_ids: pa.ChunkedArray, criterion_ids: pa.Array) -> pa.Array:
-    """Output and criterion as one text each, to look them up by."""
+    """Lookup keys: output and criterion joined in one text."""
     joined = pc.binary_join_element_wise(output_ids.combine_chunks(), criterion_ids, " ")
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
 
 
 def table_keys(table: pa.Table) -> pa.Array:
-    """The keys of a table's rows."""
+    """Lookup keys of a table's rows."""
     return place_keys(table.column("output_id"), table.column("criterion_id").combine_chunks())
 
 
-def opinion_rows(keys: pa.Array, planned: pa.Table, told: pa.Table | None) -> pa.Table:
-    """What the ledger holds of one opinion for each key, or else what was told. All columns: (key,).
+def opinion_rows(keys: pa.Array, planned: pa.Table, answers: pa.Table | None) -> pa.Table:
+    """Ledger values of one vote for each key, else the answers. All columns: (key,).
 
-    planned: the plan's rows about it. request_key: null where no such opinion is wanted.
+    planned: the plan's rows of this vote. request_key: null where no such vote is wanted.
     """
     held = planned.take(pc.index_in(keys, table_keys(planned)))
-    said = TOLD_SCHEMA.empty_table() if told is None else told
-    said = said.take(pc.index_in(keys, table_keys(said)))
+    answered = ANSWER_SCHEMA.empty_table() if answers is None else answers
+    answered = answered.take(pc.index_in(keys, table_keys(answered)))
     is_held = held.column("status").is_valid()
-    columns = {name: pc.if_else(is_held, held.column(name), said.column(name)) for name in _TOLD}
-    reasons = pc.if_else(said.column("output_id").is_valid(), said.column("reason"), pa.scalar("not_asked"))
+    columns = {name: pc.if_else(is_held, held.column(name), answered.column(name)) for name in _ANSWER_COLUMNS}
+    reasons = pc.if_else(answered.column("output_id").is_valid(), answered.column("reason"), pa.scalar("not_asked"))
     columns["reason"] = pc.if_else(is_held, pa.scalar(None, pa.string()), reasons)
-    columns["paid_by"] = pc.coalesce(held.column("paid_by"), said.column("paid_by"))
-    columns["saved_usd"] = pc.if_else(is_held, held.column("cost_usd"), said.column("saved_usd"))
+    columns["paid_by"] = pc.coalesce(held.column("paid_by"), answered.column("paid_by"))
+    columns["saved_usd"] = pc.if_else(is_held, held.column("cost_usd"), answered.column("saved_usd"))
     return pa.table(columns | {name: held.column(name) for name in ("status", "request_key")})
 
 
 def first_judge_unsure(judge: CascadeSettings, rows: OpinionRows) -> Flags:
-    """Whether the second judge of a cascade is asked: (key,). Only the rows of the first judge are looked at."""
+    """Whether the second judge of a cascade is asked: (key,). Only the first judge's rows are read."""
     first = {
         opinion: table for opinion, table in rows.items() if opinion.judge_index == FIRST and not opinion.is_swapped
     }
@@ -83,12 +83,12 @@ def first_judge_unsure(judge: CascadeSettings, rows: OpinionRows) -> Flags:
     return is_unsure | ~is_wanted.any(axis=1)
 
 
-def escalated_places(judge: CascadeSettings, planned: pa.Table, told: Told) -> set[tuple[str, str]]:
-    """The outputs and criteria of a plan file that the second judge is asked about."""
+def escalated_places(judge: CascadeSettings, planned: pa.Table, answers: Answers) -> set[tuple[str, str]]:
+    """Outputs and criteria of a plan file that the second judge is asked about."""
     second = rows_of(planned, Opinion(THEN))
     keys = table_keys(second)
-    opinions = [opinion for opinion in told if opinion.judge_index == FIRST] or [Opinion(FIRST)]
-    rows = {opinion: opinion_rows(keys, rows_of(planned, opinion), told.get(opinion)) for opinion in opinions}
+    opinions = [opinion for opinion in answers if opinion.judge_index == FIRST] or [Opinion(FIRST)]
+    rows = {opinion: opinion_rows(keys, rows_of(planned, opinion), answers.get(opinion)) for opinion in opinions}
     chosen = second.filter(pa.array(first_judge_unsure(judge, rows)))
     return set(zip(*(chosen.column(name).to_pylist() for name in ("output_id", "criterion_id")), strict=True))
 
@@ -101,9 +101,9 @@ def combined_verdicts(
     rows: OpinionRows,
     is_unsure: Flags | None,
 ) -> tuple[pa.Table, pa.Table]:
-    """The verdicts on one criterion, as `VERDICT_SCHEMA`, and the opinions that they rest on, as `OPINION_SCHEMA`.
+    """Verdicts on one criterion, as `VERDICT_SCHEMA`, and their votes, as `OPINION_SCHEMA`.
 
-    rows: with is_replayed, an output each. is_unsure: (output,), whether a cascade's second judge was asked.
+    rows: with is_replayed, one per output. is_unsure: (output,), whether a cascade's second judge was asked.
     """
     asked = {opinion: _is_wanted(table) for opinion, table in rows.items()}
     if is_unsure is not None:
@@ -123,7 +123,7 @@ def combined_verdicts(
 
 
 def opinion_scores(criterion: Criterion, rows: pa.Table) -> pa.Array:
-    """The score of each row's level, or the mean of all levels' under its distribution; null where it has none."""
+    """Score of each row's level, or the expected score under its distribution; null without a level."""
     levels = criterion.ranked_levels
     places = pc.index_in(rows.column("level_id"), pa.array([level.id for level in levels]))
     scores = pa.array([level.score for level in levels]).take(places.combine_chunks())
@@ -138,7 +138,7 @@ def _verdicts(
     rows: OpinionRows,
     counted: Mapping[Opinion, Flags],
 ) -> pa.Table:
-    """Combine what counts. counted: opinion -> (output,), whether it is to."""
+    """Combine the counted votes. counted: vote -> (output,), whether it counts."""
     level_ids = [level.id for level in criterion.ranked_levels]
     scores = {level.id: level.score for level in criterion.ranked_levels}
     counting = {opinion: rows[opinion] for opinion in counted}
@@ -176,7 +176,7 @@ def _opinion_table(
         "judge": pa.repeat(name, count),
         "replicate": pa.repeat(pa.scalar(opinion.replicate, pa.int32()), count),
         "is_swapped": pa.repeat(opinion.is_swapped, count),
-        "request_key": pc.fill_null(rows.column("request_key"), ""),  # rows without one are left out
+        "request_key": pc.fill_null(rows.column("request_key"), ""),  # rows without a key are filtered out later
         "status": pc.if_else(scores.is_valid(), "scored", "unscored"),
         "level_id": rows.column("level_id"),
         "score": scores,
@@ -191,7 +191,7 @@ def _is_wanted(rows: pa.Table) -> Flags:
 
 
 def _named_levels(rows: OpinionRows) -> list[str]:
-    """All levels that opinions gave, or gave a share: one that is nobody's likeliest may be the likeliest in all."""
+    """All levels named by votes or their distributions: the most likely level overall may be no vote's own."""
     named = {level for table in rows.values() for level in pc.unique(table.column("level_id")).to_pylist() if level}
     for table in rows.values():
         for text in pc.unique(table.column("distribution")).to_pylist():
@@ -202,13 +202,13 @@ def _named_levels(rows: OpinionRows) -> list[str]:
 def _read_opinions(
     rows: OpinionRows, level_ids: list[str], scores: Mapping[str, float], criterion: Criterion | None = None
 ) -> Opinions:
-    """The rows as arrays, an opinion a column. criterion: None where the scores do not matter."""
+    """Rows as arrays with one column per vote. criterion: None if the scores do not matter."""
     known = pa.array(level_ids, pa.string())
     places = [
         pc.fill_null(pc.index_in(table.column("level_id"), known), -1).to_numpy().astype(np.int64)
         for table in rows.values()
     ]
-    level_scores = np.array([*(scores[level_id] for level_id in level_ids), np.nan])  # place -1 is the last
+    level_scores = np.array([*(scores[level_id] for level_id in level_ids), np.nan])  # place -1 selects the NaN
     found = (
         [level_scores[column] for column in places]
         if criterion is None
@@ -226,7 +226,9 @@ def _read_opinions(
 def _probabilities(
     rows: OpinionRows, level_ids: list[str], places: list[NDArray[np.int64]]
 ) -> NDArray[np.float64] | None:
-    """(output, opinion, level): the distributions, all on its level where an opinion has none; None where none has."""
+    """(output, opinion, level): distributions; a vote without one puts all weight on its level. None if no vote has
+    one.
+    """
     if all(table.column("distribution").null_count == table.num_rows for table in rows.values()):
         return None
     shares = np.stack([(column[:, None] == np.arange(len(level_ids))).astype(np.float64) for column in places], axis=1)
@@ -239,7 +241,7 @@ def _probabilities(
 
 
 def _picked(rows: OpinionRows, column: str, chosen: pa.Array) -> pa.Array:
-    """The column of the chosen opinion of each row; null where it is none of them."""
+    """Column of the chosen vote of each row; null if none is chosen."""
     picked = pa.nulls(len(chosen), pa.string())
     for index, table in enumerate(rows.values()):
         picked = pc.if_else(pc.equal(chosen, index), table.column(column), picked)
@@ -247,7 +249,7 @@ def _picked(rows: OpinionRows, column: str, chosen: pa.Array) -> pa.Array:
 
 
 def _reasons(rows: OpinionRows, opinions: Opinions, places: NDArray[np.int64], is_split: Flags) -> pa.Array:
-    """Why there is no verdict; null where there is one."""
+    """Reasons for missing verdicts; null where there is a verdict."""
     columns = [table.column("reason").to_pylist() for table in rows.values()] if (places < 0).any() else []
     reasons: list[str | None] = [None] * len(places)
     for row in np.flatnonzero(places < 0):
@@ -267,7 +269,7 @@ def _all_replayed(rows: OpinionRows, is_wanted: Flags) -> pa.Array:
 
 
 def _expected_scores(criterion: Criterion, distributions: pa.ChunkedArray) -> pa.Array:
-    """The mean of the levels' scores under each distribution; null where there is none."""
+    """Expected score under each distribution; null without one."""
     if distributions.null_count == len(distributions):
         return pa.nulls(len(distributions), pa.float64())
     shares = [orjson.loads(text) if text else {} for text in distributions.to_pylist()]
@@ -275,7 +277,7 @@ def _expected_scores(criterion: Criterion, distributions: pa.ChunkedArray) -> pa
 
 
 def rows_of(table: pa.Table, opinion: Opinion) -> pa.Table:
-    """The rows of a plan, or of whatever has its columns, that are about one opinion."""
+    """Rows of a plan, or of a table with its columns, that belong to one vote."""
     is_swapped = table.column("is_swapped")
     is_it = pc.and_(
         pc.and_(

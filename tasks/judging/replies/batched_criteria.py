@@ -1,4 +1,4 @@
-"""Several criteria of one output asked in one request: a question of questions."""
+"""Batched criteria: several criteria of one output in one request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 
 
 def packs_of(criteria: Sequence[Criterion], packing: int) -> list[tuple[Criterion, ...]]:
-    """The packs in which criteria are asked: up to so many that follow one another, as long as there are labels."""
+    """Batches of consecutive criteria, each at most `packing` long and as long as labels suffice."""
     packs: list[tuple[Criterion, ...]] = []
     for criterion in criteria:
         longer = (*packs[-1], criterion) if packs else ()
@@ -34,12 +34,12 @@ def packs_of(criteria: Sequence[Criterion], packing: int) -> list[tuple[Criterio
 
 
 def packing_of(judge: object) -> int:
-    """How many criteria a judge is asked at once; recorded replies are looked up one by one."""
+    """Maximum number of criteria per request of a judge; 1 for recorded replies."""
     return judge.packing if isinstance(judge, JudgeSettings) else 1
 
 
 def asked_digest(criterion: Criterion, criteria: Sequence[Criterion], packing: int) -> str:
-    """Hash of what a criterion is asked as, alone or in its pack among the criteria; 32 hex digits."""
+    """Digest of the criterion's prompt, including the other criteria asked in the same request; 32 hex digits."""
     if packing == 1:
         return criterion_digest(criterion)
     (pack,) = (pack for pack in packs_of(criteria, packing) if criterion in pack)
@@ -48,54 +48,54 @@ def asked_digest(criterion: Criterion, criteria: Sequence[Criterion], packing: i
 
 @dataclass(frozen=True, slots=True)
 class PackedAnswers:
-    """What came of a pack: an answer for each of its questions."""
+    """Answers to batched criteria, one per question."""
 
     answers: tuple[Answer, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PackedQuestion:
-    """Criteria of one output in one request, in the order of the pack, whichever of them are still open."""
+    """Batched criteria of one output, in the order of the rubric, including those already answered."""
 
     questions: tuple[Question, ...]
 
     @property
     def output_id(self) -> str:
-        """The output that all are about."""
+        """Output that all questions are about."""
         return self.questions[0].output_id
 
     @property
     def criterion_id(self) -> str:
-        """The first of the criteria."""
+        """Id of the first criterion."""
         return self.questions[0].criterion_id
 
     @property
     def request_key(self) -> str:
-        """The first one's: it covers the whole pack."""
+        """Request key of the first question; covers the whole request."""
         return self.questions[0].request_key
 
     @property
     def part_keys(self) -> tuple[str, ...]:
-        """Those of all, in order."""
+        """Request keys of all questions, in order."""
         return tuple(question.request_key for question in self.questions)
 
     @property
     def replicate(self) -> int:
-        """The same for all."""
+        """Replicate number (shared by all questions)."""
         return self.questions[0].replicate
 
     @property
     def prefix(self) -> str:
-        """The output, which stands before the criteria."""
+        """Id of the output, which precedes the criteria in the prompt."""
         return self.output_id
 
     @property
     def prompt_digest(self) -> str:
-        """Hash of the prompt file for packs."""
+        """Digest of the prompt file for batched criteria."""
         return packed_prompt_digest()
 
     def request(self) -> Request:
-        """The case and the criteria, each with labels of its own."""
+        """Messages with the case and the criteria, each with its own labels."""
         first = self.questions[0]
         criteria = [question.criterion for question in self.questions]
         keys = [question.request_key for question in self.questions]
@@ -119,6 +119,6 @@ class PackedQuestion:
         )
 
     def answer(self, outcome: Outcome) -> PackedAnswers:
-        """The outcome of each question beside it."""
+        """Pair each question with its outcome."""
         parts = outcome.parts or (outcome,) * len(self.questions)
         return PackedAnswers(tuple(question.answer(part) for question, part in zip(self.questions, parts, strict=True)))

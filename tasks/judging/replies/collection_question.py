@@ -1,4 +1,4 @@
-"""A prompt put to the model that is to be evaluated; its reply is any text."""
+"""Question of a collection: a prompt put to the model under evaluation, whose reply is any text."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, ReadReply,
 from gradebook.tasks.judging.replies.completion import MOST_NAME_LENGTH, Reply
 from gradebook.tasks.judging.replies.question import Outcome, Request
 
-COLLECT_CRITERION_ID = "(output)"  # stands in the journal where a judgment has its criterion
-BROKEN_OFF = ("error", "abort")  # a server's words for a text that it did not bring to an end
+COLLECT_CRITERION_ID = "(output)"  # in place of a criterion's id in the journal
+BROKEN_OFF = ("error", "abort")  # finish reasons of servers that stopped early
 
 
 @dataclass(frozen=True, slots=True)
 class CollectAnswer:
-    """What came of asking for an output; its text is in the journal. reason: why there is none."""
+    """Result of asking for an output; the text is in the journal. reason: why there is none."""
 
     question: "CollectQuestion"
     reason: str | None
@@ -24,7 +24,7 @@ class CollectAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CollectQuestion:
-    """One output to be written. messages: made when they are sent, for they may hold pictures."""
+    """One output to collect. messages: rendered when sent, as they may contain images."""
 
     case_id: str
     messages: Callable[[], Messages]
@@ -35,37 +35,37 @@ class CollectQuestion:
 
     @property
     def output_id(self) -> str:
-        """What stands in the journal where a judgment has its output: there is none yet."""
+        """Id of the case, in place of an output's id in the journal."""
         return self.case_id
 
     @property
     def criterion_id(self) -> str:
-        """What stands in the journal where a judgment has its criterion."""
+        """Fixed text in place of a criterion's id in the journal."""
         return COLLECT_CRITERION_ID
 
     @property
     def replicate(self) -> int:
-        """The sample; added to the seed."""
+        """Sample index, added to the seed."""
         return self.sample_index
 
     @property
     def prefix(self) -> str:
-        """The prompt, which all samples of a case share."""
+        """Digest of the prompt, which all samples of a case share."""
         return self.prompt_digest
 
     def request(self) -> Request:
-        """The messages as they are, and no word on what the reply has to look like. Raises `UnreadableMedia`."""
+        """Messages as they are, without a format for the reply. Raises `UnreadableMedia`."""
         return Request(self.messages(), None, _read, note=_note, extra_body=self.extra_body)
 
     def answer(self, outcome: Outcome) -> CollectAnswer:
-        """Whether there is an output now."""
+        """Whether the output is now available, and why not."""
         return CollectAnswer(self, None if outcome.status == "scored" else outcome.reason, outcome.request_count)
 
 
 def _read(
     _text: str | None, finish_reason: str | None, _refusal: str | None, _choices: TokenChoices | None
 ) -> ReadReply:
-    """Whatever the model said is its output, also where it refused or was cut off: that is to be evaluated."""
+    """Accept any text as the output, also a refusal or a cut text: both are to be evaluated."""
     return ReadReply("parse_error" if finish_reason in BROKEN_OFF else "scored")
 
 

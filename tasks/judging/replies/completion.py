@@ -1,4 +1,4 @@
-"""What an HTTP 200 says: the reply, its usage and its log-probabilities, read as hostile."""
+"""Body of an HTTP 200: the reply, its usage and its log-probabilities, read as hostile."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ MOST_NAME_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An HTTP 200. usage, service_tier and choices are None where the endpoint did not say."""
+    """HTTP 200. usage, service_tier and choices are None if the endpoint sent none."""
 
     text: str | None
     finish_reason: str | None
@@ -26,12 +26,12 @@ class Reply:
     service_tier: str | None = None
     choices: TokenChoices | None = None  # log-probabilities, token by token
     headers: Mapping[str, str] | None = None
-    is_completion: bool = True  # False: the text is whatever came instead
-    base_url: str | None = None  # who answered
+    is_completion: bool = True  # False: the text is the body itself
+    base_url: str | None = None  # address that answered
 
 
 def read_completion(content: bytes, latency_ms: float) -> Reply:
-    """Read the body of an HTTP 200; where it is no chat completion its text is kept, and the usage that it tells."""
+    """Read the body of an HTTP 200; a body that is no chat completion becomes the text, with its usage if any."""
     parsed = _parse(content)
     body = parsed if isinstance(parsed, dict) else {}
     try:
@@ -57,19 +57,19 @@ def read_completion(content: bytes, latency_ms: float) -> Reply:
 
 
 def _parse(content: bytes) -> object:
-    """What the body says as JSON; None where it is none."""
+    """Body parsed as JSON; None if it is not JSON."""
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError:
         pass
     try:
-        return json.loads(content)  # takes NaN and half of a surrogate pair, which some servers write
+        return json.loads(content)  # accepts NaN and lone surrogates, which some servers write
     except (ValueError, RecursionError):
         return None
 
 
 def _written(content: object) -> str | None:
-    """The text of a reply; of a list of parts the texts, without thinking and whatever else there is."""
+    """Text of a reply; for a list of parts, its text parts without reasoning and other kinds."""
     if not isinstance(content, list):
         return _text(content)
     parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
@@ -81,7 +81,7 @@ def _name(value: object) -> str | None:
 
 
 def _choices(logprobs: object) -> TokenChoices | None:
-    """What could have stood at each place of the reply; None unless the endpoint says so in the usual shape."""
+    """Candidate tokens at each position of the reply; None unless in the usual shape."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list) or not content:
         return None
@@ -99,14 +99,14 @@ def _text(value: object) -> str | None:
 
 
 def _usage(usage: object) -> Usage | None:
-    """None unless both counts are there: a missing count is not zero tokens."""
+    """Usage of a reply; None unless both counts are present: a missing count is not zero tokens."""
     if not isinstance(usage, dict):
         return None
     prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     if prompt is None or completion is None:
         return None
-    told = usage.get("prompt_tokens_details")
-    details = told if isinstance(told, dict) else {}
+    prompt_details = usage.get("prompt_tokens_details")
+    details = prompt_details if isinstance(prompt_details, dict) else {}
     cached = min(_count(details.get("cached_tokens")) or 0, prompt)
     written = _count(details.get("cache_write_tokens")) or _count(details.get("cache_creation_tokens")) or 0
     sound = min(_count(details.get("audio_tokens")) or 0, prompt)

@@ -1,4 +1,4 @@
-"""The journal: every reply on disk, in one line, before it counts as done."""
+"""Journal: every reply is on disk, as one line, before it counts as done."""
 
 import fcntl
 import os
@@ -24,13 +24,13 @@ _REQUIRED = tuple(field.name for field in JUDGMENT_SCHEMA if not field.nullable)
 
 
 class Journal:
-    """An append-only JSON Lines file of judgments, locked while its writer lives; thread-safe."""
+    """Append-only JSON Lines file of judgments, locked while its writer lives; thread-safe."""
 
     def __init__(self, folder: Path, run_id: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{run_id}.{os.getpid()}.{secrets.token_hex(4)}"
         self.path = folder / f"{name}.jsonl"
-        opening = folder / f"{name}.opening"  # named .jsonl only once locked, or a sweep could take it as settled
+        opening = folder / f"{name}.opening"  # renamed to .jsonl once locked, or a sweep could settle it
         self._lock = threading.Lock()
         self._fault: str | None = None
         self._file: int | None = os.open(opening, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
@@ -38,9 +38,9 @@ class Journal:
         opening.rename(self.path)
 
     def append(self, *judgments: dict[str, Any]) -> None:
-        """Write the judgments of a reply, all columns of JUDGMENT_SCHEMA; on return the kernel has them.
+        """Write the judgments of a reply, with all columns of JUDGMENT_SCHEMA; on return the kernel has them.
 
-        Raises `UnfinishedError` when they can't be written, and from then on.
+        Raises `UnfinishedError` if a write fails, and on every later call.
         """
         options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
         lines = b"".join(orjson.dumps(judgment, option=options) for judgment in judgments)
@@ -51,7 +51,7 @@ class Journal:
                 raise UnfinishedError(f"{self.path}: the journal can't be written: {self._fault}")
 
     def close(self) -> None:
-        """Let go of the file; a journal without a line is removed."""
+        """Close the file; an empty journal is removed."""
         with self._lock:
             if self._file is None:
                 return
@@ -72,51 +72,51 @@ class Journal:
 
 
 def settled_journals(folder: Path) -> Iterator[Path]:
-    """Yield the journals that no living process holds, by name. Each is held while it is yielded."""
+    """Yield the journals that no living process locks, by name. Each is locked while it is yielded."""
     for path in sorted(folder.glob("*.jsonl")):
         try:
             file = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:  # another process swept it
+        except FileNotFoundError:  # swept by another process
             continue
         try:
-            if _is_taken(file, path):
+            if _lock_journal(file, path):
                 yield path
         finally:
             os.close(file)
 
 
-def _is_taken(file: int, path: Path) -> bool:
-    """Lock a journal. False where someone else holds it, or it was swept between its opening and the lock."""
+def _lock_journal(file: int, path: Path) -> bool:
+    """Lock a journal. False if another process locks it, or it was swept between opening and locking."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(file), os.stat(path))  # noqa: PTH116 - of the path, beside that of the file
+        return os.path.samestat(os.fstat(file), os.stat(path))  # noqa: PTH116 - the path's, compared with the open file's
     except (BlockingIOError, FileNotFoundError):
         return False
 
 
 class JournalTail:
-    """Follows a journal that another session writes: finds the scored judgments in it as they come, by request key.
+    """Reader of another session's journal: finds its scored judgments as they arrive, by request key.
 
-    The file is kept open, so that it can be read to its end even after it was settled and deleted.
+    The file stays open, so it can be read to its end after it was settled and deleted.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDONLY)
-        self._end = 0  # of the last whole line that was read
+        self._end = 0  # end of the last whole line read
         self._places: dict[str, tuple[int, int]] = {}  # request key -> offset and length of its line
 
     @property
     def is_live(self) -> bool:
-        """Whether a process holds the journal: its writer, or whoever settles it."""
-        return _is_held(self._file)
+        """Whether a process locks the journal: its writer, or a process that settles it."""
+        return _is_locked(self._file)
 
     @property
     def size(self) -> int:
-        """Bytes of the whole lines that were read."""
+        """Bytes of the whole lines read."""
         return self._end
 
     def advance(self) -> None:
-        """Read the lines that came since; what is no judgment is passed by, settling the journal will name it."""
+        """Read the new lines; invalid ones are skipped, as settling the journal will report them."""
         rest = b""
         while chunk := os.pread(self._file, _CHUNK_BYTES, self._end + len(rest)):
             lines = (rest + chunk).split(b"\n")
@@ -126,7 +126,7 @@ class JournalTail:
                 self._end += len(line) + 1
 
     def judgment(self, key: str) -> dict[str, Any] | None:
-        """The first scored judgment of a key among the lines that were read, all columns of JUDGMENT_SCHEMA."""
+        """First scored judgment of a key among the lines read, with all columns of JUDGMENT_SCHEMA."""
         if key not in self._places:
             return None
         offset, length = self._places[key]
@@ -134,7 +134,6 @@ class JournalTail:
         return judgment | {"asked_at": datetime.fromisoformat(judgment["asked_at"])}
 
     def close(self) -> None:
-        """Let go of the file."""
         os.close(self._file)
 
     def _note(self, line: bytes) -> None:
@@ -147,20 +146,20 @@ class JournalTail:
 
 
 def is_journal_held(path: Path) -> bool:
-    """Whether a living process holds the journal; False where it is gone."""
+    """Whether a living process locks the journal; False if the file is gone."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
-        return _is_held(file)
+        return _is_locked(file)
     finally:
         os.close(file)
 
 
-def _is_held(file: int) -> bool:
+def _is_locked(file: int) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two that look at once do not mislead each other
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: probes may overlap
     except BlockingIOError:
         return True
     fcntl.flock(file, fcntl.LOCK_UN)
@@ -170,7 +169,7 @@ def _is_held(file: int) -> bool:
 def read_journal(path: Path, row_count: int) -> Iterator[pa.Table]:
     """Read a journal as tables of JUDGMENT_SCHEMA, row_count lines at a time.
 
-    A last line without an end was being written when its writer died, and is left out. Any other broken line raises
+    An unterminated last line was being written when its writer died, and is left out. Any other broken line raises
     `LakeError` with file and line.
     """
     with path.open("rb") as file:
@@ -191,7 +190,7 @@ def _read_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
         raise LakeError(f"{path}:{number}", "no JSON", "a judgment") from None
     if not isinstance(judgment, dict) or not judgment.keys() <= _NAMES:
         raise LakeError(f"{path}:{number}", "other columns", "those of a judgment")
-    judgment = dict.fromkeys(_NAMES) | judgment  # an earlier gradebook wrote fewer
+    judgment = dict.fromkeys(_NAMES) | judgment  # earlier versions wrote fewer columns
     missing = [name for name in _REQUIRED if judgment[name] is None]
     if missing:
         raise LakeError(f"{path}:{number}", f"null in {', '.join(missing)}", "a value")

@@ -1,4 +1,4 @@
-"""What a reply is kept as: the columns of a judgment, and the outcome that a caller is told."""
+"""Columns of a judgment, and the outcome for the caller."""
 
 import uuid
 from dataclasses import replace
@@ -11,11 +11,11 @@ from gradebook.rubrics.prompts.reply_parser import MOST_REPLY_LENGTH, ReadReply,
 from gradebook.tasks.judging.replies.completion import Reply
 from gradebook.tasks.judging.replies.question import Askable, Outcome, Request
 
-SHARED_OUT = ("prompt_bytes", "prompt_tokens", "cached_tokens", "completion_tokens")
+SPLIT_COLUMNS = ("prompt_bytes", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 def judgment_row(run_id: str, question: Askable[Any], judge: str, read: ReadReply) -> dict[str, Any]:
-    """The columns of JUDGMENT_SCHEMA that a reply's reading gives; those of the request are in `reply_columns`."""
+    """Columns of JUDGMENT_SCHEMA from the reading of a reply; `reply_columns` has those of the request."""
     return {
         "judgment_id": uuid.uuid4().hex,
         "run_id": run_id,
@@ -36,7 +36,7 @@ def judgment_row(run_id: str, question: Askable[Any], judge: str, read: ReadRepl
 def reply_columns(
     reply: Reply, cost_usd: float | None, prompt_bytes: int, attempts: int, asked_at: datetime
 ) -> dict[str, Any]:
-    """The columns of JUDGMENT_SCHEMA that an HTTP 200 gives. prompt_bytes: of the messages and the schema as sent."""
+    """Columns of JUDGMENT_SCHEMA from an HTTP 200. prompt_bytes: of the messages and the schema as sent."""
     return {
         "reply": clean_text(reply.refusal or reply.text or "", MOST_REPLY_LENGTH),
         "model_returned": reply.model_returned,
@@ -53,22 +53,22 @@ def reply_columns(
 
 
 def read_parts(request: Request, reply: Reply) -> list[ReadReply]:
-    """What a reply says: one reading, or one for each part of a pack."""
+    """Readings of a reply: one, or one per batched criterion."""
     if request.read_parts is not None:
         return request.read_parts(reply.text, reply.finish_reason, reply.refusal)
-    if request.schema is None and not reply.is_completion:  # any text will do, but only one that the model wrote
+    if request.schema is None and not reply.is_completion:  # any text of the model is valid
         return [ReadReply("parse_error", fault="not_json")]
     return [request.read(reply.text, reply.finish_reason, reply.refusal, reply.choices)]
 
 
 def shared_columns(columns: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """The columns of a reply shared out among so many judgments: what it took adds up again to what it took."""
+    """Split the columns of a reply among `count` judgments; the parts add up to the whole."""
     if count == 1:
         return [columns]
     shares = []
     for place in range(count):
         share = dict(columns) | {"attempts": columns["attempts"] if place == 0 else 0}
-        for name in SHARED_OUT:
+        for name in SPLIT_COLUMNS:
             whole = columns[name]
             share[name] = None if whole is None else whole // count + (place < whole % count)
         share["cost_usd"] = None if columns["cost_usd"] is None else columns["cost_usd"] / count
@@ -77,17 +77,17 @@ def shared_columns(columns: dict[str, Any], count: int) -> list[dict[str, Any]]:
 
 
 def evidence_text(read: ReadReply) -> str | None:
-    """The quotes as a JSON list, None where there is none."""
+    """Quotes as a JSON list; None without quotes."""
     return orjson.dumps(read.evidence).decode() if read.evidence else None
 
 
 def distribution_text(read: ReadReply) -> str | None:
-    """The probability of each level as a JSON object, None where the judge gave none."""
+    """Probability of each level as a JSON object; None if the judge gave none."""
     return orjson.dumps(read.distribution).decode() if read.distribution else None
 
 
 def outcome_of(read: ReadReply, **paid: Any) -> Outcome:
-    """Turn a reading into an outcome: scored, or unscored for the reply's status."""
+    """Outcome of a reading: scored, or unscored with the reply's status as the reason."""
     is_scored = read.status == "scored"
     return Outcome(
         "scored" if is_scored else "unscored",
@@ -100,8 +100,8 @@ def outcome_of(read: ReadReply, **paid: Any) -> Outcome:
     )
 
 
-def held_outcome(*rows: dict[str, Any]) -> Outcome:
-    """The outcome that another session paid for. rows: of a scored judgment, or of those of a pack."""
+def outcome_from_rows(*rows: dict[str, Any]) -> Outcome:
+    """Outcome that another session paid for. rows: one scored judgment, or one per batched criterion."""
     parts = tuple(
         Outcome(
             "scored",

@@ -1,4 +1,4 @@
-"""Outcomes of a session's questions, out of memory: each takes a kilobyte and more."""
+"""Cache of a session's outcomes outside memory: each takes at least a kilobyte."""
 
 import pickle
 import sqlite3
@@ -14,17 +14,17 @@ class OutcomeCache:
         self._database = sqlite3.connect("", isolation_level=None)
         self._database.execute("pragma journal_mode = memory")
         self._database.execute("create table outcomes (request_key text primary key, outcome blob) without rowid")
-        self._unwritten: dict[str, Outcome] = {}  # what a full disk refused: it must not be paid for again
+        self._unwritten: dict[str, Outcome] = {}  # outcomes that a full disk refused; they must not be paid for again
 
     def store(self, key: str, outcome: Outcome) -> None:
-        """Store the outcome of a key, in place of an earlier one."""
+        """Store the outcome of a key, replacing an earlier one."""
         self._unwritten[key] = outcome
         with suppress(sqlite3.Error):
             self._database.execute("insert or replace into outcomes values (?, ?)", (key, pickle.dumps(outcome)))
             del self._unwritten[key]
 
     def find(self, key: str) -> Outcome | None:
-        """Outcome of a key; None where none was stored."""
+        """Outcome of a key; None if none was stored."""
         if key in self._unwritten:
             return self._unwritten[key]
         row = self._database.execute("select outcome from outcomes where request_key = ?", (key,)).fetchone()
@@ -32,5 +32,4 @@ class OutcomeCache:
         return outcome
 
     def close(self) -> None:
-        """Delete the database."""
         self._database.close()

@@ -1,4 +1,4 @@
-"""What is asked of a judge and what comes back."""
+"""Questions for a judge and their outcomes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,90 +26,90 @@ from gradebook.rubrics.prompts.reply_parser import ReadReply, TokenChoices, read
 from gradebook.rubrics.prompts.token_probabilities import read_levels
 from gradebook.tasks.judging.replies.completion import Reply
 
-LABEL_TOKENS = 32  # of a reply that is a label in JSON and nothing else
+LABEL_TOKENS = 32  # of a reply that is only a label in JSON
 Answered_co = TypeVar("Answered_co", covariant=True)
 
 
-# How a reply is read: of its text, finish_reason, refusal and log-probabilities.
+# Reads a reply from its text, finish_reason, refusal and log-probabilities.
 Reader = Callable[[str | None, str | None, str | None, TokenChoices | None], ReadReply]
-# What a line of the journal says of a reply beyond the columns of a judgment: of replies that no ledger keeps.
+# Extra journal columns of a reply that is not stored in the ledger.
 Note = Callable[[Reply], dict[str, Any]]
 PartsReader = Callable[[str | None, str | None, str | None], list[ReadReply]]
-# The messages that ask again, of the useless reply's text and its reading.
+# Messages that ask again, from the text and the reading of an unusable reply.
 Repair = Callable[[str, ReadReply], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a question sends, and how the reply to it is read."""
+    """Messages of a question, and how its reply is read."""
 
     messages: list[dict[str, Any]]
-    schema: dict[str, Any] | None  # the strict JSON schema of a reply, with its name; None: any text will do
+    schema: dict[str, Any] | None  # strict JSON schema of a reply, with its name; None: any text
     read: Reader
-    max_tokens: int | None = None  # None: as many as the judge's settings say
-    is_logprobs: bool = False  # whether the reply is to come with the probabilities of its tokens
-    repair: Repair | None = None  # None: a useless reply is asked for again as it was
-    parts: tuple["Askable[Any]", ...] = ()  # of a pack: what is asked together; each gets a judgment of its own
-    read_parts: PartsReader | None = None  # of a pack: one reading a part
-    part_tokens: tuple[int | None, ...] = ()  # of a pack: max_tokens of each part
+    max_tokens: int | None = None  # None: as in the judge's settings
+    is_logprobs: bool = False  # whether log-probabilities are requested
+    repair: Repair | None = None  # None: an unusable reply is requested again unchanged
+    parts: tuple["Askable[Any]", ...] = ()  # batched criteria, each with its own judgment
+    read_parts: PartsReader | None = None  # batched criteria: one reading per part
+    part_tokens: tuple[int | None, ...] = ()  # batched criteria: max_tokens of each part
     note: Note | None = None
-    extra_body: Mapping[str, Any] = field(default_factory=dict)  # settings of the model that gradebook does not know
+    extra_body: Mapping[str, Any] = field(default_factory=dict)  # model settings unknown to gradebook
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of asking: a usable reply, or why there is none."""
+    """Outcome of a question: a usable reply, or why there is none."""
 
     status: Literal["scored", "unscored"]
     level_id: str | None = None
     evidence: str | None = None  # JSON list of quotes
     rationale: str | None = None
     reason: str | None = None  # why unscored
-    judgment_id: str | None = None  # the last reply's row; None: no reply came
-    cost_usd: float | None = None  # of all replies to this question; None: unknown or none came
+    judgment_id: str | None = None  # row of the last reply; None: no reply
+    cost_usd: float | None = None  # of all replies to this question; None: unknown or no reply
     request_count: int = 0
     distribution: str | None = None  # JSON object: level id -> probability
-    parts: tuple["Outcome", ...] = ()  # of a pack, in the order asked
-    paid_by: str | None = None  # another run, which asked the same at the same time; None: this one
+    parts: tuple["Outcome", ...] = ()  # of batched criteria, in order
+    paid_by: str | None = None  # concurrent run that asked the same; None: this run
 
 
 class Askable(Protocol[Answered_co]):
-    """A question of any kind: where its reply stands in the ledger, what it sends, and what it makes of the outcome."""
+    """Question of any kind: its place in the ledger, its request, and its answer from an outcome."""
 
     @property
     def output_id(self) -> str:
-        """The output that it is about."""
+        """Output that the question is about."""
 
     @property
     def criterion_id(self) -> str:
-        """What it asks, as the ledger calls it."""
+        """Criterion, as named in the ledger."""
 
     @property
     def request_key(self) -> str:
-        """The name under which its reply is paid for once."""
+        """Key under which the reply is paid for once."""
 
     @property
     def replicate(self) -> int:
-        """Which of several equal questions it is."""
+        """Number among equal questions."""
 
     @property
     def prefix(self) -> str:
-        """What its prompt begins with, by name: questions that share it are best asked one after the other."""
+        """Name of the prompt's first part: questions that share it are best asked in sequence."""
 
     @property
     def prompt_digest(self) -> str:
-        """Hash of the prompt file that it is written with."""
+        """Digest of the prompt file."""
 
     def request(self) -> Request:
-        """What it sends, and how its reply is read."""
+        """Messages to send, and how the reply is read."""
 
     def answer(self, outcome: Outcome) -> Answered_co:
-        """What whoever asked is handed."""
+        """Answer for the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One criterion asked of one output. The four from case_id on are what recorded replies are found by."""
+    """One criterion asked of one output. Recorded replies are found by the four fields from case_id on."""
 
     output_id: str
     criterion: Criterion
@@ -124,21 +124,20 @@ class Question:
 
     @property
     def criterion_id(self) -> str:
-        """The criterion's id."""
         return self.criterion.id
 
     @property
     def prefix(self) -> str:
-        """The output, which stands before the criterion."""
+        """Id of the output, which precedes the criterion in the prompt."""
         return self.output_id
 
     @property
     def prompt_digest(self) -> str:
-        """Hash of the judge's prompt file."""
+        """Digest of the judge's prompt file."""
         return prompt_digest(self.style)
 
     def request(self) -> Request:
-        """The case and the criterion, and the labels that the reply may name."""
+        """Messages with the case and the criterion, and the labels that the reply may name."""
         labels = label_of(self.criterion, self.request_key, self.case, self.style)
         is_logprobs = self.style.reply == "logprobs"
 
@@ -158,7 +157,7 @@ class Question:
         return Request(messages, reply_schema(labels, self.style), read, max_tokens, is_logprobs, repair)
 
     def answer(self, outcome: Outcome) -> "Answer":
-        """The outcome beside its question."""
+        """Pair the outcome with its question."""
         return Answer(
             outcome.status,
             outcome.level_id,
@@ -176,14 +175,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Outcome):
-    """What came of one criterion asked of one output: a level, or why there is none."""
+    """Outcome of one criterion asked of one output: a level, or why there is none."""
 
     question: Question
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackAnswer:
-    """What came of asking for a text. text: None where the reply was unusable, or none came."""
+    """Outcome of asking for a text. text: None if the reply was unusable or missing."""
 
     request_key: str
     text: str | None
@@ -192,7 +191,7 @@ class FeedbackAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackQuestion:
-    """One text to be written: about an output, or about all outputs of a model and checkpoint."""
+    """One text to write: about an output, or about all outputs of a model and checkpoint."""
 
     output_id: str
     model: str
@@ -204,24 +203,24 @@ class FeedbackQuestion:
 
     @property
     def criterion_id(self) -> str:
-        """What stands in the ledger where a judgment has its criterion."""
+        """Fixed text in place of a criterion's id in the ledger."""
         return FEEDBACK_CRITERION_ID
 
     @property
     def prefix(self) -> str:
-        """Its own: no two texts have more than the instructions in common."""
+        """Its own request key: no two texts share more than the instructions."""
         return self.request_key
 
     @property
     def prompt_digest(self) -> str:
-        """Hash of the feedback's prompt file."""
+        """Digest of the feedback's prompt file."""
         return feedback_prompt_digest()
 
     def request(self) -> Request:
-        """The messages, and a reply that is one text."""
+        """Messages for a reply that is one text."""
         return Request(self.messages, FEEDBACK_REPLY_SCHEMA, read_feedback)
 
     def answer(self, outcome: Outcome) -> FeedbackAnswer:
-        """The text, where the reply had one."""
+        """Text of the reply, if usable."""
         text = outcome.rationale if outcome.status == "scored" else None
         return FeedbackAnswer(self.request_key, text, outcome.request_count)

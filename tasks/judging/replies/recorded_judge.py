@@ -1,4 +1,4 @@
-"""Recorded replies: a judge that reads its answers from a file."""
+"""Recorded replies: a judge that reads its replies from a file."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -19,9 +19,9 @@ from gradebook.tasks.judging.replies.question import Answer, Outcome, Question
 from gradebook.tasks.judging.settings.judge import ReplaySettings
 
 _Key = tuple[str, str, str | None, int, str, int, str | None]  # see RecordedReply.key
-_Found = tuple[int, "RecordedReply"]  # with its line
+_Found = tuple[int, "RecordedReply"]  # with its line number
 _MOST_LINE_BYTES = 2**27
-NO_REPLY: Final = "endpoint_error"  # no reply came, after all attempts: there is no judgment
+NO_REPLY: Final = "endpoint_error"  # no reply after all attempts, so there is no judgment
 RecordedStatus = Literal[UselessStatus, "endpoint_error"]
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -41,13 +41,13 @@ class RecordedReply(BaseModel):
     level: str | None = None
     distribution: dict[str, Probability] | None = None  # level id -> probability
     status: RecordedStatus | None = None
-    reply: str | None = None  # the raw text of a useless reply; of endpoint_error: what came in its place
+    reply: str | None = None  # raw text of an unusable reply; for endpoint_error, the error
     evidence: list[str] = []
     rationale: str | None = ""
 
     @property
     def key(self) -> _Key:
-        """What the reply is found by."""
+        """Key by which the reply is found."""
         return (
             self.case_id,
             self.model,
@@ -72,12 +72,12 @@ class RecordedReply(BaseModel):
         return self
 
     def level_ids(self) -> tuple[str, ...]:
-        """Every level that it names."""
+        """All levels that the reply names."""
         return (*([self.level] if self.level is not None else []), *(self.distribution or {}))
 
 
 def read_recorded(reply: RecordedReply, output: str) -> ReadReply:
-    """Read a recorded reply as a judge's is read; its quotes have to occur in the output too.
+    """Read a recorded reply like a judge's; its quotes have to occur in the output too.
 
     Raises `ValueError` for `endpoint_error`, which is no reply.
     """
@@ -91,9 +91,9 @@ def read_recorded(reply: RecordedReply, output: str) -> ReadReply:
 
 
 def read_replies(path: Path) -> dict[_Key, _Found]:
-    """Read a file of recorded replies, each with its line.
+    """Read a file of recorded replies, each with its line number.
 
-    Raises `JudgeSettingsError` with every line that is no reply or was there before.
+    Raises `JudgeSettingsError` with every line that is no reply or a duplicate.
     """
     replies: dict[_Key, _Found] = {}
     faults: list[Fault] = []
@@ -112,8 +112,8 @@ def read_replies(path: Path) -> dict[_Key, _Found]:
     return replies
 
 
-def refuse_no_recording(path: Path) -> None:
-    """Raise `JudgeSettingsError` at the first line of a file that is no recorded reply; an empty file has none."""
+def check_recording(path: Path) -> None:
+    """Raise `JudgeSettingsError` at the first line that is no recorded reply; an empty file has none."""
     try:
         with path.open("rb") as file:
             number = 0
@@ -130,8 +130,8 @@ def refuse_no_recording(path: Path) -> None:
 def check_replies(path: Path, criteria: Iterable[Criterion]) -> None:
     """Check recorded replies against a rubric's criteria.
 
-    Raises `JudgeSettingsError` with every level that its criterion does not have. Replies to criteria of other
-    rubrics are left alone.
+    Raises `JudgeSettingsError` with every level that its criterion does not have. Replies to criteria of other rubrics
+    are ignored.
     """
     level_ids = {criterion.id: [level.id for level in criterion.ranked_levels] for criterion in criteria}
     faults = [
@@ -144,7 +144,7 @@ def check_replies(path: Path, criteria: Iterable[Criterion]) -> None:
 
 
 class ReplaySession:
-    """Answers from recorded replies, with the interface of a judging session and at no cost."""
+    """Session that answers from recorded replies, with the interface of a judging session and at no cost."""
 
     def __init__(self, settings: ReplaySettings, journal_folder: Path, run_id: str) -> None:
         self.settings = settings
@@ -162,7 +162,7 @@ class ReplaySession:
         self.journal.close()
 
     def ask(self, questions: Iterable[Question], on_answer: Callable[[Answer], None]) -> None:
-        """Answer all questions in their order, in the caller's thread."""
+        """Answer all questions in order, in the caller's thread."""
         for question in questions:
             on_answer(self._answer(question))
 
@@ -182,7 +182,7 @@ class ReplaySession:
         return question.answer(outcome_of(read, judgment_id=judgment["judgment_id"], cost_usd=0.0))
 
     def _find(self, question: Question) -> _Found | None:
-        """The reply to a question; one recorded for another text of the same output is none."""
+        """Reply to a question; replies recorded for another text of the same output do not match."""
         place = (question.case_id, question.model, question.checkpoint, question.sample_index, question.criterion.id)
         ids = (question.output_id, None)
         found = (self._replies.get((*place, question.replicate, output_id)) for output_id in ids)
@@ -200,13 +200,13 @@ def _free_of_charge(reply: RecordedReply) -> dict[str, Any]:
         "completion_tokens": 0,
         "cost_usd": 0.0,
         "latency_ms": 0.0,
-        "attempts": 0,  # nothing was asked
+        "attempts": 0,  # no request was sent
         "asked_at": datetime.now(UTC),
     }
 
 
 def _misfit(reply: RecordedReply, level_ids: list[str]) -> str | None:
-    """Which level is named that the criterion does not have; None where all are its own."""
+    """Message about a level that the criterion does not have; None if all are its own."""
     unknown = next((level_id for level_id in reply.level_ids() if level_id not in level_ids), None)
     if unknown is None:
         return None

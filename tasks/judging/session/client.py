@@ -1,4 +1,4 @@
-"""One question to one judge: the only place that asks again, sets money aside and writes the journal."""
+"""Client of one judge: the only place that retries requests, reserves their cost and writes the journal."""
 
 import asyncio
 import math
@@ -35,38 +35,43 @@ from gradebook.tasks.judging.replies.judgment_row import (
 from gradebook.tasks.judging.replies.question import Askable, Outcome, Request
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.transport.endpoint import Failure, request_body
-from gradebook.tasks.judging.transport.metrics import outage_told, tell_left, tell_request, tell_retry
+from gradebook.tasks.judging.transport.metrics import (
+    report_circuit_change,
+    report_request,
+    report_retry,
+    report_route_left,
+)
 from gradebook.tasks.judging.transport.retry_policy import RATE_LIMIT_PATIENCE_S, wait_s
-from gradebook.tasks.judging.transport.route import Line, lines_of
+from gradebook.tasks.judging.transport.route import Route, routes_of
 
 MOST_CALLS_REFUSED = 5  # before any reply came
-MOST_CALLS_OUTLASTED = 3  # in a row; one alone may be the fault of what it asks
+MOST_CALLS_OUTLASTED = 3  # in a row; a single one may be caused by its own request
 USUAL_COMPLETION_TOKENS = 256
-FILTERED = "filtered"  # as a reply is that the endpoint's filter stopped
-CUT_OFF = frozenset({"truncated"})  # asked again with twice the tokens
-MENDED = frozenset({"parse_error", "evidence_unverified"})  # asked again with what was wrong
+FILTERED = "filtered"  # the status of a reply stopped by the endpoint's filter
+CUT_OFF = frozenset({"truncated"})  # retried with twice the tokens
+REPAIRED = frozenset({"parse_error", "evidence_unverified"})  # retried with an explanation of the error
 
 
 @dataclass(slots=True)
 class _Call:
-    """One question on its way."""
+    """Question that is being asked, with its replies so far."""
 
     question: Askable[Any]
     request: Request
-    parts: tuple[Askable[Any], ...]  # what each gets a judgment of its own: the question itself, or those of a pack
+    parts: tuple[Askable[Any], ...]  # one judgment each: the question itself, or its batched criteria
     messages: list[dict[str, Any]]
     max_tokens: int
     judgments: list[dict[str, Any]] = field(default_factory=list)
-    reads: dict[int, ReadReply] = field(default_factory=dict)  # by part: the first that is scored, else the last
-    attempts: int = 0  # for the reply that is waited for
+    reads: dict[int, ReadReply] = field(default_factory=dict)  # by part: the first scored reading, else the last
+    attempts: int = 0  # for the current reply
     request_count: int = 0
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     prompt_bytes: int = 0  # of the messages and the schema
-    most_tokens: int = 0  # what the prompt is priced at, at most
+    most_tokens: int = 0  # upper bound of the prompt's price, in tokens
 
 
 class JudgeClient:
-    """Asks one judge; lives in one event loop, with the budget and journal of its session."""
+    """Client of one judge, in one event loop; budget and journal are shared with its session."""
 
     def __init__(
         self,
@@ -81,8 +86,8 @@ class JudgeClient:
         self._budget = budget
         self._journal = journal
         self._run_id = run_id
-        self._lines = deque(lines_of(settings, keys, price))
-        self._left: list[Line] = []
+        self._routes = deque(routes_of(settings, keys, price))
+        self._abandoned: list[Route] = []
         self._stopped = asyncio.Event()
         self._rng = np.random.default_rng()
         self._refused_count = self._outlasted_count = 0
@@ -90,21 +95,20 @@ class JudgeClient:
         self.fault: UnfinishedError | None = None
 
     async def close(self) -> None:
-        """Close the connections."""
-        for line in (*self._left, *self._lines):
-            await line.endpoint.close()
+        for route in (*self._abandoned, *self._routes):
+            await route.endpoint.close()
 
     def stop(self, fault: UnfinishedError) -> None:
-        """Let no further request out; the first fault stays."""
+        """Send no further request; the first fault is the one that is raised."""
         self.fault = self.fault or fault
         self._stopped.set()
-        for line in self._lines:
-            line.stop()
+        for route in self._routes:
+            route.stop()
 
     async def answer(self, question: Askable[Any]) -> Outcome:
-        """Ask until there is a usable reply or no hope of one; every reply is in the journal by then.
+        """Ask until a usable reply comes or every attempt is used; every reply is journaled before the return.
 
-        Raises `UnfinishedError` where the run can't go on.
+        Raises `UnfinishedError` when the run cannot continue.
         """
         try:
             request = question.request()
@@ -112,11 +116,11 @@ class JudgeClient:
             return Outcome("unscored", reason=str(fault))
         limits = (part or self._settings.max_tokens for part in request.part_tokens or (request.max_tokens,))
         call = _Call(question, request, request.parts or (question,), request.messages, sum(limits))
-        chances = [CUT_OFF, MENDED]
+        retries = [CUT_OFF, REPAIRED]
         read = await self._ask(call)
-        while isinstance(read, ReadReply) and (chance := _chance(chances, read)):
-            chances.remove(chance)
-            if chance is CUT_OFF:
+        while isinstance(read, ReadReply) and (retry := _retry_left(retries, read)):
+            retries.remove(retry)
+            if retry is CUT_OFF:
                 call.max_tokens *= 2
             elif request.repair is not None:
                 call.messages = request.repair(call.judgments[-1]["reply"], read)
@@ -127,95 +131,99 @@ class JudgeClient:
         return self._conclude(call, read)
 
     async def _ask(self, call: _Call) -> ReadReply | Failure:
-        """One reply, read and journaled, or the failure after which hope was given up."""
+        """Return one reply, read and journaled, or the failure after the last attempt."""
         patience_ends = math.inf
         call.prompt_bytes = prompt_bytes(call.messages, call.request.schema)
         call.most_tokens = most_tokens(call.messages, call.request.schema)
         call.attempts = failure_count = held_off_count = 0
         while True:
-            line = self._lines[0]
-            came = await self._send_in_turn(call, line)
+            route = self._routes[0]
+            came = await self._send_in_turn(call, route)
             if isinstance(came, ReadReply):
                 return came
-            if line is not self._lines[0]:  # given up meanwhile: the next address has not failed yet
+            if route is not self._routes[0]:  # abandoned meanwhile: the next address has not failed yet
                 continue
             if came.is_rate_limit and not held_off_count:
                 patience_ends = time.monotonic() + RATE_LIMIT_PATIENCE_S
             held_off_count += came.is_rate_limit
-            failure_count += not (came.is_rate_limit or line.outage.is_gone)
+            failure_count += not (came.is_rate_limit or route.breaker.is_gone)
             is_out_of_time = came.is_outlasted or time.monotonic() >= patience_ends
             if not came.is_retried or is_out_of_time or failure_count >= self._settings.max_attempts:
                 return self._give_up(came)
-            if not line.outage.is_gone:  # or the line itself lets one after the other look for it
+            if not route.breaker.is_gone:  # otherwise the circuit breaker spaces the probes
                 pause_s = wait_s(failure_count + held_off_count - 1, came.retry_after_s, self._rng)
-                tell_retry(self._run_id, line.base_url, came, pause_s)
+                report_retry(self._run_id, route.base_url, came, pause_s)
                 await self._pause(pause_s)
 
-    async def _send_in_turn(self, call: _Call, line: Line) -> ReadReply | Failure:
-        """One request, alone while nobody knows whether the endpoint gives the log-probabilities that it needs."""
-        if call.request.is_logprobs and not line.has_logprobs:
-            async with line.first_turn:
-                if not line.has_logprobs:
-                    return await self._send(call, line)
-        return await self._send(call, line)
+    async def _send_in_turn(self, call: _Call, route: Route) -> ReadReply | Failure:
+        """Send one request, alone until the endpoint is known to return the log-probabilities that it needs."""
+        if call.request.is_logprobs and not route.has_logprobs:
+            async with route.first_turn:
+                if not route.has_logprobs:
+                    return await self._send(call, route)
+        return await self._send(call, route)
 
-    async def _send(self, call: _Call, line: Line) -> ReadReply | Failure:
-        """One request, with a slot and its worst cost set aside; a reply is in the journal when it is settled."""
+    async def _send(self, call: _Call, route: Route) -> ReadReply | Failure:
+        """Send one request within a slot and with its worst cost reserved; a reply is journaled before settlement."""
         expected = call.prompt_bytes / BYTES_PER_TOKEN + min(call.max_tokens, USUAL_COMPLETION_TOKENS)
-        async with line.limiter.slot(expected), line.outage.attempt():
+        async with route.limiter.slot(expected), route.breaker.attempt():
             self.check_stopped()
-            if line is not self._lines[0]:
+            if route is not self._routes[0]:
                 return Failure("the address was given up", is_retried=True, may_be_billed=False)
             ticket = await self._budget.reserve(
-                worst_cost_usd(line.price, call.most_tokens, call.max_tokens, self._settings.service_tier)
+                worst_cost_usd(route.price, call.most_tokens, call.max_tokens, self._settings.service_tier)
             )
             paid_usd: float | None = 0.0
             try:
                 self.check_stopped()
-                paid_usd = None  # while it is out; whoever is interrupted here may be billed
-                came = await self._request(call, line)
+                paid_usd = None  # a request interrupted here may be billed
+                came = await self._request(call, route)
                 if isinstance(came, EndpointUnavailable):  # the endpoint refused it
                     paid_usd = 0.0
-                    return self._leave(line, came)
+                    return self._switch_route(route, came)
                 if isinstance(came, Failure):
                     paid_usd = None if came.may_be_billed else 0.0
-                    return self._note_failure(line, came)
-                with outage_told(self._run_id, line.base_url, line.outage):
-                    line.note_reply(came, expected)
-                paid_usd = None if came.usage is None else cost_usd(line.price, came.usage, tier=came.service_tier)
+                    return self._note_failure(route, came)
+                with report_circuit_change(self._run_id, route.base_url, route.breaker):
+                    route.note_reply(came, expected)
+                paid_usd = None if came.usage is None else cost_usd(route.price, came.usage, tier=came.service_tier)
                 read = self._record(call, came, paid_usd)
-                return self._leave_unfit(line) if read.status == "no_logprobs" and not line.has_logprobs else read
+                return (
+                    self._leave_without_logprobs(route)
+                    if read.status == "no_logprobs" and not route.has_logprobs
+                    else read
+                )
             finally:
                 self._budget.settle(ticket, paid_usd)
 
-    def _leave_unfit(self, line: Line) -> Failure:
-        """Go on at the next address, where one has no log-probabilities to give."""
-        return self._leave(
-            line,
+    def _leave_without_logprobs(self, route: Route) -> Failure:
+        """Switch to the next address, because this one returns no log-probabilities."""
+        return self._switch_route(
+            route,
             EndpointUnavailable(
-                f"{line.base_url}: {self._settings.model} gives no log-probabilities, which `mode: logprobs` needs; "
+                f"{route.base_url}: {self._settings.model} gives no log-probabilities, which `mode: logprobs` needs; "
                 "expected another model, or `mode: reply`"
             ),
         )
 
-    async def _request(self, call: _Call, line: Line) -> Reply | Failure | EndpointUnavailable:
+    async def _request(self, call: _Call, route: Route) -> Reply | Failure | EndpointUnavailable:
         call.attempts += 1
         call.request_count += 1
         call.asked_at = datetime.now(UTC)
         body = request_body(
-            self._settings, call.request, call.question.replicate, call.max_tokens, base_url=line.base_url
+            self._settings, call.request, call.question.replicate, call.max_tokens, base_url=route.base_url
         )
         asked_ns = time.time_ns()
         came: Reply | Failure | EndpointUnavailable
         try:
-            came = await line.endpoint.send(body | {"messages": call.messages})
+            came = await route.endpoint.send(body | {"messages": call.messages})
         except EndpointUnavailable as fault:
             came = fault
-        tell_request(self._run_id, self._settings.model, line.base_url, line.price, asked_ns, came)
+        report_request(self._run_id, self._settings.model, route.base_url, route.price, asked_ns, came)
         return came
 
     def _record(self, call: _Call, reply: Reply, paid_usd: float | None) -> ReadReply:
-        """Read a reply and write it to the journal, whatever it is worth; of a pack, the worst of its readings."""
+        """Read a reply and journal it, usable or not; for batched criteria, return the worst reading."""
         reads = read_parts(call.request, reply)
         columns = reply_columns(reply, paid_usd, call.prompt_bytes, call.attempts, call.asked_at)
         columns |= call.request.note(reply) if call.request.note else {}
@@ -230,31 +238,34 @@ class JudgeClient:
         for place, each in enumerate(reads):
             if place not in call.reads or call.reads[place].status != "scored":
                 call.reads[place] = each
-        read = next((each for each in call.reads.values() if each.status in CUT_OFF | MENDED), call.reads[0])
+        read = next((each for each in call.reads.values() if each.status in CUT_OFF | REPAIRED), call.reads[0])
         self._is_ever_answered = True
         self._outlasted_count = 0
         return read
 
-    def _note_failure(self, line: Line, failure: Failure) -> Failure:
-        with outage_told(self._run_id, line.base_url, line.outage):
-            is_over = line.note_failure(failure)
-        if line.outage.is_gone and len(self._lines) > 1:  # another address is nearer than the end of patience
-            return self._leave(line, EndpointUnavailable(failure.reason))
+    def _note_failure(self, route: Route, failure: Failure) -> Failure:
+        with report_circuit_change(self._run_id, route.base_url, route.breaker):
+            is_over = route.note_failure(failure)
+        if route.breaker.is_gone and len(self._routes) > 1:  # another address is available
+            return self._switch_route(route, EndpointUnavailable(failure.reason))
         return replace(failure, is_outlasted=True) if is_over else failure
 
-    def _leave(self, line: Line, fault: EndpointUnavailable) -> Failure:
-        """Go on at the next address; raises the fault where there is none."""
-        if line is self._lines[0]:
-            if len(self._lines) == 1:
+    def _switch_route(self, route: Route, fault: EndpointUnavailable) -> Failure:
+        """Switch to the next address; raises the fault if there is none."""
+        if route is self._routes[0]:
+            if len(self._routes) == 1:
                 raise fault
-            self._lines.popleft()
-            line.stop()
-            self._left.append(line)
-            tell_left(self._run_id, line.base_url)
+            self._routes.popleft()
+            route.stop()
+            self._abandoned.append(route)
+            report_route_left(self._run_id, route.base_url)
         return Failure(str(fault), is_retried=True, may_be_billed=False)
 
     def _give_up(self, failure: Failure) -> Failure:
-        """Count a call that got no reply; raises when this looks like the end of the endpoint, not of the call."""
+        """Count a call without a reply.
+
+        Raises `EndpointUnavailable` if the endpoint, not the call, appears to be at fault.
+        """
         self._refused_count += not (failure.is_retried or failure.is_of_request)
         self._outlasted_count += failure.is_outlasted
         if failure.is_outlasted and (not failure.is_answered or self._outlasted_count >= MOST_CALLS_OUTLASTED):
@@ -271,10 +282,10 @@ class JudgeClient:
 
     @property
     def _address(self) -> str:
-        return self._lines[0].base_url
+        return self._routes[0].base_url
 
     async def _pause(self, pause_s: float) -> None:
-        """Wait without a slot, but no longer than the session lasts."""
+        """Wait without a slot, at most until the session stops."""
         try:
             async with asyncio.timeout(pause_s):
                 await self._stopped.wait()
@@ -283,7 +294,7 @@ class JudgeClient:
         self.check_stopped()
 
     def check_stopped(self) -> None:
-        """Raise the fault that ended the session, if one did."""
+        """Raise the fault that ended the session, if any."""
         if self.fault is not None:
             raise self.fault
 
@@ -305,6 +316,6 @@ class JudgeClient:
         return outcome_of(read, **paid)
 
 
-def _chance(chances: list[frozenset[str]], read: ReadReply) -> frozenset[str] | None:
-    """The second chance that a useless reply still has."""
-    return next((chance for chance in chances if read.status in chance), None)
+def _retry_left(retries: list[frozenset[str]], read: ReadReply) -> frozenset[str] | None:
+    """Kind of retry that an unusable reply still has left."""
+    return next((retry for retry in retries if read.status in retry), None)

@@ -1,4 +1,4 @@
-"""Where sessions write down what they will ask: one SQLite file beside the journals, shared by all processes."""
+"""Lease file: one SQLite file beside the journals, shared by all processes."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 
-CLAIMS_NAME = "claims.sqlite"
+LEASES_NAME = "claims.sqlite"  # the file and its tables keep their first name: gradebook's versions share them
 BUSY_TIMEOUT_S = 30.0
 _OURS = 0x67626B31  # SQLite's application_id: "gbk1"
 _TABLES = (
@@ -36,16 +36,17 @@ class ForeignFile(sqlite3.DatabaseError):
         return "a database of something else"
 
 
-class ClaimStore:
-    """The claims of all sessions in one folder, by request key. An owner is the name of its journal.
+class LeaseStore:
+    """Leases of all sessions in one folder, by request key. An owner is the name of its journal.
 
-    No write-ahead log, which needs memory shared by all: the folder may lie on a disk shared by machines. Every method
-    is one transaction, and raises `sqlite3.Error` where the file is broken, foreign, stays locked, or can't be written.
+    The database has no write-ahead log, which needs shared memory, because several machines may share the folder. Every
+    method is one transaction, and raises `sqlite3.Error` if the file is broken, foreign, locked for too long or not
+    writable.
     """
 
     def __init__(self, folder: Path) -> None:
         self._database = sqlite3.connect(
-            folder / CLAIMS_NAME, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            folder / LEASES_NAME, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
         try:
             self._database.execute("pragma temp_store = memory")
@@ -56,13 +57,13 @@ class ClaimStore:
             self._database.close()
             raise
 
-    def claim(
+    def acquire(
         self, owner: str, keys: Sequence[str], is_live: Callable[[str], bool], is_gone: Callable[[str], bool]
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Claim the keys that no living owner has.
+        """Lease the keys that no living owner has.
 
-        Returns those that a living one has, and those taken over from a dead one, each with its owner. What a dead one
-        claimed besides stays until its journal is gone: whoever wants it is led to the journal by it.
+        Returns the keys of living owners, and the keys taken over from dead owners, each with its owner. Other leases
+        of a dead owner stay until its journal is deleted, as they lead later sessions to that journal.
         """
         with self._transaction(), self._wanted(keys):
             others = dict(self._database.execute(_FOREIGN, [owner]).fetchall())
@@ -79,12 +80,12 @@ class ClaimStore:
         return live, {key: journal for key, journal in others.items() if journal in dead}
 
     def owners_of(self, owner: str, keys: Sequence[str]) -> dict[str, str]:
-        """Who else claims each key; those that nobody else does are left out."""
+        """Other owner of each key; keys without another owner are omitted."""
         with self._transaction("deferred"), self._wanted(keys):
             return dict(self._database.execute(_FOREIGN, [owner]).fetchall())
 
     def take_over(self, owner: str, left: Mapping[str, str | None]) -> list[str]:
-        """Claim keys that were left by another owner, or by all (None); returns those that nobody was quicker with."""
+        """Lease keys left by another owner, or by all owners (None); returns the keys still free."""
         with self._transaction(), self._wanted(list(left)):
             now = dict(self._database.execute(_FOREIGN, [owner]).fetchall())
             taken = [(key, self._id_of(owner)) for key, journal in left.items() if now.get(key) == journal]
@@ -92,7 +93,7 @@ class ClaimStore:
         return [key for key, _ in taken]
 
     def release(self, owner: str, keys: Sequence[str]) -> None:
-        """Give up claims, so that others ask."""
+        """Give up leases, so that others ask."""
         with self._transaction():
             number = self._id_of(owner)
             self._database.executemany(
@@ -100,7 +101,6 @@ class ClaimStore:
             )
 
     def close(self) -> None:
-        """Let go of the file."""
         self._database.close()
 
     def _make_tables(self) -> None:
@@ -119,15 +119,15 @@ class ClaimStore:
         try:
             yield
         except BaseException:
-            if self._database.in_transaction:  # SQLite rolls back by itself where the disk is full
+            if self._database.in_transaction:  # SQLite itself rolls back if the disk is full
                 self._database.execute("rollback")
             raise
         self._database.execute("commit")
 
     @contextmanager
     def _wanted(self, keys: Sequence[str]) -> Iterator[None]:
-        """The keys as a table of this connection alone."""
-        in_order = orjson.dumps(sorted(keys)).decode()  # the index's order, and one parameter: it takes half the time
+        """Provide the keys as a temporary table of this connection."""
+        in_order = orjson.dumps(sorted(keys)).decode()  # sorted as the index and in one parameter: half the time
         self._database.execute("insert into temp.wanted select value from json_each(?)", [in_order])
         yield
         self._database.execute("delete from temp.wanted")

@@ -1,4 +1,4 @@
-"""A thread with an event loop: where sessions ask."""
+"""Thread with an event loop, where sessions ask."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ Returned = TypeVar("Returned")
 
 
 class JudgingThread:
-    """One thread with one event loop. Sessions with several judges share it, and so a budget, which is of one loop."""
+    """One thread with one event loop. Sessions of several judges share it, and with it the budget of the loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -18,11 +18,10 @@ class JudgingThread:
         self._cpu_s = 0.0
 
     def start(self) -> None:
-        """Begin to run what is given."""
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Returned]) -> Returned:
-        """Run something in the thread, and wait for it in this one."""
+        """Run a coroutine in the thread and wait for its value in the calling thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @property
@@ -33,7 +32,7 @@ class JudgingThread:
         return self._cpu_s
 
     def end(self) -> None:
-        """Stop, and wait for it."""
+        """Stop the loop and join the thread."""
         self._cpu_s = self.cpu_s
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -1,4 +1,4 @@
-"""Equal questions are asked once a session."""
+"""Request coalescing: a session asks equal questions once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,42 +10,42 @@ from gradebook.tasks.judging.replies.question import Askable, Outcome
 
 
 class SharedAnswers:
-    """The outcomes of a session by request key; the questions are not kept. Used from one event loop."""
+    """Outcomes of a session by request key, without the questions. Used from one event loop."""
 
     def __init__(self, ask: Callable[[Askable[Any]], Awaitable[Outcome]]) -> None:
         self._ask = ask
         self._known = OutcomeCache()
-        self._coming: dict[str, asyncio.Future[Outcome]] = {}
+        self._in_progress: dict[str, asyncio.Future[Outcome]] = {}
 
     async def answer(self, question: Askable[Any]) -> Outcome:
-        """Ask, or wait for whoever asks the same; who waits pays nothing, and gets the same fault where one is raised.
+        """Ask, or wait for an equal question in progress.
 
-        Who asks waits for nobody who waits here, so it does not matter how many do.
+        A waiter pays nothing and gets the same fault if one is raised. An asker never waits for a waiter, so their
+        number does not matter.
         """
         key = question.request_key
-        coming = self._coming.get(key)
-        known = self._known.find(key) if coming is None else await asyncio.shield(coming)
+        pending = self._in_progress.get(key)
+        known = self._known.find(key) if pending is None else await asyncio.shield(pending)
         return await self._ask_first(question) if known is None else _unpaid(known)
 
     def close(self) -> None:
-        """Delete the outcomes."""
         self._known.close()
 
     async def _ask_first(self, question: Askable[Any]) -> Outcome:
         key = question.request_key
-        coming: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._coming[key] = coming
+        pending: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._in_progress[key] = pending
         try:
             outcome = await self._ask(question)
         except BaseException as error:
-            _fail(coming, error)
+            _fail(pending, error)
             raise
         else:
             self._known.store(key, outcome)
-            coming.set_result(outcome)
+            pending.set_result(outcome)
             return outcome
         finally:
-            del self._coming[key]
+            del self._in_progress[key]
 
 
 def _unpaid(known: Outcome) -> Outcome:
@@ -53,9 +53,9 @@ def _unpaid(known: Outcome) -> Outcome:
     return replace(known, cost_usd=0.0, request_count=0, parts=parts)
 
 
-def _fail(coming: asyncio.Future[Outcome], error: BaseException) -> None:
+def _fail(pending: asyncio.Future[Outcome], error: BaseException) -> None:
     if isinstance(error, asyncio.CancelledError):
-        coming.cancel()
+        pending.cancel()
         return
-    coming.set_exception(error)
-    coming.exception()  # seen, even if nobody waits
+    pending.set_exception(error)
+    pending.exception()  # mark as retrieved, even without waiters

@@ -1,4 +1,4 @@
-"""A session with a judge: one thread with one event loop, shared by all who ask in this process."""
+"""Session with a judge: one thread with one event loop, shared by all callers in this process."""
 
 import asyncio
 import os
@@ -17,23 +17,23 @@ from gradebook.tasks.judging.money.budget import Budget
 from gradebook.tasks.judging.money.prices import Price, find_price, refuse_unpriced
 from gradebook.tasks.judging.replies.batched_criteria import PackedQuestion
 from gradebook.tasks.judging.replies.journal import Journal
-from gradebook.tasks.judging.replies.judgment_row import held_outcome
+from gradebook.tasks.judging.replies.judgment_row import outcome_from_rows
 from gradebook.tasks.judging.replies.question import Askable, Outcome
 from gradebook.tasks.judging.replies.recorded_judge import ReplaySession
 from gradebook.tasks.judging.session.client import JudgeClient
-from gradebook.tasks.judging.session.lease import Claims, Held
+from gradebook.tasks.judging.session.lease import Leases, LedgerLookup
 from gradebook.tasks.judging.session.loop_thread import JudgingThread
 from gradebook.tasks.judging.session.request_coalescing import SharedAnswers
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings
-from gradebook.tasks.judging.settings.keys import read_keys
+from gradebook.tasks.judging.settings.keys import read_keys, refuse_bad_keys
 from gradebook.tasks.judging.settings.panels import Judge, members_of, online_members, writer_of
-from gradebook.tasks.judging.transport.probe import probe
+from gradebook.tasks.judging.transport.probe import probe, refuse_no_host
 
 Answered = TypeVar("Answered")
 
 
 class JudgingSession:
-    """Asks a judge for as many threads as like, with at most max_in_flight requests out in all."""
+    """Session with one judge for any number of threads, with at most max_in_flight requests in total."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class JudgingSession:
         """
         self.settings = settings
         self.journal = journal
-        self._claims: Claims | None = None
+        self._leases: Leases | None = None
         self._deadline = deadline
         self._timer: asyncio.TimerHandle | None = None
         keys = read_keys(settings, os.environ)
@@ -68,8 +68,8 @@ class JudgingSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._thread.run(self._disconnect())
-        if self._claims is not None:
-            self._claims.close()
+        if self._leases is not None:
+            self._leases.close()
 
     @property
     def cpu_s(self) -> float:
@@ -78,28 +78,28 @@ class JudgingSession:
 
     @property
     def note(self) -> str | None:
-        """What people should know of its asking; None where there is nothing."""
-        return None if self._claims is None else self._claims.note
+        """Note for the report about the leases; None if there is none."""
+        return None if self._leases is None else self._leases.note
 
-    def open_claims(self, held: Held) -> Claims:
-        """Where to say what this session will ask, so that others wait for its replies, as it does for theirs.
+    def open_leases(self, look_up: LedgerLookup) -> Leases:
+        """Leases of this session, so that sessions wait for each other's replies instead of paying twice.
 
-        held: what the ledger has of some keys. Where claims can't be kept each asks for itself.
+        look_up: scored judgments of keys in the ledger. If leases cannot be stored, each session asks for itself.
         """
-        self._claims = self._claims or Claims(self.journal.path.parent, self.journal, held)
-        return self._claims
+        self._leases = self._leases or Leases(self.journal.path.parent, self.journal, look_up)
+        return self._leases
 
-    def claim_also(self, keys: Iterable[str]) -> None:
-        """Claim what turned out to be asked too, before it is; nothing where `open_claims` was never called."""
-        if self._claims is not None:
-            self._claims.claim(keys, is_late=True)
+    def lease_also(self, keys: Iterable[str]) -> None:
+        """Lease further questions before they are asked; does nothing unless `open_leases` was called."""
+        if self._leases is not None:
+            self._leases.acquire(keys, is_late=True)
 
     def ask(self, questions: Iterable[Askable[Answered]], on_answer: Callable[[Answered], None]) -> None:
-        """Ask all questions and hand each answer over, in the order of their coming, from the session's thread.
+        """Ask all questions and pass each answer to on_answer, in the order of arrival, from the session's thread.
 
-        Questions are pulled in that thread too, as slots come free; both ends have to be quick. Equal questions are
-        asked once a session, and all get the one answer. Blocks until all are answered. Raises `BudgetReached` or
-        `EndpointUnavailable` when the run can't go on, once every request of this call that was out is back and
+        Questions are pulled in that thread too, as slots come free; both callbacks have to be quick. Equal questions
+        are asked once per session and share the answer. Blocks until all are answered. Raises `BudgetReached` or
+        `EndpointUnavailable` when the run cannot continue, after every sent request of this call has been answered and
         journaled.
         """
         self._thread.run(self._ask(iter(questions), on_answer))
@@ -119,27 +119,27 @@ class JudgingSession:
                 self._timer = asyncio.get_running_loop().call_later(left_s, self._stop, fault)
 
     async def _ask_or_take(self, question: Askable[Any]) -> Outcome:
-        """Ask; or take what a session asked that claimed the question before."""
-        claims = self._claims
-        if claims is None:
+        """Ask, or take the answer of the session that leased the question earlier."""
+        leases = self._leases
+        if leases is None:
             return await self._opened_client.answer(question)
         keys = question.part_keys if isinstance(question, PackedQuestion) else (question.request_key,)
-        if claims.is_foreign(keys) and (rows := await claims.answered(*keys)) is not None:
-            return held_outcome(*rows)
+        if leases.is_foreign(keys) and (rows := await leases.answered(*keys)) is not None:
+            return outcome_from_rows(*rows)
         outcome = await self._opened_client.answer(question)
         parts = outcome.parts or (outcome,) * len(keys)
         if useless := [key for key, part in zip(keys, parts, strict=True) if part.status != "scored"]:
-            claims.release(*useless)
+            leases.release(*useless)
         return outcome
 
     def _stop(self, fault: UnfinishedError) -> None:
         if self._client is not None:
             self._client.stop(fault)
-        if self._claims is not None:
-            self._claims.stop()
+        if self._leases is not None:
+            self._leases.stop()
 
     async def _disconnect(self) -> None:
-        """Stop whatever still runs: only an interrupted caller leaves something behind."""
+        """Stop remaining tasks, which exist only if the caller was interrupted."""
         self._stop(UnfinishedError("the judging was interrupted"))
         if self._timer is not None:
             self._timer.cancel()
@@ -160,11 +160,11 @@ class JudgingSession:
             raise faults[0]
 
     async def _work(self, asking: "_Asking") -> None:
-        """Hold one conversation after the other until there is none left, or one of this call failed."""
+        """Run conversations one by one until none is left or one of this call fails."""
         while not asking.faults:
             try:
                 conversation = next(asking.conversations, None)
-            except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` once the others are done
+            except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` after the others
                 asking.faults.append(error)
                 return
             if conversation is None:
@@ -172,7 +172,9 @@ class JudgingSession:
             await self._converse(asking, conversation)
 
     async def _converse(self, asking: "_Asking", conversation: Sequence[Askable[Any]]) -> None:
-        """Ask what shares a prefix: the first question goes ahead, so that the endpoint has read it for the others."""
+        """Ask questions that share a prefix; the first goes ahead, so that the endpoint caches the prefix for the
+        others.
+        """
         first, others = conversation[:1], conversation[1:]
         for question in first:
             await self._answer(asking, question)
@@ -184,9 +186,9 @@ class JudgingSession:
             self._opened_client.check_stopped()
             asking.on_answer(question.answer(await self._opened_answers.answer(question)))
         except UnfinishedError as fault:
-            self._stop(fault)  # what can't go on for one can't for any
+            self._stop(fault)  # the whole session cannot continue
             asking.faults.append(fault)
-        except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` once the others are done
+        except Exception as error:  # noqa: BLE001 - the caller's own: raised in `_ask` after the others
             asking.faults.append(error)
 
     @property
@@ -204,7 +206,7 @@ class JudgingSession:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """One call of `ask`: what is left to ask, who is told, and what went wrong."""
+    """State of one call of `ask`: remaining conversations, the callback and the faults."""
 
     conversations: Iterator[Sequence[Askable[Any]]]
     on_answer: Callable[[Any], None]
@@ -212,7 +214,7 @@ class _Asking:
 
 
 def _conversations(questions: Iterator[Askable[Any]]) -> Iterator[Sequence[Askable[Any]]]:
-    """Put together what follows one another and shares a prefix, pulled as it is needed."""
+    """Group consecutive questions that share a prefix, lazily."""
     for _, conversation in groupby(questions, key=lambda question: question.prefix):
         yield tuple(conversation)
 
@@ -224,7 +226,7 @@ Session = JudgingSession | ReplaySession
 class Money:
     """Budget of a run. budget_usd: maximum spend in US dollars.
 
-    record: file that keeps what was reserved and spent. planned_usd: estimate of the whole run, for messages.
+    record: file of reservations and settlements. planned_usd: estimate of the whole run, for messages.
     """
 
     budget_usd: float | None = None
@@ -233,10 +235,18 @@ class Money:
 
 
 def probe_members(judge: Judge, asked_judges: tuple[int, ...]) -> None:
-    """Look at the endpoint of each judge that something is left to ask of. Raises as `probe`."""
+    """Probe the endpoint of each judge with open questions. Raises as `probe`."""
     for index, member in enumerate(members_of(judge)):
         if index in asked_judges and isinstance(member, JudgeSettings):
             probe(member, read_keys(member, os.environ))
+
+
+def refuse_bad_addresses(judge: Judge | None, asked_judges: tuple[int, ...]) -> None:
+    """Raise what `probe_members` raises where an address has no host name, or a key can't be one; nobody is asked."""
+    for index, member in enumerate(members_of(judge) if judge else ()):
+        if index in asked_judges and isinstance(member, JudgeSettings):
+            refuse_bad_keys(member, os.environ)
+            refuse_no_host(member.addresses[0])  # the others are asked only where it does not answer
 
 
 @contextmanager
@@ -268,8 +278,8 @@ def open_session(
 ) -> Iterator[JudgingSession]:
     """Session of one judge while the block runs.
 
-    A budget holds over all sessions with the same record; it names `planned_usd` when it is reached.
-    Raises `JudgeSettingsError` for a budget without a price, and `EndpointUnavailable` where a key can't be read.
+    A budget covers all sessions with the same record; its message names `planned_usd`. Raises `JudgeSettingsError` for
+    a budget without a price, and `EndpointUnavailable` if a key cannot be read.
     """
     with _open_online([(settings, price)], money or Money(), journal_folder, run_id, deadline) as (session,):
         yield session
@@ -289,7 +299,7 @@ def _open_online(
             refuse_unpriced(settings, price)
     is_priced = all(price is not None for _, price in prices)
     with ExitStack() as stack:
-        # A record is kept without a limit too: a later command may set one.
+        # The record is written without a limit too: a later command may set one.
         budget = Budget(money.budget_usd, money.record if is_priced else None, money.planned_usd)
         stack.callback(budget.close)
         journal = stack.enter_context(Journal(journal_folder, run_id))
@@ -303,5 +313,5 @@ def _open_online(
 
 
 def writer_session(judge: Judge, sessions: tuple[Session, ...]) -> Session:
-    """The session that writes texts, see `writer_of`."""
+    """Session that writes texts, see `writer_of`."""
     return sessions[members_of(judge).index(writer_of(judge))]

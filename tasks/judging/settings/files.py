@@ -1,4 +1,4 @@
-"""Reading what `--judge` names: a model, a judge file, or recorded replies; and saying what is wrong with it."""
+"""Reader of the value of `--judge` or `--endpoint`: a model, a settings file, or recorded replies."""
 
 import json
 import os
@@ -31,7 +31,7 @@ from gradebook.tasks.judging.settings.panels import (
 
 Read = TypeVar("Read", bound=BaseModel)
 MOST_CHARACTERS, DEEPEST = 100_000, 50  # of a judge file
-_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML's own takes long where brackets nest
+_LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML's Python loader is slow on nested brackets
 _STARTS = (
     yaml.FlowSequenceStartToken,
     yaml.FlowMappingStartToken,
@@ -43,7 +43,7 @@ _COMPOSED = ("panel", "cascade")
 
 
 def read_judge(judge: str, environ: Mapping[str, str]) -> Judge:
-    """Read what `--judge` names: `replay:FILE`, a judge file, or else a model's name.
+    """Read the value of `--judge`: `replay:FILE`, a judge file, or else a model's name.
 
     Raises `JudgeSettingsError` that names the file, the setting, what was found and what is expected.
     """
@@ -63,12 +63,12 @@ def _read_named(judge: str, environ: Mapping[str, str], source: str) -> PlainJud
 
 
 def is_settings_file(path: Path) -> bool:
-    """Whether a name is that of a file of settings: it is there, or ends like one."""
-    return path.suffix in (".yaml", ".yml") or os.path.isfile(path)  # noqa: PTH113 - Path raises where a name is too long
+    """Whether a name denotes a settings file: the file exists, or the name has its suffix."""
+    return path.suffix in (".yaml", ".yml") or os.path.isfile(path)  # noqa: PTH113 - Path raises for long names
 
 
 def _read_composed(path: Path, written: dict[str, Any], environ: Mapping[str, str]) -> Judge:
-    """A panel or a cascade, with the judges that it names."""
+    """Panel or cascade, with the judges that it names."""
     if "cascade" in written:
         steps = _read_as(CascadeFile, path, written).cascade
         first, then = _read_members(path, (steps.first, steps.then), environ)
@@ -88,7 +88,7 @@ def _read_members(path: Path, names: tuple[str, ...], environ: Mapping[str, str]
 
 
 def _read_member(path: Path, name: str, environ: Mapping[str, str]) -> PlainJudge:
-    """A judge that a panel or cascade names: files by their place beside it."""
+    """Judge of a panel or cascade; file names are relative to the panel's folder."""
     beside = path.parent / name
     if name.startswith(REPLAY_PREFIX):
         beside = path.parent / name.removeprefix(REPLAY_PREFIX)
@@ -125,18 +125,22 @@ def _composed_fault(fault: ErrorDetails, source: str, known: str) -> str:
 def _replay_settings(path: Path) -> ReplaySettings:
     try:
         return ReplaySettings(path, digest(path.read_bytes()))
-    except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
+    except (OSError, ValueError) as error:  # a NUL in a name raises ValueError
         reason = error.strerror if isinstance(error, OSError) else error
         raise JudgeSettingsError(f"{path}: can't be read ({reason}), expected a file of recorded replies") from None
 
 
 def read_settings_file(path: Path, expected: str) -> dict[str, Any]:
-    """The settings that a YAML file holds, by name. Raises `JudgeSettingsError`; expected: what the file is to be."""
+    """Settings of a YAML file, by name. Raises `JudgeSettingsError`; expected: kind of file, for the message."""
     try:
         written = yaml.safe_load(_without_aliases(path, path.read_text("utf-8")))
     except OSError as error:
         raise JudgeSettingsError(f"{path}: can't be read ({error.strerror}), expected {expected}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # PyYAML lets out what a bad date or number raises
+    except (
+        yaml.YAMLError,
+        ValueError,
+        RecursionError,
+    ) as error:  # PyYAML lets the errors of bad dates and numbers through
         raise JudgeSettingsError(f"{path}", "no YAML", f"{expected}: {_place(error)}") from None
     if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
         kinds = {type(None): "an empty file", list: "list", dict: "a setting whose name is no text"}
@@ -146,7 +150,7 @@ def read_settings_file(path: Path, expected: str) -> dict[str, Any]:
 
 
 def _without_aliases(path: Path, text: str) -> str:
-    """The text of a judge file: ten lines of aliases can stand for 10^9 settings, which a message would write out."""
+    """Text of a judge file without aliases: ten lines of them can expand to 10^9 settings in a message."""
     if len(text) > MOST_CHARACTERS:
         raise JudgeSettingsError(f"{path}", f"{len(text):,} characters", f"at most {MOST_CHARACTERS:,}")
     depth = 0
@@ -161,7 +165,7 @@ def _without_aliases(path: Path, text: str) -> str:
 
 
 def _place(error: Exception) -> str:
-    """Where a YAML file breaks, without its text: someone may have written a key into it."""
+    """Place where a YAML file is broken, without its text, which may contain a key."""
     mark = getattr(error, "problem_mark", None)
     if mark is not None:
         return f"line {mark.line + 1}"
@@ -172,7 +176,7 @@ def _place(error: Exception) -> str:
 
 
 def validate_settings(model: type[Read], written: dict[str, Any], environ: Mapping[str, str], source: str) -> Read:
-    """Settings of a kind, at the environment's address where they name none. Raises `JudgeSettingsError`."""
+    """Validated settings, at the environment's address if they name none. Raises `JudgeSettingsError`."""
     address = environ.get(ADDRESS_VARIABLE)
     is_from_environment = "base_url" not in written and bool(address)
     settings = written | ({"base_url": address} if is_from_environment else {})
@@ -184,7 +188,7 @@ def validate_settings(model: type[Read], written: dict[str, Any], environ: Mappi
 
 
 def _fault(fault: ErrorDetails, model: type[BaseModel], source: str, is_from_environment: bool) -> str:
-    """Say what is wrong with one setting. An unknown setting or an address may hold a secret, and is not shown."""
+    """Message about one setting. Unknown settings and addresses may contain a secret, and are not shown."""
     setting = ".".join(str(step) for step in fault["loc"])
     if fault["loc"] and fault["loc"][-1] == "key":
         return f"{source}: {setting}: found something else, expected env:VARIABLE or secret:BLOCK, not the key itself"
@@ -193,7 +197,7 @@ def _fault(fault: ErrorDetails, model: type[BaseModel], source: str, is_from_env
         is_ours = fault["type"] == "value_error"
         expected = fault["msg"].removeprefix("Value error, ") if is_ours else "an address as text"
         return f"{place}: found something else, expected {expected}"
-    if fault["loc"] and fault["loc"][0] == "extra_body":  # it may hold a secret too
+    if fault["loc"] and fault["loc"][0] == "extra_body":  # may contain a secret too
         return f"{source}: extra_body: found something else, expected {fault['msg'].removeprefix('Value error, ')}"
     if fault["type"] == "extra_forbidden":
         return f"{source}: {setting}: found an unknown setting, expected one of {', '.join(model.model_fields)}"
@@ -204,17 +208,17 @@ def _fault(fault: ErrorDetails, model: type[BaseModel], source: str, is_from_env
 
 
 EXPECTED = "an endpoint file"
-# What gradebook itself says of a request, or could not read the reply to.
+# Parts of a request that gradebook sets itself, or whose reply it could not read.
 _OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "service_tier")
 _UNREAD = ("stream", "stream_options", "n", "response_format")
 
 
 class EndpointSettings(ModelSettings):
-    """How to ask a model for the outputs that are to be evaluated."""
+    """Settings of the model under evaluation whose outputs are collected."""
 
     max_tokens: Annotated[int, Field(ge=1)] = 4096
     system: Annotated[str, Field(min_length=1)] | None = None
-    extra_body: dict[str, Any] = Field(default_factory=dict)  # sent as it is: top_p, top_k, chat_template_kwargs
+    extra_body: dict[str, Any] = Field(default_factory=dict)  # sent unchanged: top_p, top_k, chat_template_kwargs
 
     @field_validator("extra_body")
     @classmethod
@@ -229,12 +233,12 @@ class EndpointSettings(ModelSettings):
 
     @property
     def asking(self) -> JudgeSettings:
-        """The same for the client, which knows judges."""
+        """Same settings as `JudgeSettings`, the type that the client takes."""
         return JudgeSettings(**{name: getattr(self, name) for name in ModelSettings.model_fields})
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What bears on a reply, apart from the messages, which hold `system`."""
+        """Settings that affect a reply, except `system`, which is part of the messages."""
         return {
             "kind": "openai_chat",
             "model": self.model,
@@ -246,12 +250,12 @@ class EndpointSettings(ModelSettings):
 
     @property
     def digest(self) -> str:
-        """Hash of the identity, 32 hex digits."""
+        """Digest of the identity, 32 hex digits."""
         return identity_digest(self.identity)
 
 
 def read_endpoint(endpoint: str, environ: Mapping[str, str]) -> EndpointSettings:
-    """Read what `--endpoint` names: an endpoint file, or else a model's name.
+    """Read the value of `--endpoint`: an endpoint file, or else a model's name.
 
     Raises `JudgeSettingsError` that names the file, the setting, what was found and what is expected.
     """
@@ -261,10 +265,10 @@ def read_endpoint(endpoint: str, environ: Mapping[str, str]) -> EndpointSettings
         return validate_settings(EndpointSettings, {"model": endpoint}, environ, source="--endpoint")
     written = read_settings_file(Path(endpoint), EXPECTED)
     own = EndpointSettings.model_fields
-    of_judges = [name for name in written if name in JudgeSettings.model_fields and name not in own]
-    if of_judges:
+    judge_only = [name for name in written if name in JudgeSettings.model_fields and name not in own]
+    if judge_only:
         raise JudgeSettingsError(
-            f"{endpoint}: {', '.join(of_judges)}: found a setting of judges, which does not bear on outputs; expected "
+            f"{endpoint}: {', '.join(judge_only)}: found a setting of judges, which does not bear on outputs; expected "
             f"one of {', '.join(own)}"
         )
     return validate_settings(EndpointSettings, written, environ, source=endpoint)

@@ -1,4 +1,4 @@
-"""The judge's settings: how to ask a model, or which file of recorded replies to read."""
+"""Settings of a judge: a model behind an endpoint, or a file of recorded replies."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ class _Settings(BaseModel):
 
 
 class Prices(_Settings):
-    """The user's own prices, in USD a million tokens."""
+    """The user's own prices, in USD per million tokens."""
 
     input_usd: Price
     output_usd: Price
@@ -38,7 +38,7 @@ class Prices(_Settings):
 
 
 class Address(_Settings):
-    """Where a model is asked, and where the key to it is found. The key itself is never a setting."""
+    """Address of an endpoint, and the name of its key. The key itself is never a setting."""
 
     base_url: str = DEFAULT_BASE_URL
     key: Annotated[str, Field(pattern=KEY_PATTERN)] = f"env:{KEY_VARIABLE}"
@@ -49,7 +49,7 @@ class Address(_Settings):
         try:
             address = urlsplit(value)
             is_address = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
-        except ValueError:  # half an IPv6 address, a port over 65535
+        except ValueError:  # a partial IPv6 address, a port over 65535
             is_address = False
         if not is_address or not value.isprintable() or " " in value:
             raise ValueError("an address that begins with http:// or https://")
@@ -59,14 +59,14 @@ class Address(_Settings):
 
 
 class Fallback(Address):
-    """Another address of the same model."""
+    """Fallback address of the same model."""
 
     base_url: str
     prices: Prices | None = None  # None: the judge's own, else the list price at this address
 
 
 class ModelSettings(Address):
-    """How to ask a model behind an OpenAI-compatible endpoint, whatever it is asked."""
+    """Settings of a model behind an OpenAI-compatible endpoint, for any kind of question."""
 
     model: Annotated[str, Field(min_length=1)]
     service_tier: Tier | None = None
@@ -91,13 +91,13 @@ class ModelSettings(Address):
 
 
 class JudgeSettings(ModelSettings):
-    """How to ask a model for verdicts."""
+    """Settings of a model that gives verdicts."""
 
     mode: Literal["reply", "logprobs", "batch"] = "reply"
     concurrency_limit: Annotated[str, Field(min_length=1)] | None = None
     replicates: Annotated[int, Field(ge=1, le=32)] = 1
-    replicate_share: Share = 1  # of the outputs that get more than one
-    swap_share: Share = 0  # of the outputs that are judged once more with the levels in the other order
+    replicate_share: Share = 1  # share of the outputs with more than one replicate
+    swap_share: Share = 0  # share of the outputs with a position-bias control: judged again with the levels reversed
     packing: Annotated[int, Field(ge=1, le=4)] = 1
     reply_order: Literal["evidence_first", "level_first"] = "evidence_first"
     level_order: Literal["worst_first", "best_first"] = "worst_first"
@@ -105,23 +105,23 @@ class JudgeSettings(ModelSettings):
 
     @property
     def judge(self) -> str:
-        """The judge's name in tables."""
+        """Name of the judge in tables."""
         return self.model
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """Where it is asked: its own address first, then those to fall back to."""
+        """The judge's own address, then its fallbacks."""
         return (self, *self.fallbacks)
 
     @property
     def style(self) -> PromptStyle:
-        """How its prompts are written."""
+        """Form of the prompts."""
         kind: Literal["reply", "logprobs"] = "logprobs" if self.mode == "logprobs" else "reply"
         return PromptStyle(kind, self.reply_order, self.level_order)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What bears on a reply; two judges that differ in it never share a verdict."""
+        """Settings that affect a reply; judges that differ in them never share a verdict."""
         return {
             "kind": "openai_chat",
             "model": self.model,
@@ -138,38 +138,38 @@ class JudgeSettings(ModelSettings):
 
     @property
     def judge_digest(self) -> str:
-        """Hash of the identity, 32 hex digits."""
+        """Digest of the identity, 32 hex digits."""
         return identity_digest(self.identity)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
-    """A file of recorded replies, and the digest of its bytes."""
+    """File of recorded replies, and the digest of its bytes."""
 
     path: Path
     digest: str
 
     @property
     def judge(self) -> str:
-        """The judge's name in tables."""
+        """Name of the judge in tables."""
         return f"{REPLAY_PREFIX}{self.path.name}"
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What bears on a reply: the recorded replies themselves."""
+        """Identity of the recorded replies, by their digest."""
         return {"kind": "replay", "digest": self.digest}
 
     @property
     def judge_digest(self) -> str:
-        """Hash of the identity, 32 hex digits."""
+        """Digest of the identity, 32 hex digits."""
         return identity_digest(self.identity)
 
 
 def identity_digest(identity: dict[str, Any]) -> str:
-    """Hash of a judge's identity, 32 hex digits."""
+    """Digest of a judge's identity, 32 hex digits."""
     return digest(json.dumps(identity, sort_keys=True).encode())
 
 
 def digest(content: bytes) -> str:
-    """Hash of bytes, 32 hex digits."""
+    """Digest of bytes, 32 hex digits."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()

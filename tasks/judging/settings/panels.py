@@ -1,4 +1,4 @@
-"""Judges made of judges, and how many opinions each judge gives of an output."""
+"""Panels and cascades of judges, and the votes (opinions) wanted from each judge per output."""
 
 import hashlib
 from collections import Counter
@@ -13,16 +13,16 @@ from gradebook.rubrics.prompts.prompt import DEFAULT_STYLE, PromptStyle
 from gradebook.tasks.judging.settings.judge import JudgeSettings, ReplaySettings, Share, identity_digest
 
 PlainJudge = JudgeSettings | ReplaySettings
-FIRST, THEN = 0, 1  # the members of a cascade
+FIRST, THEN = 0, 1  # indices of a cascade's members
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """One of the opinions that are wanted of an output: whose, which of its own, in which order of levels."""
+    """One vote wanted on an output: its judge, its replicate number and its order of levels."""
 
     judge_index: int = 0
     replicate: int = 0
-    is_swapped: bool = False  # levels in the other order: for measuring, it counts in no verdict
+    is_swapped: bool = False  # position-bias control with the levels reversed; counts in no verdict
 
 
 ONLY = Opinion()
@@ -33,23 +33,26 @@ class _Written(BaseModel):
 
 
 class When(_Written):
-    """When the second judge of a cascade is asked. share_below: the first's most probable level has less."""
+    """Condition for asking the second judge of a cascade.
+
+    share_below: the probability of the first judge's most probable level is lower than this.
+    """
 
     share_below: Share | None = None
     disagreement: bool = False
-    criteria: tuple[str, ...] = ()  # of these the first is not asked at all
+    criteria: tuple[str, ...] = ()  # criteria that only the second judge is asked
     unscored: bool = True
 
 
 class PanelFile(_Written):
-    """A panel as it is written."""
+    """Panel as written in a judge file."""
 
     panel: Annotated[tuple[str, ...], Field(min_length=2, max_length=32)]
     aggregate: Aggregate = "mean"
 
 
 class Steps(_Written):
-    """A cascade's two judges as they are written."""
+    """The two judges of a cascade as written in a judge file."""
 
     first: str
     then: str
@@ -57,26 +60,26 @@ class Steps(_Written):
 
 
 class CascadeFile(_Written):
-    """A cascade as it is written."""
+    """Cascade as written in a judge file."""
 
     cascade: Steps
 
 
 @dataclass(frozen=True, slots=True)
 class PanelSettings:
-    """Several judges, each asked everything; their opinions are combined."""
+    """Several judges that are each asked every question; their votes are combined."""
 
     members: tuple[PlainJudge, ...]
     aggregate: Aggregate = "mean"
 
     @property
     def judge(self) -> str:
-        """The panel's name in tables."""
+        """Name of the panel in tables."""
         return f"panel({', '.join(member_names(self))})"
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What bears on a verdict: the judges, how many opinions each gives, and how they are combined."""
+        """Settings that affect a verdict: the judges, the votes of each, and the aggregate."""
         return {
             "kind": "panel",
             "aggregate": self.aggregate,
@@ -85,13 +88,13 @@ class PanelSettings:
 
     @property
     def judge_digest(self) -> str:
-        """Hash of the identity, 32 hex digits."""
+        """Digest of the identity, 32 hex digits."""
         return identity_digest(self.identity)
 
 
 @dataclass(frozen=True, slots=True)
 class CascadeSettings:
-    """A judge that is asked first, and another one where the first is unsure."""
+    """First judge, and a second judge for outputs where the first is unsure."""
 
     first: PlainJudge
     then: PlainJudge
@@ -99,23 +102,23 @@ class CascadeSettings:
 
     @property
     def members(self) -> tuple[PlainJudge, ...]:
-        """The judges, in the order of their asking."""
+        """Both judges, in the order of asking."""
         return (self.first, self.then)
 
     @property
     def judge(self) -> str:
-        """The cascade's name in tables."""
+        """Name of the cascade in tables."""
         return f"cascade({', '.join(member_names(self))})"
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What bears on a verdict: both judges, and when the second is asked."""
+        """Settings that affect a verdict: both judges, and the condition for the second."""
         members = [_member_identity(one) for one in self.members]
         return {"kind": "cascade", "when": self.when.model_dump(mode="json"), "members": members}
 
     @property
     def judge_digest(self) -> str:
-        """Hash of the identity, 32 hex digits."""
+        """Digest of the identity, 32 hex digits."""
         return identity_digest(self.identity)
 
 
@@ -123,24 +126,24 @@ Judge = PlainJudge | PanelSettings | CascadeSettings
 
 
 def members_of(judge: Judge) -> tuple[PlainJudge, ...]:
-    """The judges that are asked; of a plain one itself."""
+    """Judges of a panel or cascade; a plain judge alone."""
     return judge.members if isinstance(judge, PanelSettings | CascadeSettings) else (judge,)
 
 
 def online_members(judge: Judge | None) -> tuple[JudgeSettings, ...]:
-    """Those among them that are asked over the network."""
+    """Members that are asked over the network."""
     return tuple(one for one in members_of(judge) if isinstance(one, JudgeSettings)) if judge else ()
 
 
 def writer_of(judge: Judge) -> PlainJudge:
-    """Who writes texts for a run: of a cascade the second judge, else the first that is asked over the network."""
+    """Judge that writes texts for a run: a cascade's second judge, else the first one asked over the network."""
     members = members_of(judge)
     ranked = reversed(members) if isinstance(judge, CascadeSettings) else members
     return next((one for one in ranked if isinstance(one, JudgeSettings)), members[0])
 
 
 def member_names(judge: Judge) -> tuple[str, ...]:
-    """The members' names in tables; a second one of the same name has `#2` behind it."""
+    """Names of the members in tables; a repeated name gets a suffix such as `#2`."""
     seen: Counter[str] = Counter()
     names = []
     for member in members_of(judge):
@@ -150,7 +153,7 @@ def member_names(judge: Judge) -> tuple[str, ...]:
 
 
 def wanted_opinions(judge: Judge, criterion_id: str = "") -> tuple[Opinion, ...]:
-    """The opinions that a criterion may take of an output, a judge after the other; the swapped one of each last."""
+    """Votes that a criterion may need per output, grouped by judge; each judge's position-bias control is last."""
     skipped = {FIRST} if isinstance(judge, CascadeSettings) and criterion_id in judge.when.criteria else set()
     return tuple(
         opinion
@@ -161,12 +164,12 @@ def wanted_opinions(judge: Judge, criterion_id: str = "") -> tuple[Opinion, ...]
 
 
 def has_several(judge: Judge) -> bool:
-    """Whether a verdict may rest on more than one opinion, or be measured by one."""
+    """Whether a verdict may use more than one vote, or be measured by another."""
     return wanted_opinions(judge) != (ONLY,)
 
 
 def drawn_rows(judge: Judge, opinion: Opinion, output_ids: Sequence[str], rows: Sequence[int]) -> Sequence[int]:
-    """Those of some rows whose outputs are in the sample that gets this opinion: by a hash, the same in each run."""
+    """Rows whose outputs are in the sample for this vote; drawn by a hash, the same in each run."""
     purpose, share = _sample(judge, opinion)
     return rows if share >= 1 else [row for row in rows if _drawn_number(purpose, output_ids[row]) < share]
 
@@ -181,29 +184,29 @@ def _sample(judge: Judge, opinion: Opinion) -> tuple[str, float]:
 
 
 def asked_as(judge: Judge, opinion: Opinion) -> PlainJudge:
-    """Who is asked for an opinion, the order of levels as it is to be."""
+    """Judge asked for a vote, with the order of levels of that vote."""
     member = members_of(judge)[opinion.judge_index]
     return swapped(member) if opinion.is_swapped and isinstance(member, JudgeSettings) else member
 
 
 def style_of(judge: Judge, opinion: Opinion) -> PromptStyle:
-    """How the question for an opinion is written."""
+    """Form of the prompt for a vote."""
     asked = asked_as(judge, opinion)
     return asked.style if isinstance(asked, JudgeSettings) else DEFAULT_STYLE
 
 
 def swapped(settings: JudgeSettings) -> JudgeSettings:
-    """The same judge, shown the levels in the other order."""
+    """Same judge with the levels in the opposite order."""
     return settings.model_copy(update={"level_order": settings.style.swapped.level_order})
 
 
 def verdict_digest(judge: Judge) -> str:
-    """Hash of all that bears on a run's verdicts, 32 hex digits; of a judge with one opinion its own."""
+    """Digest of all settings that affect a run's verdicts, 32 hex digits; the judge's own if it gives one vote."""
     return identity_digest(_member_identity(judge)) if has_several(judge) else judge.judge_digest
 
 
 def _member_identity(judge: Judge) -> dict[str, Any]:
-    """A judge's identity, with what makes its opinions more than one."""
+    """Identity of a judge, with the settings for its replicates and its position-bias control."""
     if not isinstance(judge, JudgeSettings) or (judge.replicates == 1 and not judge.swap_share):
         return judge.identity
     shares = {name: getattr(judge, name) for name in ("replicates", "replicate_share", "swap_share")}
@@ -219,6 +222,6 @@ def _member_opinions(index: int, member: PlainJudge) -> list[Opinion]:
 
 
 def _drawn_number(purpose: str, output_id: str) -> float:
-    """A number in 0..1 that looks drawn, and is the same each time."""
+    """Pseudorandom number in 0..1, the same in each run."""
     drawn = hashlib.blake2b(f"{purpose}|{output_id}".encode(), digest_size=8).digest()
     return int.from_bytes(drawn, "big") / 2**64

@@ -1,4 +1,4 @@
-"""Whether the endpoint is there at all: while it is gone one request at a time looks for it, the others wait."""
+"""Circuit breaker of an endpoint: while it is gone, one request at a time probes it and the others wait."""
 
 import asyncio
 import time
@@ -7,39 +7,39 @@ from types import TracebackType
 
 import numpy as np
 
-FAILURES_UNTIL_GONE = 3  # in a row, without an answer to any request between them
+FAILURES_UNTIL_GONE = 3  # consecutive, without an answer in between
 FIRST_WAIT_S = 1.0
 MOST_WAIT_S = 10.0
 JITTER = 0.2  # of a wait
-MOST_STEP_S = 30.0  # a longer step was the process asleep, not the endpoint gone
+MOST_STEP_S = 30.0  # a longer step means that the process slept
 TICK_S = 10.0
 
 
 class _Attempt:
-    """One request while it is out; the scout, where the endpoint is gone."""
+    """One request while it is sent; the half-open probe, if the endpoint is gone."""
 
-    __slots__ = ("_is_scout", "_outage")
+    __slots__ = ("_breaker", "_is_probe")
 
-    def __init__(self, outage: "Outage") -> None:
-        self._outage = outage
-        self._is_scout = False
+    def __init__(self, breaker: "CircuitBreaker") -> None:
+        self._breaker = breaker
+        self._is_probe = False
 
     async def __aenter__(self) -> None:
-        if self._outage.is_gone:
-            self._is_scout = await self._outage._wait_through()
-        self._outage._begin()
+        if self._breaker.is_gone:
+            self._is_probe = await self._breaker._wait_while_gone()
+        self._breaker._begin()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._outage._end(self._is_scout)
+        self._breaker._end(self._is_probe)
 
 
-class Outage:
-    """Follows one endpoint; lives in one event loop.
+class CircuitBreaker:
+    """Circuit breaker of one endpoint, in one event loop.
 
-    patience_s: how long it may be gone, without a single answer to anything that was asked. A span in which the process
-    slept, or asked nothing, counts 30 s at most. last_reason: of the last failure.
+    patience_s: maximum time without any answer. A span in which the process slept, or sent nothing, counts 30 s at
+    most. last_reason: reason of the last failure.
     """
 
     def __init__(
@@ -54,33 +54,33 @@ class Outage:
         self.is_gone = False
         self.last_reason = ""
         self._is_stopped = False
-        self._out = 0  # attempts
-        self._failures = 0  # in a row
-        self._gone_s = 0.0  # since the first of them
+        self._out = 0  # attempts in progress
+        self._failures = 0  # consecutive
+        self._gone_s = 0.0  # since the first of these failures
         self._counted_until = now()
         self._ticker: asyncio.TimerHandle | None = None
-        self._is_scouting = False
-        self._scouts = 0
-        self._scout_due = 0.0
-        self._news = asyncio.Event()
+        self._is_probing = False
+        self._probe_count = 0
+        self._probe_due = 0.0
+        self._changed = asyncio.Event()
 
     def attempt(self) -> _Attempt:
-        """A request's time on its way, to be entered with `async with`; what came is to be noted inside it.
+        """Context of one request, entered with `async with`; its result is to be noted inside.
 
-        Entering returns at once while the endpoint answers. While it is gone one caller a time goes through, the scout,
-        after a wait that grows from 1 s to 10 s; whoever leaves, cancelled or not, makes room for the next.
+        Entering returns at once while the endpoint answers. While it is gone, one caller at a time enters as the probe,
+        after a wait that grows from 1 s to 10 s; leaving, cancelled or not, makes room for the next.
         """
         return _Attempt(self)
 
     def note_answer(self) -> None:
-        """The endpoint answered, with anything but a 5xx: it lives, and all go on."""
-        self._failures = self._scouts = 0
+        """Note any answer but a 5xx: the endpoint is there, and all waiters continue."""
+        self._failures = self._probe_count = 0
         if self.is_gone:
             self.is_gone = False
-            self._tell()
+            self._wake()
 
     def note_failure(self, reason: str) -> bool:
-        """No connection, no reply in time, or a 5xx. Returns whether it has been gone for longer than patience."""
+        """Note a failed connection, a timeout or a 5xx; returns whether patience is over."""
         self._count_time()
         if not self._failures:
             self._gone_s = 0.0
@@ -88,71 +88,71 @@ class Outage:
         self.last_reason = reason
         if not self.is_gone and self._failures >= FAILURES_UNTIL_GONE:
             self.is_gone = True
-            self._plan_scout()
+            self._schedule_probe()
         self._keep_ticking()
         return self.is_gone and self._gone_s >= self._patience_s
 
     def stop(self) -> None:
-        """Let all who wait go on; they know themselves why nothing is to be sent."""
+        """Release every waiter; callers check the stop flag themselves."""
         self._is_stopped = True
-        self._tell()
+        self._wake()
 
     # -------- waiting
-    async def _wait_through(self) -> bool:
-        """Wait until the endpoint is back, or for the turn to look for it. Returns whether this is the scout."""
+    async def _wait_while_gone(self) -> bool:
+        """Wait until the endpoint is back or a probe is due; returns whether this caller is the probe."""
         while self.is_gone and not self._is_stopped:
-            if self._is_scouting:
-                await self._news.wait()
+            if self._is_probing:
+                await self._changed.wait()
                 continue
-            self._is_scouting = True
+            self._is_probing = True
             try:
-                is_scout = await self._is_still_gone_when_due()
+                is_probe = await self._wait_for_probe()
             except BaseException:
-                self._free_scout()
+                self._end_probe()
                 raise
-            if is_scout:
+            if is_probe:
                 return True
-            self._free_scout()
+            self._end_probe()
         return False
 
-    async def _is_still_gone_when_due(self) -> bool:
-        """Wait until the scout may go, or there is no need for one."""
+    async def _wait_for_probe(self) -> bool:
+        """Wait until the probe is due; returns False if none is needed any more."""
         while self.is_gone and not self._is_stopped:
-            wait_s = self._scout_due - self._now()
+            wait_s = self._probe_due - self._now()
             if wait_s <= 0:
                 return True
             self._keep_ticking()
             try:
                 async with asyncio.timeout(wait_s):
-                    await self._news.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 return True
         return False
 
-    def _plan_scout(self) -> None:
-        is_over = self._gone_s >= self._patience_s  # then each has one try left, and nothing to wait for
-        wait_s = 0.0 if is_over else min(FIRST_WAIT_S * 2**self._scouts, MOST_WAIT_S)
-        self._scouts = min(self._scouts + 1, 10)
-        self._scout_due = self._now() + wait_s * self._rng.uniform(1 - JITTER, 1)
+    def _schedule_probe(self) -> None:
+        is_over = self._gone_s >= self._patience_s  # each caller then has one attempt left, without a wait
+        wait_s = 0.0 if is_over else min(FIRST_WAIT_S * 2**self._probe_count, MOST_WAIT_S)
+        self._probe_count = min(self._probe_count + 1, 10)
+        self._probe_due = self._now() + wait_s * self._rng.uniform(1 - JITTER, 1)
 
-    def _free_scout(self) -> None:
-        self._is_scouting = False
-        self._tell()
+    def _end_probe(self) -> None:
+        self._is_probing = False
+        self._wake()
 
-    def _tell(self) -> None:
-        self._news.set()
-        self._news.clear()
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed.clear()
 
-    # -------- on the way
+    # -------- attempts
     def _begin(self) -> None:
         self._out += 1
         self._keep_ticking()
 
-    def _end(self, is_scout: bool) -> None:
+    def _end(self, is_probe: bool) -> None:
         self._out -= 1
-        if is_scout:
-            self._plan_scout()
-            self._free_scout()
+        if is_probe:
+            self._schedule_probe()
+            self._end_probe()
 
     def _count_time(self) -> None:
         now_s = self._now()
@@ -160,8 +160,8 @@ class Outage:
         self._counted_until = now_s
 
     def _keep_ticking(self) -> None:
-        """Count in small steps while a request may hang for minutes, or the capped step would lose them."""
-        if self._ticker is None and self._failures and (self._out or self._is_scouting) and not self._is_stopped:
+        """Count time in small steps while a request may hang for minutes: one long step would be capped."""
+        if self._ticker is None and self._failures and (self._out or self._is_probing) and not self._is_stopped:
             self._ticker = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _tick(self) -> None:

@@ -1,4 +1,4 @@
-"""The body of a request, the same online and in a batch."""
+"""Endpoint of a judge: request bodies, the same online and in a batch, and their replies."""
 
 import asyncio
 import ssl
@@ -27,13 +27,13 @@ from gradebook.tasks.judging.transport.redaction import KeyMask
 from gradebook.tasks.judging.transport.retry_policy import is_retried, retry_after_s
 
 CAPPED_BY_COMPLETION_TOKENS = ("api.openai.com", ".openai.azure.com")  # their newer models refuse `max_tokens`
-MOST_TOP_LOGPROBS = 20  # what endpoints give at most
+MOST_TOP_LOGPROBS = 20  # maximum that endpoints return
 
 
 def request_body(
     settings: JudgeSettings, request: Request, replicate: int, max_tokens: int, base_url: str | None = None
 ) -> dict[str, Any]:
-    """Write the body of one chat completion. base_url: where it is sent, if not to the judge's own address."""
+    """Body of one chat completion. base_url: address it is sent to, if not the judge's own."""
     body: dict[str, Any] = {
         **request.extra_body,
         "model": settings.model,
@@ -54,12 +54,12 @@ def request_body(
 
 
 def token_limit_name(base_url: str) -> str:
-    """The name under which an endpoint takes the limit of tokens in a reply."""
+    """Name of the parameter that limits the tokens of a reply, by endpoint."""
     host = urlsplit(base_url).hostname or ""
     return "max_completion_tokens" if host.endswith(CAPPED_BY_COMPLETION_TOKENS) else "max_tokens"
 
 
-CODES_OF_FILTERS = ("content_filter", "content_policy_violation")  # of HTTP 400: what the prompt holds is refused
+CODES_OF_FILTERS = ("content_filter", "content_policy_violation")  # of HTTP 400: the prompt's content is refused
 CODES_OF_REQUESTS = ("context_length_exceeded", *CODES_OF_FILTERS)
 IDLE_S = 4.0  # below the 5 s after which common servers hang up on an idle connection
 MOST_MESSAGE_LENGTH = 300
@@ -72,26 +72,26 @@ class Failure:
 
     reason: str
     is_retried: bool
-    may_be_billed: bool  # it may have reached the model
+    may_be_billed: bool  # the request may have reached the model
     is_rate_limit: bool = False
-    is_of_request: bool = False  # refused for what it asks: another one may fare better
-    is_filtered: bool = False  # refused for what the case holds
-    is_outage: bool = False  # nobody answered, or somebody who could not
+    is_of_request: bool = False  # caused by this request; another one may succeed
+    is_filtered: bool = False  # refused for the content of the case
+    is_outage: bool = False  # no answer, or a 5xx
     is_answered: bool = False  # with an HTTP status
-    is_outlasted: bool = False  # the endpoint has been gone for longer than anybody waits
+    is_outlasted: bool = False  # the endpoint has been gone for longer than patience
     retry_after_s: float | None = None
     headers: Mapping[str, str] | None = None
 
 
 def refused_key(address: Address, status: int) -> EndpointUnavailable:
-    """The endpoint does not accept the key, whatever it is asked."""
+    """Fault for a key that the endpoint does not accept for any request."""
     return EndpointUnavailable(
         f"{address.base_url} answered HTTP {status}: it does not accept the key in {named_key(address.key)}"
     )
 
 
 class Endpoint:
-    """The connection to one address of a judge. To be made and used in one event loop."""
+    """Connection to one address of a judge. Created and used in one event loop."""
 
     def __init__(self, settings: JudgeSettings, address: Address, key: str) -> None:
         self._model = settings.model
@@ -111,15 +111,14 @@ class Endpoint:
         )
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._client.close()
 
     async def send(self, body: dict[str, Any]) -> Reply | Failure:
-        """Send one request body. Raises `EndpointUnavailable` where no other request would fare better."""
+        """Send one request body. Raises `EndpointUnavailable` if no other request would succeed either."""
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(self._timeout_s):  # the client's own timeout is one a read
-                # `chat.completions.create` walks through the types of what is sent, half of a request's CPU time.
+            async with asyncio.timeout(self._timeout_s):  # the client's own timeout is per read
+                # `chat.completions.create` inspects the types of the body, which takes half of a request's CPU time.
                 raw = await self._client.post("/chat/completions", cast_to=httpx2.Response, content=orjson.dumps(body))
         except openai.APIStatusError as error:
             failure = self._status_failure(error)
@@ -135,11 +134,12 @@ class Endpoint:
         return failure
 
     def _read(self, content: bytes, latency_ms: float) -> Reply:
-        """A reply without the key: an endpoint may echo what it was sent."""
+        """Read a reply and remove the key, which an endpoint may echo."""
         reply = read_completion(self._mask.content(content), latency_ms)
+        # Masked again: the body may not be UTF-8.
         text, refusal, model, tier = map(
             self._masked, (reply.text, reply.refusal, reply.model_returned, reply.service_tier)
-        )  # once more: a body need not be UTF-8
+        )
         return replace(reply, text=text, refusal=refusal, model_returned=model, service_tier=tier)
 
     def _masked(self, text: str | None) -> str | None:
@@ -147,23 +147,23 @@ class Endpoint:
 
     def _status_failure(self, error: openai.APIStatusError) -> Failure:
         status, headers = error.status_code, error.response.headers
-        if status == 401 or (status == 403 and not self._has_answered):  # later it may be about what was asked
+        if status == 401 or (status == 403 and not self._has_answered):  # a later 403 may be caused by the request
             raise refused_key(self._address, status) from None
         if error.code == "insufficient_quota" or error.type == "insufficient_quota":
-            told = f"{self._address.base_url} answered HTTP {status}: the quota is used up"
-            raise EndpointUnavailable(told) from None
+            reason = f"{self._address.base_url} answered HTTP {status}: the quota is used up"
+            raise EndpointUnavailable(reason) from None
         if status == 404:
             raise EndpointUnavailable(
                 f"{self._address.base_url} answered HTTP 404: no model {self._model!r} there"
             ) from None
         if 300 <= status < 400:
-            place = self._struck(headers.get("location", "no address"))
+            place = self._redacted(headers.get("location", "no address"))
             raise EndpointUnavailable(
                 f"{self._address.base_url} answered HTTP {status}: found a redirect to {place}, which is not followed; "
                 "expected the endpoint itself"
             ) from None
         return Failure(
-            self._told(error),
+            self._error_text(error),
             is_retried=is_retried(status),
             may_be_billed=False,
             is_rate_limit=status == 429,
@@ -175,34 +175,34 @@ class Endpoint:
             headers=headers,
         )
 
-    def _told(self, error: openai.APIStatusError) -> str:
-        """The status and what the endpoint says to it, without the key."""
+    def _error_text(self, error: openai.APIStatusError) -> str:
+        """Status and message of an error, without the key."""
         body = error.body
         message = body.get("message") if isinstance(body, dict) else None
-        told = f"HTTP {error.status_code}" + (f": {message}" if isinstance(message, str) else "")
-        return self._struck(told)
+        text = f"HTTP {error.status_code}" + (f": {message}" if isinstance(message, str) else "")
+        return self._redacted(text)
 
-    def _struck(self, told: str) -> str:
-        """A line of what an endpoint says, without the key."""
-        return " ".join(clean_text(self._mask.text(told)).split())[:MOST_MESSAGE_LENGTH]
+    def _redacted(self, text: str) -> str:
+        """Text of an endpoint on one line, at most 300 characters, without the key."""
+        return " ".join(clean_text(self._mask.text(text)).split())[:MOST_MESSAGE_LENGTH]
 
 
 def _endpoint_time(headers: Mapping[str, str]) -> datetime:
-    """What the endpoint's clock says, by which its dates are to be read; what ours says where it does not tell."""
+    """Current time by the endpoint's clock, for reading its dates; by our clock if it sends no date."""
     try:
-        told = parsedate_to_datetime(headers["date"][:MOST_DATE_LENGTH])
+        date = parsedate_to_datetime(headers["date"][:MOST_DATE_LENGTH])
     except (LookupError, ValueError, TypeError, OverflowError):
         return datetime.now(UTC)
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
 def refused_certificate(address: Address, error: BaseException) -> EndpointUnavailable | None:
-    """The endpoint's certificate is not accepted, whatever it is asked; None where that was not the fault."""
+    """Fault for a certificate that is not accepted; None if the error has another cause."""
     causes = [cause for cause in _causes(error) if isinstance(cause, ssl.SSLCertVerificationError)]
     if not causes:
         return None
-    told = [cause.verify_message for cause in causes if hasattr(cause, "verify_message")]  # aiohttp's own has none
-    why = told[-1] if told else "not verified"
+    messages = [cause.verify_message for cause in causes if hasattr(cause, "verify_message")]  # aiohttp's own has none
+    why = messages[-1] if messages else "not verified"
     return EndpointUnavailable(
         f"{address.base_url}: its certificate is not accepted ({why}); expected one that this machine trusts "
         "(SSL_CERT_FILE names others)"

@@ -1,4 +1,4 @@
-"""HTTP clients for judges: of what an endpoint sends so much is kept and no more, and none of it leads elsewhere."""
+"""HTTP clients for judges, with a size limit and without redirects."""
 
 from collections.abc import Iterator
 from contextlib import aclosing, closing
@@ -7,22 +7,23 @@ from typing import Any
 import httpx2
 from openai import DefaultAioHttpClient, DefaultHttpxClient
 
-MOST_BODY_BYTES = 16 * 2**20  # unpacked: a few kilobytes can be written that unpack to gigabytes
-KEPT_OF_A_FLOOD = 2**20  # enough to show what it was
-_OF_THE_TRANSFER = frozenset({"content-encoding", "content-length", "transfer-encoding"})  # not of what was unpacked
+MOST_BODY_BYTES = 16 * 2**20  # decompressed: a few kilobytes can decompress to gigabytes
+OVERSIZED_BODY_BYTES = 2**20  # part of an oversized body, enough to recognise it
+# Describe the transfer, not the decompressed body.
+_TRANSFER_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 
 class BoundedHttpClient(DefaultAioHttpClient):
-    """Reads each body whole; of one of more than 16 MiB it keeps the first, and lets go of the connection.
+    """Asynchronous client that reads each body whole; a body over 16 MiB is cut and the connection closed.
 
-    A redirect comes back as the reply that it is: following it would show the prompt to whoever it names.
+    Redirects are returned as replies: following one would show the prompt to another server.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(follow_redirects=False, **settings)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send one request; the response is read already."""
+        """Send one request and read the response."""
         response = await super().send(request, **(options | {"stream": True}))
         try:
             body = await _read_bounded(response)
@@ -32,32 +33,32 @@ class BoundedHttpClient(DefaultAioHttpClient):
 
 
 class BoundedFileClient(DefaultHttpxClient):
-    """The same for one thread; what is asked for as a stream comes as one, unless it is a refusal."""
+    """Synchronous client with the same size limits. Successful streamed responses stay streams."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(follow_redirects=False, **settings)
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send one request; the response is read already where it is no stream."""
+        """Send one request; the response is read unless it is a successful stream."""
         response = super().send(request, **(options | {"stream": True}))
         if options.get("stream") and response.is_success:
             return response
         with closing(response):
-            body = _within_bounds(response.iter_bytes())
+            body = _read_bounded_now(response.iter_bytes())
         return _read_response(response, body, request)
 
 
 def _read_response(response: httpx2.Response, body: bytes, request: httpx2.Request) -> httpx2.Response:
-    kept = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_TRANSFER]
-    return httpx2.Response(response.status_code, headers=kept, content=body, request=request)
+    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _TRANSFER_HEADERS]
+    return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
 
 
-def _within_bounds(pieces: Iterator[bytes]) -> bytes:
+def _read_bounded_now(pieces: Iterator[bytes]) -> bytes:
     read = bytearray()
     for piece in pieces:
         read += piece
         if len(read) > MOST_BODY_BYTES:
-            return bytes(read[:KEPT_OF_A_FLOOD])
+            return bytes(read[:OVERSIZED_BODY_BYTES])
     return bytes(read)
 
 
@@ -69,5 +70,5 @@ async def _read_bounded(response: httpx2.Response) -> bytes:
             read.append(piece)
             length += len(piece)
             if length > MOST_BODY_BYTES:
-                return b"".join(read)[:KEPT_OF_A_FLOOD]
+                return b"".join(read)[:OVERSIZED_BODY_BYTES]
     return b"".join(read)

@@ -1,7 +1,7 @@
-"""How many requests are out at once, and how fast they follow each other: as much as the endpoint bears.
+"""Adaptive limit of concurrent requests and of their pace.
 
-The number out grows until the endpoint objects (additive increase, multiplicative decrease), beside token buckets for
-the requests and tokens a minute. Whoever waits here holds nothing, and goes in the order of coming.
+The number of requests in flight grows until the endpoint refuses one (additive increase, multiplicative decrease).
+Token buckets limit the requests and tokens per minute. Waiters hold no resource and proceed in the order of arrival.
 """
 
 import asyncio
@@ -17,19 +17,19 @@ from gradebook.tasks.judging.transport.token_bucket import BURST_S, Bucket
 START = 20
 GROWTH = 0.05
 SHRINK = 0.8
-USED_RATE = 0.8  # a limit that was not used says nothing about a higher one
+USED_RATE = 0.8  # a limit that was not reached is no evidence for a higher one
 COOLDOWN_S = 15.0
-FIRST_RESET_S = 5.0  # where a limit is told to be reset in a minute, it often lets requests through long before
-SILENT_HOLD_S = 0.25  # where the refusal does not say
+FIRST_RESET_S = 5.0  # a limit announced to reset in a minute often admits requests much earlier
+SILENT_HOLD_S = 0.25  # if the refusal names no time
 MOST_SPREAD_S = 0.5
 LEAST_TIMER_S = 0.0005
-LEARNING_S = (1.0, 60.0)  # between two refusals, for a pace to be learned from what came through
+LEARNING_S = (1.0, 60.0)  # span between two refusals from which a pace is learned
 
 Waiter = tuple[asyncio.Future[int], float]
 
 
 class _Slot:
-    """One request's place among those that are out."""
+    """Slot of one request in flight."""
 
     __slots__ = ("_limiter", "_round", "_tokens")
 
@@ -47,10 +47,10 @@ class _Slot:
 
 
 class Limiter:
-    """Lets requests out to one endpoint; lives in one event loop.
+    """Limiter of requests to one endpoint, in one event loop.
 
-    ceiling: requests out at once, never more. limit: how many may be out now. requests_per_minute and
-    tokens_per_minute are the user's own limits; without them what the endpoint tells counts.
+    ceiling: maximum number of requests in flight. limit: current number. requests_per_minute and tokens_per_minute are
+    the user's own limits; without them the endpoint's announced limits apply.
     """
 
     def __init__(
@@ -69,35 +69,35 @@ class Limiter:
         self._is_stopped = False
         self._requests = Bucket(requests_per_minute, now())
         self._tokens = Bucket(tokens_per_minute, now())
-        self._last_told: tuple[str | None, str | None] = (None, None)
+        self._last_limits: tuple[str | None, str | None] = (None, None)
         self._has_been_refused = False
         self._left_of_round = self.limit  # replies until the limit may grow
-        self._most_used = 0  # in this round
-        self._refusals = 0  # that counted; a slot remembers how many there were when it was given
-        self._old_out = 0  # requests that were out at the last of them, and still are
+        self._most_used = 0  # maximum in flight in this round
+        self._refusals = 0  # counted refusals; a slot stores their number at its start
+        self._old_out = 0  # requests in flight at the last counted refusal and still in flight
         self._cooldown_ends = self._hold_ends = self._spread_ends = self._last_out = -math.inf
         self._spread_gap_s = 0.0
-        self._refused_in_a_row = 0  # refusals that counted, since the last reply
-        self._answered = 0  # replies since then:
+        self._refused_in_a_row = 0  # counted refusals since the last reply
+        self._answered = 0  # replies since `_counted_since`
         self._counted_since = -math.inf
 
     def slot(self, tokens: float) -> _Slot:
-        """A place for one request, to be entered with `async with`. tokens: what it is expected to use."""
+        """Slot for one request, entered with `async with`. tokens: expected usage."""
         return _Slot(self, tokens if math.isfinite(tokens) and tokens > 0 else 0.0)
 
     def stop(self) -> None:
-        """Let all go at once, those who wait and those who come; they know themselves why nothing is to be sent."""
+        """Release every waiter and admit all later callers; callers check the stop flag themselves."""
         self._is_stopped = True
         self._wake()
 
-    # -------- what came back
+    # -------- replies
     def note_reply(self, headers: Mapping[str, str]) -> None:
-        """A reply came. Its headers may tell the limits of now."""
+        """Note a reply; its headers may announce the current limits."""
         self._answered += 1
         self._refused_in_a_row = 0
-        told = (headers.get("x-ratelimit-limit-requests"), headers.get("x-ratelimit-limit-tokens"))
-        if told != self._last_told:
-            self._last_told = told
+        limits = (headers.get("x-ratelimit-limit-requests"), headers.get("x-ratelimit-limit-tokens"))
+        if limits != self._last_limits:
+            self._last_limits = limits
             self._follow(headers)
         self._end_round()
         now_s = self._now()
@@ -106,13 +106,13 @@ class Limiter:
         self._wake()
 
     def note_tokens(self, expected: float, used: int) -> None:
-        """Settle what a request was expected to use on what it used."""
+        """Replace the expected tokens of a request by the tokens used."""
         if math.isfinite(expected):
             self._tokens.settle(max(expected, 0.0) - used)
             self._wake()
 
     def note_rate_limit(self, headers: Mapping[str, str], retry_after_s: float | None) -> None:
-        """A request was refused with HTTP 429. Of those that were out together only the first counts as a refusal."""
+        """Note an HTTP 429. Of requests in flight together, only the first refusal counts."""
         now_s = self._now()
         requests, tokens = read_rate_limit(headers, "requests"), read_rate_limit(headers, "tokens")
         hold_s = _hold_s(retry_after_s, self._refused_in_a_row, requests, tokens)
@@ -131,16 +131,19 @@ class Limiter:
 
     def _follow(self, headers: Mapping[str, str]) -> None:
         for bucket, unit in ((self._requests, "requests"), (self._tokens, "tokens")):
-            told = read_rate_limit(headers, unit)
-            if told is not None:
-                bucket.follow(told.per_minute, told.remaining, self._now())
+            announced = read_rate_limit(headers, unit)
+            if announced is not None:
+                bucket.follow(announced.per_minute, announced.remaining, self._now())
 
     def _slow_down(self, requests: RateLimit | None, tokens: RateLimit | None, pause_s: float, now_s: float) -> None:
-        """Slow the pace where the minute's requests or tokens are used up; else have fewer requests out."""
+        """Reduce the pace if the minute's requests or tokens are used up, otherwise the number in flight."""
         is_named = False
-        for bucket, told, needed in ((self._requests, requests, 1.0), (self._tokens, tokens, self._tokens.last_amount)):
-            if told is not None and (told.remaining is None or told.remaining < needed):
-                bucket.refuse(told.per_minute, now_s, pause_s, is_pace_tried=not self._refused_in_a_row)
+        for bucket, announced, needed in (
+            (self._requests, requests, 1.0),
+            (self._tokens, tokens, self._tokens.last_amount),
+        ):
+            if announced is not None and (announced.remaining is None or announced.remaining < needed):
+                bucket.refuse(announced.per_minute, now_s, pause_s, is_pace_tried=not self._refused_in_a_row)
                 is_named = True
         if not is_named and self.limit == 1:
             self._learn_pace(pause_s, now_s)
@@ -149,7 +152,7 @@ class Limiter:
             self._answered, self._counted_since = 0, now_s
 
     def _learn_pace(self, pause_s: float, now_s: float) -> None:
-        """One at a time is too much, so it is a matter of pace: as many as came through since an earlier refusal."""
+        """Learn a pace once a single request in flight is too much: the replies since an earlier refusal."""
         counted_s = now_s - self._counted_since
         if counted_s < LEARNING_S[0]:
             return
@@ -158,7 +161,7 @@ class Limiter:
         self._answered, self._counted_since = 0, now_s
 
     def _hold(self, hold_s: float, now_s: float) -> None:
-        """Let nothing out for a while, and then one after the other."""
+        """Send nothing for a while, then one request after the other."""
         if hold_s > 0 and now_s + hold_s > self._hold_ends:
             spread_s = min(hold_s, MOST_SPREAD_S)
             self._hold_ends = now_s + hold_s
@@ -170,7 +173,7 @@ class Limiter:
         self._most_used = self.in_flight
 
     def _end_round(self) -> None:
-        """After as many replies as may be out, allow more: twice as many until the first refusal, then a little."""
+        """Raise the limit after as many replies as it allows: doubled until the first refusal, then in small steps."""
         self._left_of_round -= 1
         if self._left_of_round > 0:
             return
@@ -179,9 +182,9 @@ class Limiter:
             self.limit = min(self._ceiling, self.limit + step)
         self._begin_round()
 
-    # -------- going out
+    # -------- sending
     async def _enter(self, tokens: float) -> int:
-        """Wait for a place; returns how many refusals there had been when it was given."""
+        """Wait for a slot; returns the number of counted refusals at its start."""
         if not self.waiting and self._is_free(tokens):
             self._let_out(tokens)
             return self._refusals
@@ -202,7 +205,7 @@ class Limiter:
         self._wake()
 
     def _give_up(self, place: asyncio.Future[int], tokens: float) -> None:
-        """A waiter was cancelled, perhaps in the very moment in which it got its place."""
+        """Undo a cancelled wait, which may have received its slot at the same moment."""
         if place.cancelled():
             self.waiting -= 1
             self._wake()
@@ -215,7 +218,7 @@ class Limiter:
         return self._is_stopped or (self.in_flight < self.limit and self._delay_s(tokens) <= 0)
 
     def _delay_s(self, tokens: float) -> float:
-        """How long until time alone lets a request of that size out."""
+        """Seconds until time alone admits a request of that size."""
         now_s = self._now()
         if now_s < self._hold_ends:
             return self._hold_ends - now_s
@@ -230,7 +233,7 @@ class Limiter:
         self._most_used = max(self._most_used, self.in_flight)
 
     def _wake(self) -> None:
-        """Let out all who may go, the first come first; the first who may not holds the others back."""
+        """Admit waiters in order of arrival, until the first that has to wait on."""
         while self._waiters:
             place, tokens = self._waiters[0]
             if not place.done():
@@ -248,7 +251,7 @@ class Limiter:
         due = loop.time() + max(delay_s, LEAST_TIMER_S)
         if self._timer is not None:
             if self._timer.when() <= due:
-                return  # it comes early, and is set again then
+                return  # rings early and is set again then
             self._timer.cancel()
         self._timer = loop.call_at(due, self._ring)
 
@@ -257,10 +260,12 @@ class Limiter:
         self._wake()
 
 
-def _hold_s(retry_after_s: float | None, refused_in_a_row: int, *told: RateLimit | None) -> float:
-    """How long a refusal holds back those that come after it."""
+def _hold_s(retry_after_s: float | None, refused_in_a_row: int, *announced: RateLimit | None) -> float:
+    """Seconds for which a refusal holds back later requests."""
     if retry_after_s is not None and math.isfinite(retry_after_s):
         return min(max(retry_after_s, 0.0), MOST_RETRY_AFTER_S)
-    resets = [each.reset_s for each in told if each is not None and each.remaining == 0 and each.reset_s is not None]
+    resets = [
+        each.reset_s for each in announced if each is not None and each.remaining == 0 and each.reset_s is not None
+    ]
     most_s = min(FIRST_RESET_S * 2.0 ** min(refused_in_a_row, 8), MOST_RETRY_AFTER_S)
     return min(max(resets, default=SILENT_HOLD_S), most_s)

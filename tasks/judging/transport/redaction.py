@@ -1,31 +1,31 @@
-"""The key of an endpoint struck out of whatever the endpoint says, however that writes it."""
+"""Redaction of an endpoint's key from its replies, in any notation."""
 
 import re
 
 MASK = "[key]"
 _PARTS = re.compile(r"\\+|[^\\]")
-SHORTEST_SECRET = 8  # anything shorter would be struck out of words where it stands by chance
+SHORTEST_SECRET = 8  # shorter keys occur in ordinary words by chance
 
 
 class KeyMask:
-    """Strikes one key out of texts: as it is, and with letters written as JSON may (\\u002d, \\/), JSON in JSON too."""
+    """Removes one key from texts: as it is, and with letters escaped as in JSON (\\u002d, \\/), also nested."""
 
     def __init__(self, key: str) -> None:
-        """key: one shorter than 8 letters is left where it stands."""
+        """key: ignored if shorter than 8 characters."""
         self._key = key if len(key) >= SHORTEST_SECRET else None
         pattern = _written_ways(key)
         self._pattern = re.compile(pattern)
         self._bytes_pattern = re.compile(pattern.encode())
 
     def text(self, text: str) -> str:
-        """The text without the key."""
+        """Text without the key."""
         if self._key is None:
             return text
         plain = text.replace(self._key, MASK)
         return self._pattern.sub(MASK, plain) if "\\" in plain else plain
 
     def content(self, content: bytes) -> bytes:
-        """The bytes of a text in UTF-8, without the key."""
+        """UTF-8 bytes of a text, without the key."""
         if self._key is None:
             return content
         plain = content.replace(self._key.encode(), MASK.encode())
@@ -33,9 +33,9 @@ class KeyMask:
 
 
 def _written_ways(key: str) -> str:
-    """A pattern of a key, each letter itself or escaped; a text in a text has as many more backslashes.
+    """Pattern of a key with each letter plain or escaped; a text in a text has more backslashes.
 
-    A run of backslashes is read whole and once, from where it begins: texts may hold a million of them.
+    A run of backslashes is read whole and once, from its start: texts may have a million of them.
     """
     parts = _PARTS.findall(key)
     befores = [None, *parts]
@@ -43,7 +43,7 @@ def _written_ways(key: str) -> str:
 
 
 def _written_part(part: str, before: str | None) -> str:
-    """A letter, or some backslashes in a row, after a part that has taken all backslashes it ends with."""
+    """Pattern of a letter, or of a run of backslashes, after a part that has consumed its own trailing backslashes."""
     run = r"(?<!\\)\\++" if before is None else r"\\++"
     if part[0] == "\\":
         return rf"(?:{run}(?:u00(?i:5c))?)(?:\\++(?:u00(?i:5c))?)*+"

@@ -1,4 +1,4 @@
-"""When to ask again, and how long to wait before: what an endpoint's headers say of it. They are read as hostile."""
+"""Retries: whether, and after how long, by the endpoint's headers. The headers are read as hostile."""
 
 import math
 import re
@@ -12,10 +12,10 @@ import numpy as np
 BASE_WAIT_S = 0.5
 MOST_WAIT_S = 20.0
 MOST_RETRY_AFTER_S = 120.0
-RATE_LIMIT_PATIENCE_S = 900.0  # being held off is no failure: a busy endpoint answers in the end
+RATE_LIMIT_PATIENCE_S = 900.0  # a rate limit is no failure: a busy endpoint answers eventually
 RETRIED_STATUSES = frozenset({408, 409, 429})
 
-_MOST_LENGTH = 64  # no number or date that means something is longer
+_MOST_LENGTH = 64  # no meaningful number or date is longer
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)  # float() also takes "inf", "1_0", "1e9", "٣"
 _DURATION = re.compile(
     r"(?=.)(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?"
@@ -23,12 +23,12 @@ _DURATION = re.compile(
     re.ASCII,
 )
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_MOST_PER_MINUTE = 1e10  # more is no limit
+_MOST_PER_MINUTE = 1e10  # more counts as no limit
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """What an endpoint says of its requests or tokens a minute; None where it does not say."""
+    """Limit of requests or tokens per minute, as announced by an endpoint; None if not announced."""
 
     per_minute: float
     remaining: float | None
@@ -36,20 +36,20 @@ class RateLimit:
 
 
 def is_retried(status: int) -> bool:
-    """Whether an HTTP status may pass by itself."""
+    """Whether an HTTP status may be temporary."""
     return status in RETRIED_STATUSES or status >= 500
 
 
 def wait_s(failure_count: int, retry_after_s: float | None, rng: np.random.Generator) -> float:
-    """Draw how long to wait after that many failures of a call: full jitter, on top of what the endpoint asked for."""
+    """Draw the wait after this many failures of a call: full jitter, added to the endpoint's requested wait."""
     jitter_s: float = rng.uniform(0, min(MOST_WAIT_S, BASE_WAIT_S * 2 ** min(failure_count, 16)))
     return jitter_s if retry_after_s is None else retry_after_s + min(jitter_s, BASE_WAIT_S)
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Read how long an endpoint asks to wait, in seconds or as a date.
+    """Read the wait that an endpoint requests, in seconds or as a date.
 
-    Between 0 and 120 s; None where it does not say.
+    Between 0 and 120 s; None if it requests none.
     """
     asked_s = _number(headers.get("retry-after-ms"), 1_000)
     if asked_s is None:
@@ -62,7 +62,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
 def read_rate_limit(headers: Mapping[str, str], unit: str) -> RateLimit | None:
     """Read the x-ratelimit-* headers of a unit, "requests" or "tokens".
 
-    None unless they name a limit: Azure says -1 or 0 where it has none.
+    None unless they name a limit: Azure sends -1 or 0 if it has none.
     """
     per_minute = _number(headers.get(f"x-ratelimit-limit-{unit}"), 1)
     if per_minute is None or not 0 < per_minute <= _MOST_PER_MINUTE:
@@ -73,7 +73,7 @@ def read_rate_limit(headers: Mapping[str, str], unit: str) -> RateLimit | None:
 
 
 def _short(text: str | None) -> str:
-    """The text, or nothing where it is too long to mean anything."""
+    """Stripped text; empty if too long to be meaningful."""
     return "" if text is None or len(text) > _MOST_LENGTH else text.strip()
 
 
@@ -96,5 +96,5 @@ def _until(text: str | None, now: datetime) -> float | None:
     try:
         date = parsedate_to_datetime(_short(text))
         return ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds()
-    except (ValueError, TypeError, OverflowError, IndexError):  # the standard parser does not foresee every text
+    except (ValueError, TypeError, OverflowError, IndexError):  # the standard parser raises these for unforeseen texts
         return None

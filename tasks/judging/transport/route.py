@@ -1,4 +1,4 @@
-"""A line to a judge: one address of it, its price, how fast it may be asked, and whether it still answers."""
+"""Route to a judge: one address with its price, rate limiter and circuit breaker."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from gradebook.tasks.judging.money.prices import Price, find_price
 from gradebook.tasks.judging.replies.completion import Reply
 from gradebook.tasks.judging.settings.judge import Address, JudgeSettings
-from gradebook.tasks.judging.transport.circuit_breaker import Outage
+from gradebook.tasks.judging.transport.circuit_breaker import CircuitBreaker
 from gradebook.tasks.judging.transport.endpoint import Endpoint, Failure
 from gradebook.tasks.judging.transport.rate_limiter import Limiter
 
 
-class Line:
-    """An endpoint with its price, limiter and outage; what comes back is told to the latter two.
+class Route:
+    """Endpoint with its price, limiter and circuit breaker; replies and failures are noted in both.
 
-    has_logprobs: whether it ever gave log-probabilities. Until then whoever needs them asks it alone, with
-    `first_turn` held: an endpoint that has none is paid for one reply, not for all that are out.
+    has_logprobs: whether it ever returned log-probabilities. Until then a request that needs them runs alone, with
+    `first_turn` locked: an endpoint without them costs one reply, not all in flight.
     """
 
     def __init__(self, settings: JudgeSettings, address: Address, key: str, price: Price | None) -> None:
@@ -25,33 +25,33 @@ class Line:
         self.first_turn = asyncio.Lock()
         self.endpoint = Endpoint(settings, address, key)
         self.limiter = Limiter(settings.max_in_flight, settings.requests_per_minute, settings.tokens_per_minute)
-        self.outage = Outage(settings.patience_s)
+        self.breaker = CircuitBreaker(settings.patience_s)
 
     def note_reply(self, reply: Reply, expected_tokens: float) -> None:
         """Learn from an HTTP 200."""
         self.has_logprobs |= reply.choices is not None
-        self.outage.note_answer()
+        self.breaker.note_answer()
         self.limiter.note_reply(reply.headers or {})
         if reply.usage is not None:
             self.limiter.note_tokens(expected_tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
 
     def note_failure(self, failure: Failure) -> bool:
-        """Learn from anything else. Returns whether the endpoint has been gone for too long to wait any more."""
+        """Learn from any other result. Returns whether the endpoint has been gone for longer than patience."""
         if failure.is_rate_limit:
             self.limiter.note_rate_limit(failure.headers or {}, failure.retry_after_s)
         if failure.is_outage:
-            return self.outage.note_failure(failure.reason)
-        self.outage.note_answer()
+            return self.breaker.note_failure(failure.reason)
+        self.breaker.note_answer()
         return False
 
     def stop(self) -> None:
-        """Let all who wait go on; they know themselves why nothing is to be sent."""
+        """Release every waiter; callers check the stop flag themselves."""
         self.limiter.stop()
-        self.outage.stop()
+        self.breaker.stop()
 
 
-def lines_of(settings: JudgeSettings, keys: Mapping[str, str], price: Price | None) -> Iterator[Line]:
-    """A line to each address of a judge. price: at its own; the others have theirs."""
+def routes_of(settings: JudgeSettings, keys: Mapping[str, str], price: Price | None) -> Iterator[Route]:
+    """Routes to the addresses of a judge, in order. price: at its own address; the others have their own."""
     for address in settings.addresses:
         at_address = price if address is settings else find_price(settings, address)
-        yield Line(settings, address, keys[address.key], at_address)
+        yield Route(settings, address, keys[address.key], at_address)

@@ -1,11 +1,11 @@
-"""Token buckets: how many requests or tokens may go out a minute, by the user's word and by the endpoint's."""
+"""Token buckets for requests and tokens per minute, by the user's and the endpoint's limits."""
 
 import math
 
-PACED_RATE = 0.96  # of a limit: clocks and networks are not exact, and a limit that is just met is often passed
-BURST_S = 0.5  # what may go out at once, in seconds' worth; endpoints often allow one second
+PACED_RATE = 0.96  # of a limit, as clocks and networks are not exact
+BURST_S = 0.5  # burst size, in seconds of flow; endpoints often allow one second
 CLEAN_S = 15.0
-CLEAN_COUNT = 100  # a step that is refused costs one request or more
+CLEAN_COUNT = 100  # a refused step costs at least one request
 GROWTH = 1.05
 SHRINK = 0.8
 LEAST_FACTOR = 0.02
@@ -13,19 +13,19 @@ MOST_DEBT_S = 60.0
 
 
 class Bucket:
-    """One unit's limit a minute; without one, everything may go out.
+    """Limit of one unit per minute; without a limit, everything is admitted.
 
-    The limit is the user's, or else what the endpoint tells. Refusals at a known limit mean that others share it: the
-    pace goes below it, and comes back in small steps. A limit known from refusals alone may have been raised since:
-    the pace goes beyond it in small steps, until it is refused.
+    The limit is the user's, else the endpoint's. Refusals at a known limit mean that other clients share it: the pace
+    drops below it and recovers in small steps. A limit known from refusals alone may have been raised since: the pace
+    rises in small steps until it is refused.
     """
 
     def __init__(self, ceiling: float | None, now_s: float) -> None:
-        self._ceiling = ceiling  # the user's, a minute
-        self.limit = ceiling  # believed in, a minute
+        self._ceiling = ceiling  # the user's, per minute
+        self.limit = ceiling  # assumed, per minute
         self._factor = 1.0
-        self._is_confirmed = ceiling is not None  # not known from refusals alone
-        self._rate = self._burst = math.inf  # a second; at once
+        self._is_confirmed = ceiling is not None  # known from more than refusals
+        self._rate = self._burst = math.inf  # per second; at once
         self._level = math.inf
         self._filled_at = self._clean_since = now_s
         self._is_binding = False
@@ -33,7 +33,7 @@ class Bucket:
         self._set_pace(now_s)
 
     def delay_s(self, amount: float, now_s: float) -> float:
-        """How long until that much may go out; 0.0 is now. What is larger than the bucket waits until it is full."""
+        """Seconds until the amount is admitted; 0.0 is now. An amount larger than the bucket waits until it is full."""
         if self.limit is None:
             return 0.0
         self._fill(now_s)
@@ -44,17 +44,16 @@ class Bucket:
         return max(0.0, self._filled_at - now_s) + lacking / self._rate
 
     def take(self, amount: float) -> None:
-        """Let that much out."""
         self.last_amount = amount
         self.settle(-amount)
 
     def settle(self, amount: float) -> None:
-        """Give that much back; a negative amount is taken."""
+        """Return an amount; a negative amount is taken."""
         if self.limit is not None:
             self._level = max(min(self._level + amount, self._burst), -MOST_DEBT_S * self._rate)
 
     def follow(self, limit: float, remaining: float | None, now_s: float) -> None:
-        """Take over a limit that came with a reply. The user's own stands: the two may count differently."""
+        """Adopt the limit of a reply. The user's limit takes precedence, as the two may count differently."""
         if self._ceiling is not None or (limit == self.limit and self._is_confirmed):
             return
         is_first = self.limit is None
@@ -65,10 +64,10 @@ class Bucket:
             self._level = min(self._level, remaining)
 
     def refuse(self, limit: float, now_s: float, pause_s: float, is_pace_tried: bool = True) -> None:
-        """Take over a limit that came with a refusal for it: the endpoint's own bucket is empty.
+        """Adopt the limit of a refusal: the endpoint's own bucket is empty.
 
-        pause_s: how long nothing flows in. It gives the endpoint's bucket a lead of as much. is_pace_tried: whether
-        any reply came since the refusal before; if not, it is still as empty as it was, and says nothing of the pace.
+        pause_s: seconds without inflow, a lead for the endpoint's bucket. is_pace_tried: whether a reply came since the
+        previous refusal; if not, the refusal is no evidence about the pace.
         """
         limit = limit if self._ceiling is None else min(limit, self._ceiling)
         if self.limit is None or abs(limit - self.limit) > 0.01 * self.limit:
@@ -81,11 +80,11 @@ class Bucket:
         self.stain(now_s)
 
     def stain(self, now_s: float) -> None:
-        """A refusal came, for whatever reason: the time without one begins anew."""
+        """Note a refusal of any kind: the time without one restarts."""
         self._clean_since, self._is_binding = now_s, False
 
     def probe(self, now_s: float) -> None:
-        """Go a step faster after a while without a refusal, where the pace is what holds requests back."""
+        """Raise the pace one step after a while without a refusal, if the pace limits the requests."""
         if self.limit is None or not self._is_binding:
             return
         if now_s - self._clean_since < max(CLEAN_S, CLEAN_COUNT * self.last_amount / self._rate):
@@ -104,7 +103,7 @@ class Bucket:
         self._level = min(self._level, self._burst)
 
     def _fill(self, now_s: float) -> None:
-        """However long the process slept, no more than a burst has gathered."""
+        """Add the inflow since the last call, at most one burst."""
         if now_s > self._filled_at and self._level < self._burst:
             self._level = min(self._burst, self._level + (now_s - self._filled_at) * self._rate)
         self._filled_at = max(self._filled_at, now_s)

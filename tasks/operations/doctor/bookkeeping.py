@@ -7,6 +7,7 @@ import duckdb
 from gradebook.rubrics.model.outputs import OUTPUT_COLUMNS, Output, output_id
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import read_rows
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ledger.verify import verify_ledger
 from gradebook.tasks.operations.doctor.findings import NOTE, PROBLEM, Finding, or_fine
 from gradebook.tasks.system.number_format import counted
@@ -15,42 +16,6 @@ BATCH_ROWS = 2_000
 SAMPLE_ROWS = 1_000
 _CHANGED = "keep the lake as it is, and restore a backup of it beside: something changed what was published"
 
-# Scores and verdicts of a run come from other queries than its row: each pair is counted on its own.
-_RUNS = """
-with verdict_counts as (
-    select run_id, count(*) as verdict_count, count(distinct criterion_id) as criterion_count,
-        count(distinct output_id) as judged_count,
-        count(*) filter (status not in ('scored', 'unscored')) as odd_count
-    from verdicts
-    where (run_id, output_id, criterion_id) not in (select (run_id, output_id, criterion_id) from case_criteria)
-    group by run_id
-),
-
-score_counts as (select run_id, count(*) as score_count from output_scores group by run_id),
-
-refused as (select run_id, count(*) as refused_count from quarantine group by run_id),
-
-read as (select run_id, max(row_count) as row_count from stage_costs where stage = 'ingest' group by run_id),
-
-paid as (
-    select run_id, sum(cost_usd) as paid_usd, count(*) - count(cost_usd) as unpriced_count
-    from judgments group by run_id
-)
-
-select
-    runs.run_id, output_count, coalesce(score_count, 0) as score_count, coalesce(verdict_count, 0) as verdict_count,
-    coalesce(criterion_count, 0) as criterion_count, coalesce(odd_count, 0) as odd_count, coalesce(judged_count, 0) as
-    judged_count, coalesce(refused_count, 0) as refused_count, row_count, cost_usd,
-    coalesce(paid_usd, 0.0) as paid_usd, coalesce(unpriced_count, 0) as unpriced_count, trigger
-from runs
-left join verdict_counts on runs.run_id = verdict_counts.run_id
-left join score_counts on runs.run_id = score_counts.run_id
-left join refused on runs.run_id = refused.run_id
-left join read on runs.run_id = read.run_id
-left join paid on runs.run_id = paid.run_id
-where runs.status = 'published'
-order by runs.version
-"""
 _PUBLISHED_TWICE = """
 select run_id, count(*) as row_count from runs group by run_id having count(*) > 1 order by run_id
 """
@@ -62,7 +27,7 @@ _COUNT = "select count(*) from outputs"
 
 def examine_counts(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
     """Whether each run's rows add up: what came in, what was scored or not, what was refused, what was paid."""
-    runs = read_rows(connection, _RUNS)
+    runs = read_rows(connection, query("operations/run_counts"))
     faults = (f"{run['run_id']}: {fault}" for run in runs for fault in _faults(run))
     found = f"{counted(len(runs), 'published run')}: rows and dollars add up"
     yield from or_fine((Finding("counts", PROBLEM, fault, _CHANGED) for fault in faults), "counts", found)

@@ -11,8 +11,8 @@ from gradebook.rubrics.files.semver import required_step
 from gradebook.rubrics.model.errors import RubricError
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.rows import Row, read_rows
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
-from gradebook.tasks.rubric_store.versions import VERSIONS
 from gradebook.tasks.system.number_format import score_words
 
 _BODIES = "select rubric_id, rubric_version, body from rubrics"
@@ -53,7 +53,7 @@ class RubricPage:
 def read_rubric_pages(connection: duckdb.DuckDBPyConnection) -> tuple[RubricPage, ...]:
     """All rubrics of a lake, by id."""
     rubrics = {(row["rubric_id"], row["rubric_version"]): _readable(row) for row in read_rows(connection, _BODIES)}
-    found = groupby(read_rows(connection, VERSIONS), lambda row: str(row["rubric_id"]))
+    found = groupby(read_rows(connection, query("rubric_store/versions")), lambda row: str(row["rubric_id"]))
     return tuple(_page(connection, rubric_id, [*rows], rubrics) for rubric_id, rows in found)
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.requirements import unmet_requirements
 from gradebook.tasks.reporting.drawing.charts import draw
 from gradebook.tasks.reporting.sections.scores.scores import interval_words
@@ -24,33 +25,6 @@ _RUNS = """
 select run_id, status, reason, coalesce(finished_at, created_at) as ended_at, rubric_id, rubric_version, dataset, judge,
     output_count, cost_usd
 from runs order by version desc nulls first, created_at desc, run_id
-"""
-# Beside each overall mean the criterion where most is missing: alone it would hide what it is made of.
-_SCORES = r"""
-with weakest as (
-    select
-        run_id, model, checkpoint,
-        arg_min(struct_pack(criterion_id, mean), struct_pack(mean, criterion_id)) as weakest,
-    from criterion_scores
-    where weight > 0
-    group by run_id, model, checkpoint
-)
-
-select
-    scores.rubric_id, scores.model, scores.checkpoint, scores.run_id, scores.version,
-    scores.mean, scores.ci_low, scores.ci_high, scores.change, scores.rubric_version, scores.judge,
-    weakest.weakest.criterion_id as weakest_id, weakest.weakest.mean as weakest_mean,
-from score_history as scores
-left join weakest
-    on scores.run_id = weakest.run_id
-    and scores.model = weakest.model
-    and scores.checkpoint is not distinct from weakest.checkpoint
-order by
-    scores.rubric_id,
-    scores.model,
-    scores.version,
-    coalesce(try_cast(regexp_extract(scores.checkpoint, '(\d+)$', 1) as bigint), -1),
-    scores.checkpoint
 """
 
 
@@ -118,7 +92,7 @@ class Home:
 
 def read_home(connection: duckdb.DuckDBPyConnection, lake: Lake) -> Home:
     """Read what the home page shows."""
-    scores = read_rows(connection, _SCORES)
+    scores = read_rows(connection, query("reporting/site_scores"))
     by_run: dict[str, list[Row]] = {}
     for row in scores:
         by_run.setdefault(row["run_id"], []).append(row)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.source.report_source import ReportSource
 
 MOST_RUNS = 30
@@ -58,7 +58,8 @@ Moments = Mapping[Key, Moment]  # the oldest first
 def read_moments(source: ReportSource) -> Moments:
     """The last moments of the run's models, up to this run; those of a run in the order of their steps."""
     run, models = source.summary.run, sorted({group.model for group in source.groups})
-    rows = source.rows(report_sql("history"), run["rubric_id"], run["version"], models, MOST_RUNS)
+    of_rubric = {"rubric_id": run["rubric_id"], "version": run["version"]}
+    rows = source.rows(query("reporting/history"), **of_rubric, models=models, most_runs=MOST_RUNS)
     cases = {_key(row): row["cases"] for row in source.rows(_CASES, sorted({row["run_id"] for row in rows}))}
     places, found = _places(rows), dict[Key, Moment]()
     followed: dict[tuple[str, str], Key] = {}  # by run and model: the checkpoint that the next one comes after
@@ -135,4 +136,5 @@ def stretch(moments: Moments, last: Moment) -> Sequence[Moment]:
 
 def read_criterion_means(source: ReportSource, moments: Moments) -> tuple[Row, ...]:
     """The rows of criterion_means in the runs of these moments."""
-    return source.rows(report_sql("criterion_means"), sorted({moment.run_id for moment in moments.values()}))
+    run_ids = sorted({moment.run_id for moment in moments.values()})
+    return source.rows(query("reporting/criterion_means"), run_ids=run_ids)

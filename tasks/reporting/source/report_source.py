@@ -15,7 +15,7 @@ from gradebook.tasks.comparing.run_comparison import RunComparison, comparison_o
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
-from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import RunSummary
 from gradebook.tasks.reporting.drawing.charts import Colour, told_apart
 
@@ -23,23 +23,7 @@ Kept = TypeVar("Kept")
 COLOUR_COUNT = 8  # of pages/theme.yaml; a ninth model has the first one's again
 MOST_DRAWN = 8  # models in one picture
 
-_CRITERIA = """
-select criteria.* exclude (rubric_id, rubric_version, digest)
-from criteria inner join runs
-    on criteria.rubric_id = runs.rubric_id and criteria.rubric_version = runs.rubric_version
-where runs.run_id = ? order by criteria.position, criteria.criterion_id
-"""
-_BODY = """
-select rubrics.body
-from rubrics inner join runs on rubrics.rubric_id = runs.rubric_id and rubrics.rubric_version = runs.rubric_version
-where runs.run_id = ?
-"""
 _PARENTS = "select distinct category, parent from category_scores where run_id = ?"
-_LEVELS = """
-select levels.criterion_id, levels.level_id, levels.position, levels.score, levels.label, levels.description
-from levels inner join runs on levels.rubric_id = runs.rubric_id and levels.rubric_version = runs.rubric_version
-where runs.run_id = ? order by levels.criterion_id, levels.position
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +87,7 @@ class ReportSource:
 
     @property
     def verdict_counts(self) -> Row:
-        """The row of sql/report/verdict_counts.sql."""
+        """The row of sql/queries/reporting/verdict_counts.sql."""
         return self.once("verdict_counts", _read_counts)
 
     @property
@@ -111,9 +95,9 @@ class ReportSource:
         """Those that a picture has room for: the ones with the highest means."""
         return self.groups[:MOST_DRAWN]
 
-    def rows(self, query: str, *parameters: object) -> tuple[Row, ...]:
-        """The rows of a query about the lake."""
-        return read_rows(self.connection, query, *parameters)
+    def rows(self, select: str, /, *parameters: object, **named: object) -> tuple[Row, ...]:
+        """The rows of a select from the lake, as `read_rows`."""
+        return read_rows(self.connection, select, *parameters, **named)
 
     def group_of(self, row: Row) -> Group:
         """The group that a row with a model and a checkpoint belongs to."""
@@ -139,8 +123,8 @@ def opened_source(lake: Lake, summary: RunSummary, against: str | None = None) -
             _groups(summary.scores),
             comparison,
             fault,
-            read_rows(connection, _CRITERIA, summary.run_id),
-            read_rows(connection, _LEVELS, summary.run_id),
+            read_rows(connection, query("reporting/criteria"), run_id=summary.run_id),
+            read_rows(connection, query("reporting/levels"), run_id=summary.run_id),
         )
 
 
@@ -156,12 +140,12 @@ def _compare_with(
 
 
 def _read_body(source: ReportSource) -> str | None:
-    found = source.rows(_BODY, source.run_id)
+    found = source.rows(query("reporting/rubric_body"), run_id=source.run_id)
     return found[0]["body"] if found else None
 
 
 def _read_counts(source: ReportSource) -> Row:
-    (counts,) = source.rows(report_sql("verdict_counts"), source.run_id)
+    (counts,) = source.rows(query("reporting/verdict_counts"), run_id=source.run_id)
     return counts
 
 

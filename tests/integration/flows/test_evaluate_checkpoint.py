@@ -48,6 +48,16 @@ async def put(flow_run_id: str, state: Any) -> None:
 
 
 @pytest.mark.server
+def test_a_checkpoint_may_be_decided_by_a_sample_of_its_cases(prefect_server, gradebook, rubric, tmp_path):
+    from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
+
+    outputs = str(write_checkpoint(tmp_path / "step-7.jsonl", 6))
+    asyncio.run(evaluate_checkpoint(model="m", outputs=outputs, rubric=rubric, step=7, sample=1))
+    (run,) = query(gradebook, "select output_count, notes[1] as note from runs")
+    assert (run["output_count"], run["note"]) == (1, "a random sample of 1 of 12 cases, seed 0")
+
+
+@pytest.mark.server
 def test_a_checkpoint_is_decided_once_and_shown(prefect_server, gradebook, rubric, tmp_path):
     from gradebook.flows.evaluate_checkpoint import evaluate_checkpoint
 

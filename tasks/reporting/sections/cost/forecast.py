@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.ledger.spending import CostSum, Spending
 from gradebook.tasks.planning.estimates import FEWEST_QUESTIONS, sum_spread
 from gradebook.tasks.reporting.source.report_source import ReportSource
@@ -80,7 +80,7 @@ def read_forecast(source: ReportSource, spending: Spending) -> Forecast | None:
     """
     if not (spending.total.judgment_count or spending.total.replayed_count):
         return None
-    asked = {row["criterion_id"]: row for row in source.rows(report_sql("wanted_questions"), source.run_id)}
+    asked = {row["criterion_id"]: row for row in source.rows(query("reporting/wanted_questions"), run_id=source.run_id)}
     spreads = _spreads(source)
     parts = [_part(costs, asked.get(costs.part or ""), spreads) for costs in spending.parts["criterion"]]
     wanted_count, open_count = (sum(row[name] for row in asked.values()) for name in ("wanted_count", "open_count"))
@@ -108,7 +108,7 @@ def _spreads(source: ReportSource) -> Mapping[str, Row]:
     """How much the price of a question varies, by criterion: in the newest run that asked enough of them."""
     run = source.summary.run
     found = source.rows(_PRICED, run["rubric_id"], run["judge"], run["version"], FEWEST_QUESTIONS)
-    rows = source.rows(report_sql("question_costs"), found[0]["run_id"]) if found else ()
+    rows = source.rows(query("reporting/question_costs"), run_id=found[0]["run_id"]) if found else ()
     return {row["criterion_id"]: row for row in rows if row["question_count"] >= FEWEST_QUESTIONS}
 
 

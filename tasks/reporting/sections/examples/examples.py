@@ -8,7 +8,7 @@ from markupsafe import escape
 
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.lake.schema import narrowed_to_outputs
-from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.requirements import TOLERANCE
 from gradebook.tasks.reporting.drawing.figures import anchor_of
 from gradebook.tasks.reporting.drawing.marking import Segment, segments_of
@@ -148,11 +148,11 @@ def _read_outputs(source: ReportSource, picks: Sequence[Pick]) -> Mapping[tuple[
 def _read_run_outputs(source: ReportSource, run_id: str, output_ids: list[str]) -> Iterator[ReadOutput]:
     voices = {
         (row["output_id"], row["criterion_id"]): tuple(row["voices"])
-        for row in source.rows(report_sql("example_voices"), run_id, output_ids)
+        for row in source.rows(query("reporting/example_voices"), run_id=run_id, output_ids=output_ids)
     }
     with narrowed_to_outputs(source.connection, run_id, output_ids):
-        rows = source.rows(report_sql("example_outputs"), run_id, MOST_READ)
-        verdicts = source.rows(report_sql("example_verdicts"), run_id)
+        rows = source.rows(query("reporting/example_outputs"), run_id=run_id, most_characters=MOST_READ)
+        verdicts = source.rows(query("reporting/example_verdicts"), run_id=run_id)
     by_output: dict[str, list[Row]] = {}
     for row in verdicts:
         said = {"voices": voices.get((row["output_id"], row["criterion_id"]), ())}

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from gradebook.rubrics.statistics.rules import CRITERION
 from gradebook.tasks.comparing.run_comparison import RunComparison
-from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.lake.rows import Row, make_table
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.source.report_source import ReportSource
 
 MOST_OF_A_KIND = 10
@@ -62,10 +62,10 @@ def _pair_tables(source: ReportSource) -> Iterator[None]:
     """While this is open the connection has tables of who stands beside whom, and of opinions that differ."""
     comparison = source.comparison
     baseline = source.run_id if comparison is None else comparison.baseline_run_id
-    values = ((source.run_id, baseline, _sides(comparison)), (source.run_id,))
+    pairs = {"run_id": source.run_id, "baseline_run_id": baseline, "sides": _sides(comparison)}
     try:
-        for table, parameters in zip(_TABLES, values, strict=True):
-            source.connection.execute(f"create or replace temp table {table} as {report_sql(table)}", parameters)
+        make_table(source.connection, "reporting/example_pairs", **pairs)
+        make_table(source.connection, "reporting/example_disputes", run_id=source.run_id)
         yield
     finally:
         for table in _TABLES:
@@ -86,12 +86,12 @@ def _sides(comparison: RunComparison | None) -> list[Row]:
 
 def _read_picks(source: ReportSource) -> list[Row]:
     """A row an output and kind. Where rubrics differ their scores tell of no change."""
-    rows = list(source.rows(report_sql("example_picks"), source.run_id, MOST_OF_A_KIND))
+    rows = list(source.rows(query("reporting/example_picks"), run_id=source.run_id, most_count=MOST_OF_A_KIND))
     if source.comparison is not None and source.comparison.banner:
         rows = [row for row in rows if row["kind"] not in {"fell", "rose"}]
     found = {row["kind"] for row in rows}
     if not found & {"fell", "rose", "disputed"}:
-        rows += source.rows(report_sql("example_gaps"), source.run_id, MOST_OF_A_KIND)
+        rows += source.rows(query("reporting/example_gaps"), run_id=source.run_id, most_count=MOST_OF_A_KIND)
     return rows or list(source.rows(_SAMPLES, source.run_id, MOST_OF_A_KIND))
 
 
@@ -107,7 +107,7 @@ def _first_places(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
 def _read_partners(source: ReportSource, chosen: Sequence[str]) -> Mapping[str, Partner]:
     """By output: that of the comparison's other side, else another model's answer to the same case."""
     comparison = source.comparison
-    found = source.rows(report_sql("example_partners"), source.run_id, list(chosen))
+    found = source.rows(query("reporting/example_partners"), run_id=source.run_id, output_ids=list(chosen))
     partners = {row["output_id"]: Partner(row["partner_id"], source.run_id, None) for row in found}
     if comparison is None:
         return partners

@@ -62,7 +62,7 @@ class Meeting:
 
 
 def counts_met(grid: Grid, rows: Iterable[Row]) -> tuple[int, ...]:
-    """The counts of a `Meeting`. rows: of sql/report/steps_met.sql, one model's."""
+    """The counts of a `Meeting`. rows: of sql/queries/reporting/steps_met.sql, one model's."""
     last_met = [0] * grid.count
     for row in rows:
         if row["step"] >= 0:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.reporting.sections.spread.box_plots import category_names
 from gradebook.tasks.reporting.sections.spread.slices import Scale, Segment, read_scale
@@ -109,7 +109,7 @@ def _read_criteria(source: ReportSource) -> Iterator[_Criterion]:
         if row["criterion_id"] in shown:
             scores.setdefault(row["criterion_id"], []).append(row)
     counts: dict[str, list[Row]] = {name: [] for name in scores}
-    for row in source.rows(report_sql("level_counts"), source.run_id, list(scores)):
+    for row in source.rows(query("reporting/level_counts"), run_id=source.run_id, criterion_ids=list(scores)):
         counts[row["criterion_id"]].append(row)
     groups = source.groups
     for name, rows in scores.items():

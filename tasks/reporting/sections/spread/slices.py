@@ -38,7 +38,7 @@ class Scale:
         return (len(self.levels) or BAND_COUNT) - 1
 
     def counts(self, rows: Iterable[Row]) -> dict[Segment, int]:
-        """How many outputs are in each segment. rows: of sql/report/level_counts.sql, one model's."""
+        """How many outputs are in each segment. rows: of sql/queries/reporting/level_counts.sql, one model's."""
         found: Counter[float] = Counter()
         for row in rows:
             found[_place(row, self.levels)] += row["n"]
@@ -48,7 +48,7 @@ class Scale:
 def read_scale(levels: Sequence[Row], rows: Sequence[Row]) -> Scale:
     """The scale of a criterion. levels: its rows of `levels`, the worst first; without any, those of its verdicts.
 
-    rows: of sql/report/level_counts.sql, all models'. Where most verdicts have no level, their scores are what counts.
+    rows: of sql/queries/reporting/level_counts.sql, all models'. Where most verdicts have no level, scores count.
     """
     names = {level["level_id"]: level["label"] or level["level_id"] for level in levels} or _named(rows)
     with_level = sum(row["n"] for row in rows if row["level_id"] in names)

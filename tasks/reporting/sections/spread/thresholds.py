@@ -12,7 +12,7 @@ from markupsafe import Markup
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.statistics.rules import OVERALL
 from gradebook.tasks.lake.rows import Row, model_name
-from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.charts import draw
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
 from gradebook.tasks.reporting.drawing.templates import page_text
@@ -161,8 +161,10 @@ def _median(curves: Sequence[_Curve]) -> float:
 
 
 def _meetings(source: ReportSource, grid: Grid, curves: Sequence[_Curve]) -> Iterator[Meeting]:
-    query = report_sql("steps_met")
-    rows = {name: source.rows(query, name, grid.low, grid.step) for name in {curve.run_id for curve in curves}}
+    rows = {
+        run_id: source.rows(query("reporting/steps_met"), run_id=run_id, low=grid.low, step=grid.step)
+        for run_id in {curve.run_id for curve in curves}
+    }
     for curve in curves:
         counts = counts_met(grid, _of(rows[curve.run_id], curve.model, curve.checkpoint))
         yield Meeting(curve.name, curve.group.colour, curve.is_baseline, curve.n, counts)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from gradebook.tasks.lake.rows import Row, model_name
-from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.reporting.source.findings import Finding, Sign
 from gradebook.tasks.reporting.source.report_source import ReportSource
@@ -111,7 +111,7 @@ def _coverage(source: ReportSource) -> Finding:
     if scored_count == verdict_count:
         every = "The one verdict has" if verdict_count == 1 else f"All {verdict_count:,} verdicts have"
         return Finding(Sign.FINE, "Coverage", f"{every} a score.")
-    gaps = source.rows(report_sql("gaps"), source.run_id)
+    gaps = source.rows(query("reporting/gaps"), run_id=source.run_id)
     reasons: Counter[str] = Counter()
     by_place: dict[tuple[str, str, str | None], Counter[str]] = {}
     for gap in gaps:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gradebook.tasks.lake.rows import Row
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import table_of
 from gradebook.tasks.reporting.source.findings import Finding, Sign
 from gradebook.tasks.reporting.source.report_source import ReportSource
@@ -11,12 +12,6 @@ from gradebook.tasks.system.number_format import counted
 DIGITS = 12  # of a digest, as people compare them
 MOST_EARLIER = 20  # runs in the table
 
-_EARLIER = """
-select run_id, version, judge, settings::json -> 'judge' as identity, dataset, dataset_digest, code_version
-from runs
-where status = 'published' and rubric_id = $1 and rubric_version = $2 and version < $3
-order by version desc
-"""
 _OWN_IDENTITY = "select settings::json -> 'judge' as identity from runs where run_id = ?"
 
 
@@ -52,7 +47,8 @@ def _short(digest: str | None) -> str:
 
 def _earlier(source: ReportSource, run: Row) -> Finding:
     """Whether the judge and the outputs are those of the run before: means of different ones can't be set off."""
-    earlier = source.rows(_EARLIER, run["rubric_id"], run["rubric_version"], run["version"])
+    names = ("rubric_id", "rubric_version", "version")
+    earlier = source.rows(query("reporting/earlier_runs"), **{name: run[name] for name in names})
     if not earlier:
         return Finding(Sign.FINE, "Earlier runs", "No earlier run used this rubric version.")
     (own,) = source.rows(_OWN_IDENTITY, source.run_id)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gradebook.tasks.lake.rows import Row
-from gradebook.tasks.lake.sql import report_sql
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.reporting.source.findings import Finding, Sign
 from gradebook.tasks.reporting.source.report_source import ReportSource
@@ -24,7 +24,7 @@ STATUS_WORDS = {
 
 def reply_findings(source: ReportSource) -> Iterator[Finding]:
     """Nothing where no judge was asked."""
-    replies = source.rows(report_sql("reply_kinds"), source.run_id)
+    replies = source.rows(query("reporting/reply_kinds"), run_id=source.run_id)
     if replies:
         yield _usefulness(replies)
         named = [row for row in replies if row["model_returned"] is not None]

@@ -191,7 +191,7 @@ def interrupt(*_words: object) -> None:
 def test_an_interrupted_review_goes_on_with_what_status_shows(gradebook, lake: Path, tmp_path, monkeypatch):
     (tmp_path / "a reply.txt").write_text("{}")
     words = ("review", "a reply.txt", "--rubrics", "json_record", "--allow-unscored")
-    run_id, ended = typed_again(gradebook, lake, "gradebook.tasks.stages.review.publish_run", monkeypatch, *words)
+    run_id, ended = typed_again(gradebook, lake, "gradebook.tasks.stages.pipeline.publish_run", monkeypatch, *words)
     assert ended.code in {0, 1}, ended.err
     assert [each["run_id"] for each in ended.json["evaluations"]] == [run_id]
 
@@ -199,7 +199,7 @@ def test_an_interrupted_review_goes_on_with_what_status_shows(gradebook, lake: P
 def test_an_interrupted_rescore_goes_on_with_what_status_shows(gradebook, lake: Path, tmp_path, monkeypatch):
     write_rubric(tmp_path / "heavier.yaml", version="2.0.0", weight=3)
     words = ("rescore", "first", "--rubric", "heavier.yaml")
-    run_id, ended = typed_again(gradebook, lake, "gradebook.tasks.stages.rescore.publish_run", monkeypatch, *words)
+    run_id, ended = typed_again(gradebook, lake, "gradebook.tasks.stages.pipeline.publish_run", monkeypatch, *words)
     assert ended.code in {0, 1}, ended.err
     assert ended.json["run_id"] == run_id
 

@@ -6,7 +6,7 @@ import pytest
 
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.tasks.agreement.published_run import known_criteria, measure_run
-from gradebook.tasks.agreement.statements import add_said_of_run
+from gradebook.tasks.agreement.statements import add_statements_of_run
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.rubric_store.versions import store_rubric
@@ -65,7 +65,7 @@ def test_the_overall_row_is_among_what_may_be_asked_for(lake, run_id, known):
 
 def test_a_rating_of_another_criterion_or_of_another_outputs_own_one_is_none_of_the_run(lake):
     with connect(lake, read_only=True) as connection:
-        add_said_of_run(connection, "s")
+        add_statements_of_run(connection, "s")
         found = connection.execute(
             "select distinct criterion_id, output_id from latest_ratings order by all"
         ).fetchall()

@@ -10,7 +10,7 @@ import pytest
 
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit
-from gradebook.tasks.ledger.verify import _VERDICTS
+from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.summary import RunSummary, summarise
 from gradebook.tasks.stages.rescore import _taken_over
 from tests.support.published_runs import publish
@@ -109,5 +109,5 @@ def test_a_rescored_verdict_is_the_judgment_of_its_run_or_the_earliest(found):
             f"'judge' as method, 'scored' as status, '{found}' as level_id, 'key' as request_key"
         )
         ledger.execute("create table opinions as from verdicts limit 0")
-        wrong = ledger.execute(_VERDICTS, {"run": "third"}).fetchall()
+        wrong = ledger.execute(query("ledger/wrong_verdicts"), {"run_id": "third"}).fetchall()
     assert len(wrong) == (found == "other")

@@ -12,7 +12,8 @@ import yaml
 
 from gradebook.rubrics.model.errors import InputError, OutputsError
 from gradebook.tasks.datasets.discovery import dataset_files, digest_files
-from gradebook.tasks.datasets.row_parser import OneCheckpoint, RowFitter
+from gradebook.tasks.datasets.one_checkpoint import OneCheckpoint
+from gradebook.tasks.datasets.row_parser import RowFitter
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.operations.checkpoint_decisions import (
     CheckpointKey,

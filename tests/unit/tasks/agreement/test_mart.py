@@ -14,7 +14,7 @@ from gradebook.tasks.agreement.mart import (
     measure_group,
     read_voices,
 )
-from gradebook.tasks.agreement.statements import add_said
+from gradebook.tasks.agreement.statements import add_statements
 
 RELATIONS = """
 create table agreed_ratings (
@@ -59,7 +59,7 @@ def say(lake, output, name, level, replicate=0, *, swapped=False):
 
 
 def voices(lake):
-    assert add_said(lake)
+    assert add_statements(lake)
     (found,) = read_voices(lake)
     return found
 
@@ -108,7 +108,7 @@ def test_a_level_that_the_criterion_has_no_more_is_no_rating(lake):
 @pytest.mark.parametrize(("criterion", "output", "counted"), [("gone", "o", 0), ("own", "o", 1), ("own", "p", 0)])
 def test_a_rating_counts_of_a_criterion_that_the_run_holds_the_output_to(lake, criterion, output, counted):
     rate(lake, output, "a", None, criterion=criterion)
-    assert add_said(lake) == bool(counted)
+    assert add_statements(lake) == bool(counted)
     assert lake.execute("select count(*) from latest_ratings").fetchall() == [(counted,)]
 
 
@@ -201,13 +201,13 @@ def test_replicates_of_one_judge_are_no_judges(lake):
 def test_nobody_and_one_judge_are_nothing_to_compare(lake):
     judge(lake, "o", "good", 1.0)
     say(lake, "o", "x", "good")
-    assert not add_said(lake)
+    assert not add_statements(lake)
 
 
 def test_one_output_is_too_few(lake):
     rate(lake, "o", "a", "good")
     rate(lake, "o", "b", "good")
-    assert add_said(lake)
+    assert add_statements(lake)
     assert agreement_table(lake).equals(AGREEMENT_SCHEMA.empty_table())
 
 
@@ -216,7 +216,7 @@ def test_a_row_is_a_statistic_with_its_counts(lake):
     for output, of_a, of_b in (("o", "good", "good"), ("p", "good", "bad"), ("q", "bad", "bad")):
         rate(lake, output, "a", of_a)
         rate(lake, output, "b", of_b)
-    assert add_said(lake)
+    assert add_statements(lake)
     rows = agreement_table(lake).to_pylist()
     (row,) = [row for row in rows if (row["rater"], row["statistic"]) == ("a", "bias")]
     assert (row["kind"], row["n"], row["pair_count"], row["value"]) == ("raters", 3, 3, pytest.approx(1 / 3))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gradebook.rubrics.model.errors import InputError, SuitesError
-from gradebook.tasks.operations.suites import Suite, SuitesFile, chosen_suites, read_suites, suite_request
+from gradebook.tasks.operations.suites import SuitesFile, chosen_suites, read_suites, suite_request
 
 ROOT = Path(__file__).parents[4]
 NOW = datetime(2026, 11, 22, 2, 30, tzinfo=UTC)
@@ -142,10 +142,3 @@ def test_the_shipped_suites_name_files_that_are_there():
     named = [Path(path) for suite in file.suites for path in (suite.outputs, suite.rubric) if path]
     assert len(named) == 4
     assert all(path.exists() for path in named)
-
-
-def test_the_page_of_the_suites_file_lists_its_keys_with_their_meaning():
-    page = (ROOT / "docs" / "nightly-suites.md").read_text(encoding="utf-8")
-    for model in (SuitesFile, Suite):
-        for name, field in model.model_fields.items():
-            assert f"| `{name}` | {field.description} |" in page

@@ -11,6 +11,7 @@ import pytest
 from gradebook.rubrics.model.outputs import SHARD_SCHEMA
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
+from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.judging.session.session import open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.lake.address import find_lake
@@ -51,7 +52,8 @@ def plan(outputs, cases=CASES, folders=()):
     folder, lake = RunFolder(outputs / "run"), find_lake(f"sqlite:{outputs}/none.sqlite")
     settings = JudgeSettings(model="m", base_url="http://127.0.0.1:9/v1", prices=None)
     folders = folders or (outputs,)
-    planned = plan_run(lake, folder, RUBRIC, settings, (str(shard),), len(rows), folders=folders)
+    ingested = Ingested((str(shard),), len(rows), len(rows), 0, 0, (), ("m",))
+    planned = plan_run(lake, folder, RUBRIC, settings, ingested, folders=folders)
     return planned, lambda: shard_questions(folder, RUBRIC, str(shard), 0, settings.style, folders)
 
 

@@ -31,19 +31,19 @@ def collect(tmp_path: Path, shard_index: int, text: str) -> None:
 
 
 def test_what_was_said_of_a_shard_is_held_until_its_verdicts_are_put_together(judged: JudgedShards, tmp_path: Path):
-    said = judged.told("shard", 0)
-    judged.told("shard", 1)
-    assert judged.told("shard", 0) is said
+    said = judged.answers("shard", 0)
+    judged.answers("shard", 1)
+    assert judged.answers("shard", 0) is said
     collect(tmp_path, 0, "verdicts")
-    judged.told("shard", 2)
-    assert judged.told("shard", 0) is not said
+    judged.answers("shard", 2)
+    assert judged.answers("shard", 0) is not said
 
 
 def test_verdicts_of_an_interrupted_command_let_go_of_nothing(judged: JudgedShards, tmp_path: Path):
     collect(tmp_path, 0, "verdicts")
-    said = judged.told("shard", 0)
-    judged.told("shard", 1)
-    assert judged.told("shard", 0) is said
+    said = judged.answers("shard", 0)
+    judged.answers("shard", 1)
+    assert judged.answers("shard", 0) is said
 
 
 def test_a_fault_between_the_judges_of_a_cascade_ends_the_asking_of_all(tmp_path: Path):
@@ -56,7 +56,7 @@ def test_a_fault_between_the_judges_of_a_cascade_ends_the_asking_of_all(tmp_path
     pq.write_table(pa.table({name: pa.array([], pa.string()) for name in columns}), folder.plan_file("tone", 0))
     shards = JudgedShards(folder, rubric, CascadeSettings(members[0], members[1]), sessions)
     with pytest.raises(pa.ArrowException) as first:
-        shards.told("shard", 0)
+        shards.answers("shard", 0)
     with pytest.raises(pa.ArrowException) as second:
-        shards.told("a shard without a plan", 1)
+        shards.answers("a shard without a plan", 1)
     assert first.value is second.value

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gradebook.rubrics.model.errors import EndpointUnavailable
-from gradebook.tasks.judging.batches.budget import BatchMoney
+from gradebook.tasks.judging.batches.budget import BatchBudget
 from gradebook.tasks.judging.batches.files import Limits
 from gradebook.tasks.judging.batches.job import BatchJob
 from gradebook.tasks.judging.batches.run import ask_in_batches
@@ -222,7 +222,7 @@ def test_without_a_price_nothing_is_counted(job: BatchJob, judge: LoopbackJudge)
 
 
 def test_an_older_ticket_keeps_what_was_noted_of_it(tmp_path: Path):
-    with BatchMoney(1.0, tmp_path / "budget.jsonl") as money:
+    with BatchBudget(1.0, tmp_path / "budget.jsonl") as money:
         money.reserve(1, 0.5)
         money.settle(1, 0.25)
         money.reserve(1, 0.5)

@@ -1,4 +1,4 @@
-"""Claims: of sessions that want the same at once one pays, whatever becomes of it."""
+"""Leases: of sessions that want the same at once one pays, whatever becomes of it."""
 
 import asyncio
 import json
@@ -16,21 +16,21 @@ import pytest
 
 from gradebook.rubrics.model.judgments import JUDGMENT_SCHEMA
 from gradebook.tasks.judging.replies.journal import Journal, settled_journals
-from gradebook.tasks.judging.session.lease import LOOK_EVERY_S, Claims
+from gradebook.tasks.judging.session.lease import LOOK_EVERY_S, Leases
 
 ASKED_AT = datetime(2026, 11, 20, tzinfo=UTC)
 SCORED = dict.fromkeys(JUDGMENT_SCHEMA.names) | {"status": "scored", "level_id": "good", "asked_at": ASKED_AT}
 OWNER = """
 import sys
 from pathlib import Path
-from gradebook.tasks.judging.session.lease import Claims
+from gradebook.tasks.judging.session.lease import Leases
 from gradebook.tasks.judging.replies.journal import Journal
 journal = Journal(Path(sys.argv[1]), "other")
-claims = Claims(Path(sys.argv[1]), journal, lambda keys: {})
-print(len(claims.claim(sys.argv[2].split(","))), flush=True)
+leases = Leases(Path(sys.argv[1]), journal, lambda keys: {})
+print(len(leases.acquire(sys.argv[2].split(","))), flush=True)
 for line in sys.stdin:
     if line.strip() == "close":
-        claims.close()
+        leases.close()
         journal.close()
     elif line.strip() == "half":
         with journal.path.open("ab") as file:
@@ -43,7 +43,7 @@ for line in sys.stdin:
 
 
 class OtherProcess:
-    """A process with a session of its own that claimed some keys."""
+    """A process with a session of its own that leased some keys."""
 
     def __init__(self, folder: Path, keys: str) -> None:
         command = [sys.executable, "-c", OWNER, str(folder), keys]
@@ -82,94 +82,94 @@ def nothing_held(_keys: list[str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Callable[..., Claims]]:
+def session(tmp_path: Path) -> Iterator[Callable[..., Leases]]:
     """Opens sessions of this process, each with a journal of its own."""
     with ExitStack() as stack:
 
-        def open_claims(held: Callable[[list[str]], dict[str, Any]] = nothing_held) -> Claims:
-            claims = Claims(tmp_path, stack.enter_context(Journal(tmp_path, "mine")), held)
-            stack.callback(claims.close)
-            return claims
+        def open_leases(held: Callable[[list[str]], dict[str, Any]] = nothing_held) -> Leases:
+            leases = Leases(tmp_path, stack.enter_context(Journal(tmp_path, "mine")), held)
+            stack.callback(leases.close)
+            return leases
 
-        yield open_claims
+        yield open_leases
 
 
 def ids(answered: list[list[dict[str, Any]] | None]) -> list[str | None]:
     return [rows and ",".join(row["judgment_id"] for row in rows) for rows in answered]
 
 
-async def answers(claims: Claims, *keys: str) -> list[str | None]:
-    return ids(await asyncio.wait_for(asyncio.gather(*(claims.answered(key) for key in keys)), 10))
+async def answers(leases: Leases, *keys: str) -> list[str | None]:
+    return ids(await asyncio.wait_for(asyncio.gather(*(leases.answered(key) for key in keys)), 10))
 
 
-async def answers_after(claims: Claims, keys: tuple[str, ...], happen: Callable[[], object]) -> list[str | None]:
+async def answers_after(leases: Leases, keys: tuple[str, ...], happen: Callable[[], object]) -> list[str | None]:
     """Begin to wait, and let something happen meanwhile."""
-    waiting = asyncio.ensure_future(answers(claims, *keys))
+    waiting = asyncio.ensure_future(answers(leases, *keys))
     await asyncio.sleep(LOOK_EVERY_S / 3)
     assert not waiting.done()
     await asyncio.to_thread(happen)
     return await waiting
 
 
-def test_keys_that_nobody_claimed_are_ones_own(session):
-    assert session().claim(["a", "b"]) == frozenset()
+def test_keys_that_nobody_leased_are_ones_own(session):
+    assert session().acquire(["a", "b"]) == frozenset()
 
 
-def test_keys_that_a_living_session_claimed_are_named(session):
+def test_keys_that_a_living_session_leased_are_named(session):
     first, second = session(), session()
-    first.claim(["a", "b"])
-    assert second.claim(["b", "c"]) == {"b"}
+    first.acquire(["a", "b"])
+    assert second.acquire(["b", "c"]) == {"b"}
 
 
 def test_who_waits_gets_the_row_of_another_process(tmp_path, session):
     with other(tmp_path, "a,b") as owner:
-        claims = session()
-        assert claims.claim(["a", "b", "c"]) == {"a", "b"}
-        assert asyncio.run(answers_after(claims, ("a",), lambda: owner.judge("a"))) == ["of-a"]
+        leases = session()
+        assert leases.acquire(["a", "b", "c"]) == {"a", "b"}
+        assert asyncio.run(answers_after(leases, ("a",), lambda: owner.judge("a"))) == ["of-a"]
 
 
 def test_the_row_has_the_columns_of_a_judgment(tmp_path, session):
     with other(tmp_path, "a") as owner:
-        claims = session()
-        claims.claim(["a"])
+        leases = session()
+        leases.acquire(["a"])
         owner.judge("a")
-        (row,) = asyncio.run(claims.answered("a"))
+        (row,) = asyncio.run(leases.answered("a"))
     assert row == SCORED | {"request_key": "a", "judgment_id": "of-a"}
 
 
 def test_all_who_wait_for_a_key_get_the_same(tmp_path, session):
     with other(tmp_path, "a") as owner:
-        claims = session()
-        claims.claim(["a"])
-        assert asyncio.run(answers_after(claims, ("a",) * 50, lambda: owner.judge("a"))) == ["of-a"] * 50
+        leases = session()
+        leases.acquire(["a"])
+        assert asyncio.run(answers_after(leases, ("a",) * 50, lambda: owner.judge("a"))) == ["of-a"] * 50
 
 
 def test_an_unscored_reply_is_waited_past(tmp_path, session):
     with other(tmp_path, "a") as owner:
-        claims = session()
-        claims.claim(["a"])
+        leases = session()
+        leases.acquire(["a"])
         owner.judge("a", status="parse_error", judgment_id="useless")
-        assert asyncio.run(answers_after(claims, ("a",), lambda: owner.judge("a"))) == ["of-a"]
+        assert asyncio.run(answers_after(leases, ("a",), lambda: owner.judge("a"))) == ["of-a"]
 
 
 def test_after_a_kill_what_was_answered_is_taken_and_the_rest_is_ones_own(tmp_path, session):
     with other(tmp_path, "a,b") as owner:
-        claims = session()
-        claims.claim(["a", "b"])
+        leases = session()
+        leases.acquire(["a", "b"])
         owner.judge("a")
         owner.tell("half")
-        assert asyncio.run(answers_after(claims, ("b",), owner.kill)) == [None]
-        assert asyncio.run(answers(claims, "a", "b")) == ["of-a", None]
+        assert asyncio.run(answers_after(leases, ("b",), owner.kill)) == [None]
+        assert asyncio.run(answers(leases, "a", "b")) == ["of-a", None]
 
 
 def test_of_many_who_wait_for_a_killed_owner_one_asks(tmp_path, session):
     with other(tmp_path, "a") as owner:
         waiting = [session(), session()]
-        assert [claims.claim(["a"]) for claims in waiting] == [{"a"}, {"a"}]
+        assert [leases.acquire(["a"]) for leases in waiting] == [{"a"}, {"a"}]
         owner.kill()
 
     async def first_answer() -> int:
-        tasks = [asyncio.ensure_future(claims.answered("a")) for claims in waiting]
+        tasks = [asyncio.ensure_future(leases.answered("a")) for leases in waiting]
         done, pending = await asyncio.wait(tasks, timeout=2.5 * LOOK_EVERY_S)
         assert all(task.result() is None for task in done)
         for task in pending:
@@ -179,32 +179,32 @@ def test_of_many_who_wait_for_a_killed_owner_one_asks(tmp_path, session):
     assert asyncio.run(first_answer()) == 1
 
 
-def test_a_claim_of_a_killed_process_is_taken_over(tmp_path, session):
+def test_a_lease_of_a_killed_process_is_taken_over(tmp_path, session):
     with other(tmp_path, "a,b") as owner:
         owner.judge("a")
         owner.kill()
-    claims = session()
-    assert claims.claim(["a", "b"]) == {"a"}  # in its journal, which nobody settled yet
-    assert asyncio.run(answers(claims, "a", "b")) == ["of-a", None]
-    assert session().claim(["b"]) == {"b"}
+    leases = session()
+    assert leases.acquire(["a", "b"]) == {"a"}  # in its journal, which nobody settled yet
+    assert asyncio.run(answers(leases, "a", "b")) == ["of-a", None]
+    assert session().acquire(["b"]) == {"b"}
 
 
 def test_what_was_settled_since_is_looked_up_in_the_ledger(tmp_path, session):
     ledger: dict[str, Any] = {}
     with other(tmp_path, "a,b") as owner:
-        claims = session(lambda keys: {key: ledger[key] for key in keys if key in ledger})
+        leases = session(lambda keys: {key: ledger[key] for key in keys if key in ledger})
         owner.tell("close")
     ledger["a"] = SCORED | {"request_key": "a", "judgment_id": "settled"}
     for path in settled_journals(tmp_path):
         path.unlink()
-    assert claims.claim(["a", "b"]) == {"a"}
-    assert asyncio.run(answers(claims, "a", "b")) == ["settled", None]
+    assert leases.acquire(["a", "b"]) == {"a"}
+    assert asyncio.run(answers(leases, "a", "b")) == ["settled", None]
 
 
 def test_a_journal_that_is_settled_while_one_waits_is_still_read(tmp_path, session):
     with other(tmp_path, "a,b") as owner:
-        claims = session()
-        claims.claim(["a", "b"])
+        leases = session()
+        leases.acquire(["a", "b"])
 
         def finish() -> None:
             owner.judge("a")
@@ -212,29 +212,29 @@ def test_a_journal_that_is_settled_while_one_waits_is_still_read(tmp_path, sessi
             for path in settled_journals(tmp_path):
                 path.unlink()
 
-        assert asyncio.run(answers_after(claims, ("a", "b"), finish)) == ["of-a", None]
+        assert asyncio.run(answers_after(leases, ("a", "b"), finish)) == ["of-a", None]
 
 
 def test_a_key_that_its_owner_released_is_ones_own(session):
     first, second = session(), session()
-    first.claim(["a", "b"])
-    second.claim(["a", "b"])
+    first.acquire(["a", "b"])
+    second.acquire(["a", "b"])
 
     async def release() -> list[str | None]:
         first.release("a")
         return await answers(second, "a")
 
     assert asyncio.run(release()) == [None]
-    assert session().claim(["a", "b"]) == {"a", "b"}  # the second's by now, and still the first's
+    assert session().acquire(["a", "b"]) == {"a", "b"}  # the second's by now, and still the first's
 
 
 def test_a_key_of_ones_own_is_not_waited_for(session):
-    claims = session()
-    claims.claim(["a"])
-    assert asyncio.run(answers(claims, "a", "never claimed")) == [None, None]
+    leases = session()
+    leases.acquire(["a"])
+    assert asyncio.run(answers(leases, "a", "never leased")) == [None, None]
 
 
-def test_two_processes_that_claim_at_once_share_nothing(tmp_path):
+def test_two_processes_that_lease_at_once_share_nothing(tmp_path):
     keys = ",".join(f"{number:032x}" for number in range(2_000))
     with ExitStack() as stack:
         owners = [stack.enter_context(other(tmp_path, keys)) for _ in range(3)]
@@ -246,19 +246,19 @@ def test_a_fault_of_the_ledger_reaches_whoever_waits(tmp_path, session):
         raise RuntimeError("the lake is gone")
 
     with other(tmp_path, "a") as owner:
-        claims = session(fail)
-        claims.claim(["a"])
+        leases = session(fail)
+        leases.acquire(["a"])
         owner.kill()
     with pytest.raises(RuntimeError, match="the lake is gone"):
-        asyncio.run(answers(claims, "a"))
+        asyncio.run(answers(leases, "a"))
 
 
 @pytest.mark.parametrize("content", [b"not a database, but a text that is long enough to be one", b"\0" * 5000])
-def test_a_broken_file_means_no_claims_and_a_note(tmp_path, session, content):
+def test_a_broken_file_means_no_leases_and_a_note(tmp_path, session, content):
     (tmp_path / "claims.sqlite").write_bytes(content)
-    claims = session()
-    assert (claims.claim(["a"]), asyncio.run(answers(claims, "a"))) == (frozenset(), [None])
-    assert "claims.sqlite: can't be used" in claims.note
+    leases = session()
+    assert (leases.acquire(["a"]), asyncio.run(answers(leases, "a"))) == (frozenset(), [None])
+    assert "claims.sqlite: can't be used" in leases.note
 
 
 def test_a_database_of_something_else_is_left_as_it_is(tmp_path, session):
@@ -272,13 +272,13 @@ def test_a_database_of_something_else_is_left_as_it_is(tmp_path, session):
 
 def test_a_file_that_breaks_while_one_waits_ends_the_waiting(tmp_path, session):
     first, second = session(), session()
-    first.claim(["a"])
-    second.claim(["a"])
+    first.acquire(["a"])
+    second.acquire(["a"])
     broken = asyncio.run(answers_after(second, ("a",), lambda: (tmp_path / "claims.sqlite").write_bytes(b"x" * 9000)))
     assert broken == [None]
     assert "can't be used" in second.note
 
 
-def test_a_place_that_is_no_file_means_no_claims(tmp_path, session):
+def test_a_place_that_is_no_file_means_no_leases(tmp_path, session):
     (tmp_path / "claims.sqlite").mkdir()
-    assert session().claim(["a"]) == frozenset()
+    assert session().acquire(["a"]) == frozenset()

@@ -16,8 +16,8 @@ from gradebook.rubrics.prompts.prompt import Case, case_digest, request_key
 from gradebook.tasks.judging.replies.batched_criteria import PackedAnswers, PackedQuestion
 from gradebook.tasks.judging.replies.journal import Journal
 from gradebook.tasks.judging.replies.question import Question
-from gradebook.tasks.judging.session import lease as claims_module
-from gradebook.tasks.judging.session.lease import Claims
+from gradebook.tasks.judging.session import lease as lease_module
+from gradebook.tasks.judging.session.lease import Leases
 from gradebook.tasks.judging.session.session import JudgingSession, open_session
 from gradebook.tasks.judging.settings.judge import JudgeSettings
 from tests.support.asked import TONE
@@ -66,7 +66,7 @@ def ask_both(first: JudgingSession, second: JudgingSession, count: int) -> list[
 def test_of_two_sessions_that_want_the_same_packs_one_asks(session, judge: LoopbackJudge, tmp_path: Path):
     first, second = session("first"), session("second")
     for each in (first, second):
-        each.open_claims(nothing_held).claim([key for number in range(6) for key in make_pack(number).part_keys])
+        each.open_leases(nothing_held).acquire([key for number in range(6) for key in make_pack(number).part_keys])
     answers = ask_both(first, second, 6)
     assert judge.request_count == 6
     levels = [{each.question.request_key: each.level_id for pack in kept for each in pack.answers} for kept in answers]
@@ -76,17 +76,17 @@ def test_of_two_sessions_that_want_the_same_packs_one_asks(session, judge: Loopb
 def test_a_pack_that_came_out_useless_in_part_is_asked_again_by_who_waits(session, judge: LoopbackJudge):
     first, second = session("first"), session("second")
     for each in (first, second):
-        each.open_claims(nothing_held).claim(make_pack(0).part_keys)
+        each.open_leases(nothing_held).acquire(make_pack(0).part_keys)
     judge.faults = ["one liar"] * 2
     ask_both(first, second, 1)
     assert judge.request_count == 3
 
 
-def test_what_is_claimed_later_is_waited_for_too(session, judge: LoopbackJudge):
+def test_what_is_leased_later_is_waited_for_too(session, judge: LoopbackJudge):
     first, second = session("first"), session("second")
     for each in (first, second):
-        each.open_claims(nothing_held).claim(())
-        each.claim_also(make_pack(0).part_keys)
+        each.open_leases(nothing_held).acquire(())
+        each.lease_also(make_pack(0).part_keys)
     ask_both(first, second, 1)
     assert judge.request_count == 1
 
@@ -96,8 +96,8 @@ def test_a_pack_with_a_part_that_is_held_is_asked_once(session, judge: LoopbackJ
     held = {keys[0]: SCORED | {"request_key": keys[0], "judgment_id": "held"}}
     first, second = session("first"), session("second")
     for each in (first, second):
-        each.open_claims(lambda wanted: {key: held[key] for key in wanted if key in held}).claim(())
-        each.claim_also(keys)
+        each.open_leases(lambda wanted: {key: held[key] for key in wanted if key in held}).acquire(())
+        each.lease_also(keys)
     ask_both(first, second, 1)
     assert judge.request_count == 1
 
@@ -109,27 +109,27 @@ def test_who_takes_an_answered_pack_pays_for_none_of_its_parts(session):
     assert (None in paid, unpaid) == (True, [0.0, 0.0])
 
 
-def test_who_never_claimed_claims_nothing_later(session, tmp_path: Path):
-    session("first").claim_also(["a"])
+def test_who_never_leased_leases_nothing_later(session, tmp_path: Path):
+    session("first").lease_also(["a"])
     assert not (tmp_path / "claims.sqlite").exists()
 
 
 @pytest.fixture
-def claims(tmp_path: Path) -> Iterator[Callable[..., Claims]]:
+def leases(tmp_path: Path) -> Iterator[Callable[..., Leases]]:
     with ExitStack() as stack:
 
-        def open_claims(held: Callable[[list[str]], dict[str, Any]] = nothing_held) -> Claims:
-            opened = Claims(tmp_path, stack.enter_context(Journal(tmp_path, "mine")), held)
+        def open_leases(held: Callable[[list[str]], dict[str, Any]] = nothing_held) -> Leases:
+            opened = Leases(tmp_path, stack.enter_context(Journal(tmp_path, "mine")), held)
             stack.callback(opened.close)
             return opened
 
-        yield open_claims
+        yield open_leases
 
 
-def test_who_owns_a_part_of_a_pack_waits_for_none_of_it(claims):
-    first, second = claims(), claims()
-    first.claim(["a"])
-    second.claim(["a", "b"])
+def test_who_owns_a_part_of_a_pack_waits_for_none_of_it(leases):
+    first, second = leases(), leases()
+    first.acquire(["a"])
+    second.acquire(["a", "b"])
     assert (second.is_foreign(("a",)), second.is_foreign(("a", "b"))) == (True, False)
 
 
@@ -146,34 +146,34 @@ class LockedTwice:
         return {key: SCORED | {"judgment_id": "held"} for key in keys}
 
 
-def test_a_lock_that_passes_ends_no_waiting(tmp_path: Path, claims, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(claims_module, "LOOK_EVERY_S", 0.01)
+def test_a_lock_that_passes_ends_no_waiting(tmp_path: Path, leases, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lease_module, "LOOK_EVERY_S", 0.01)
     ledger = LockedTwice()
     with Journal(tmp_path, "other") as journal:
-        owner, waiting = Claims(tmp_path, journal, nothing_held), claims(ledger)
-        owner.claim(["a"])
-        waiting.claim(["a"])
+        owner, waiting = Leases(tmp_path, journal, nothing_held), leases(ledger)
+        owner.acquire(["a"])
+        waiting.acquire(["a"])
         owner.close()
     (row,) = asyncio.run(waiting.answered("a"))
     assert (row["judgment_id"], ledger.look_count) == ("held", 3)
 
 
-def test_a_lock_that_passes_ends_no_claiming(tmp_path: Path, claims, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(claims_module, "LOOK_EVERY_S", 0.01)
+def test_a_lock_that_passes_does_not_prevent_leasing(tmp_path: Path, leases, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lease_module, "LOOK_EVERY_S", 0.01)
     with Journal(tmp_path, "other") as journal:
-        owner = Claims(tmp_path, journal, nothing_held)
-        owner.claim(["a"])
+        owner = Leases(tmp_path, journal, nothing_held)
+        owner.acquire(["a"])
         owner.close()
-    assert claims(LockedTwice()).claim(["a"]) == {"a"}
+    assert leases(LockedTwice()).acquire(["a"]) == {"a"}
 
 
-def test_a_fault_of_the_ledger_that_is_no_lock_is_raised(tmp_path: Path, claims):
+def test_a_fault_of_the_ledger_that_is_no_lock_is_raised(tmp_path: Path, leases):
     def fail(_keys: list[str]) -> dict[str, Any]:
         raise duckdb.IOException("no space left")
 
     with Journal(tmp_path, "other") as journal:
-        owner = Claims(tmp_path, journal, nothing_held)
-        owner.claim(["a"])
+        owner = Leases(tmp_path, journal, nothing_held)
+        owner.acquire(["a"])
         owner.close()
     with pytest.raises(duckdb.IOException, match="no space left"):
-        claims(fail).claim(["a"])
+        leases(fail).acquire(["a"])

@@ -5,7 +5,7 @@ import pytest
 from gradebook.rubrics.files.load import parse_rubric
 from gradebook.tasks.agreement.calibration import calibrate_run
 from gradebook.tasks.agreement.mart import agreement_table
-from gradebook.tasks.agreement.statements import add_said_of_run
+from gradebook.tasks.agreement.statements import add_statements_of_run
 from gradebook.tasks.lake.connections import connect
 from gradebook.tasks.published.summary import summarise
 from gradebook.tasks.reporting.page import write_report
@@ -121,7 +121,7 @@ def test_people_stand_beside_the_judge(contents):
 
 def test_the_table_has_what_the_mart_would_have(lake, contents):
     with connect(lake, read_only=True) as connection:
-        add_said_of_run(connection, "again")
+        add_statements_of_run(connection, "again")
         rows = agreement_table(connection).to_pylist()
     rates = [row["value"] for row in rows if row["statistic"] == "percent_agreement" and row["rater"] is None]
     shown = figure(contents, "people-bias").table

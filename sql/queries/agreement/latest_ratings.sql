@@ -1,0 +1,35 @@
+-- latest_ratings: one row per criterion_id, output_id, rater: the rating that counts in a verdict too (see
+-- tasks/ratings/run_ratings.py). score is 0..1: what the criterion gives the level now. Ratings of a criterion that
+-- does not apply to the output do not count, nor do ratings that their rater took back.
+with criteria_of_all as (select criterion_id from agreed_criteria where output_id is null),
+
+criteria_of_outputs as (select criterion_id, output_id from agreed_criteria where output_id is not null),
+
+final as (
+    select
+        ratings.criterion_id,
+        ratings.output_id,
+        ratings.rater,
+        coalesce(levels.score, ratings.score) as score,
+    from agreed_ratings as ratings
+    left join agreed_levels as levels
+        on ratings.criterion_id = levels.criterion_id
+        and ratings.level_id = levels.level_id
+    where
+        (
+            ratings.criterion_id in (select criterion_id from criteria_of_all)
+            or (ratings.criterion_id, ratings.output_id) in (select (criterion_id, output_id) from criteria_of_outputs)
+        )
+        and (
+            ratings.level_id is null
+            or levels.level_id is not null
+            -- Per-case criteria have no rows among the levels.
+            or ratings.criterion_id not in (select criterion_id from agreed_levels)
+        )
+    qualify row_number() over (
+        partition by ratings.output_id, ratings.criterion_id, ratings.rater
+        order by ratings.is_from_file desc, ratings.rated_at desc nulls last, ratings.line desc
+    ) = 1 and coalesce(levels.score, ratings.score) is not null
+)
+
+select * from final

@@ -1,0 +1,53 @@
+-- statements: one row per criterion_id, output_id, side, who. side: 'rater' (a person), 'judge' (the run's verdict,
+-- who is empty) or 'member' (one judge of a panel: its first opinion, as in judge_noise). level_score and score are
+-- 0..1: the score of the level, and the score that was given. A run with one judge has no members: its verdict is all.
+with judged as (
+    select
+        verdicts.criterion_id,
+        verdicts.output_id,
+        coalesce(levels.score, verdicts.score) as level_score,
+        verdicts.score,
+    from agreed_verdicts as verdicts
+    semi join latest_ratings as ratings
+        on verdicts.criterion_id = ratings.criterion_id
+        and verdicts.output_id = ratings.output_id
+    left join agreed_levels as levels
+        on verdicts.criterion_id = levels.criterion_id
+        and verdicts.level_id = levels.level_id
+    where verdicts.status = 'scored' and verdicts.method <> 'ratings'
+),
+
+first_opinions as (
+    select
+        criterion_id,
+        output_id,
+        judge,
+        arg_min(level_id, replicate) as level_id,
+        arg_min(score, replicate) as score,
+    from agreed_opinions
+    where
+        not is_swapped
+        and status = 'scored'
+        and (select count(distinct judge) from agreed_opinions) > 1
+    group by criterion_id, output_id, judge
+),
+
+final as (
+    select criterion_id, output_id, 'rater' as side, rater as who, score as level_score, score from latest_ratings
+    union all
+    select criterion_id, output_id, 'judge' as side, '' as who, level_score, score from judged
+    union all
+    select
+        opinions.criterion_id,
+        opinions.output_id,
+        'member' as side,
+        opinions.judge as who,
+        coalesce(levels.score, opinions.score) as level_score,
+        opinions.score,
+    from first_opinions as opinions
+    left join agreed_levels as levels
+        on opinions.criterion_id = levels.criterion_id
+        and opinions.level_id = levels.level_id
+)
+
+select * from final

@@ -1,0 +1,26 @@
+-- side_verdicts: one row per output, criterion_id of the side {side} (a or b): the score (0..1) of the run $run_{side}
+-- on the criteria of the part $part. held_to: the body of the row's own criterion, empty for criteria of the rubric.
+with final as (
+    select
+        outputs.side,
+        outputs.place,
+        outputs.case_number,
+        outputs.has_partner,
+        outputs.is_ambiguous,
+        verdicts.criterion_id,
+        verdicts.score,
+        coalesce(own.body, '') as held_to,
+        own.weight as own_weight,
+    from compared_outputs as outputs
+    inner join verdicts on outputs.output_id = verdicts.output_id
+    left join case_criteria as own
+        on own.run_id = $run_{side}
+        and verdicts.output_id = own.output_id
+        and verdicts.criterion_id = own.criterion_id
+    where
+        outputs.side = '{side}'
+        and verdicts.run_id = $run_{side}
+        and verdicts.criterion_id in (select criterion_id from compared_criteria where part = $part)
+)
+
+select * from final

@@ -1,0 +1,22 @@
+-- run_outputs: one row per output_id of the run $run_id, without its texts: of the outputs with verdicts or, if
+-- $has_no_criteria (the rubric has none), of all, for then rows without per-case criteria have no verdict.
+with of_run as (
+    select output_id from verdicts where run_id = $run_id
+    union
+    select output_id from output_scores where run_id = $run_id and $has_no_criteria
+),
+
+final as (
+    select
+        outputs.output_id,
+        outputs.case_id,
+        outputs.model,
+        outputs.checkpoint,
+        outputs.sample_index,
+        outputs.cluster,
+        outputs.metadata,
+    from outputs
+    semi join of_run on outputs.output_id = of_run.output_id
+)
+
+select * from final

@@ -1,0 +1,18 @@
+-- ratings_of: one row per rating of the output or case $name, in order. score is 0..1.
+with final as (
+    select outputs.case_id, outputs.model, outputs.checkpoint, outputs.sample_index, ratings.*
+    from ratings
+    left join outputs on ratings.output_id = outputs.output_id
+    where ratings.output_id = $name or outputs.case_id = $name
+    order by
+        outputs.case_id,
+        outputs.model,
+        outputs.checkpoint,
+        outputs.sample_index,
+        ratings.output_id,
+        ratings.criterion_id,
+        ratings.rater,
+        ratings.rated_at
+)
+
+select * from final

@@ -1,0 +1,43 @@
+-- example_voices: one row per output_id of $output_ids, criterion_id on which people, or several judges of the run
+-- $run_id, have an opinion. voices: texts `who: level`, judges first, then people's latest ratings.
+with judges as (
+    select
+        output_id,
+        criterion_id,
+        0 as kind,
+        concat(judge, if(is_swapped, ' (levels in the other order)', '')) as voice,
+        coalesce(level_id, printf('%.2f', score), 'unscored') as said,
+    from opinions
+    where run_id = $run_id and list_contains($output_ids, output_id)
+),
+
+people as (
+    select output_id, criterion_id, 1 as kind, rater as voice, coalesce(level_id, printf('%.2f', score)) as said
+    from ratings
+    where list_contains($output_ids, output_id)
+    qualify
+        score is not null
+        and row_number() over (
+            partition by output_id, criterion_id, rater order by rated_at desc nulls last, ratings.rowid desc
+        ) = 1
+),
+
+counted as (
+    select output_id, criterion_id, kind, voice, said, count(*) as times
+    from (from judges union all from people)
+    group by output_id, criterion_id, kind, voice, said
+),
+
+final as (
+    select
+        output_id,
+        criterion_id,
+        list(
+            concat(voice, ': ', said, if(times > 1, printf(' ×%d', times), '')) order by kind, voice, times desc, said
+        ) as voices,
+    from counted
+    group by output_id, criterion_id
+    having sum(times) > 1 or max(kind) = 1
+)
+
+select * from final

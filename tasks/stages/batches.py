@@ -1,0 +1,70 @@
+"""Batches of a run: asked, or brought to their end, before what is left is asked online."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.judging.batches.job import BatchJob, Pace
+from gradebook.tasks.judging.batches.run import ask_in_batches
+from gradebook.tasks.judging.batches.state import has_open_batches
+from gradebook.tasks.judging.money.prices import find_price
+from gradebook.tasks.judging.replies.question import Askable
+from gradebook.tasks.judging.settings.judge import JudgeSettings
+from gradebook.tasks.ledger.ledger import settle_run
+from gradebook.tasks.planning.plan import RunPlan
+from gradebook.tasks.runs.run import Run
+from gradebook.tasks.scoring.shard_questions import shard_questions
+from gradebook.tasks.stages.plan import plan_again
+from gradebook.tasks.workspace.timings import timed
+
+BATCH_FOLDER = "batches"
+PACE = Pace()
+
+
+def ask_run_in_batches(run: Run, ingested: Ingested, planned: RunPlan) -> RunPlan:
+    """Ask in batches where the judge is to be asked so; returns the plan of what is left to be asked online.
+
+    Batches that an earlier command of the run began are brought to their end by whatever mode it has now. Raises
+    `EndpointUnavailable`; what came until then is in the ledger.
+    """
+    judge = run.judge
+    if not isinstance(judge, JudgeSettings):
+        return planned
+    is_wanted = judge.mode == "batch" and planned.open_count > 0
+    if not is_wanted and not has_open_batches(run.folder.path / BATCH_FOLDER):
+        return planned
+    try:
+        with timed(run.folder, "score"):
+            ask_in_batches(_job(run, ingested, judge))
+    finally:
+        settle_run(run.lake, run.run_id)
+    with timed(run.folder, "plan"):
+        return plan_again(run, ingested)
+
+
+def _job(run: Run, ingested: Ingested, judge: JudgeSettings) -> BatchJob:
+    return BatchJob(
+        judge,
+        find_price(judge),
+        run.run_id,
+        folder=run.folder.path / BATCH_FOLDER,
+        journal_folder=run.lake.journal_folder,
+        budget_record=run.folder.path / "budget.jsonl",
+        budget_usd=run.request.budget_usd,
+        questions_of=partial(_questions, run, ingested, judge, is_held_too=False),
+        planned_questions_of=partial(_questions, run, ingested, judge, is_held_too=True),
+        shard_count=len(ingested.shards),
+        deadline=run.request.deadline,
+        is_submitting=judge.mode == "batch",
+        pace=PACE,
+    )
+
+
+def _questions(
+    run: Run, ingested: Ingested, judge: JudgeSettings, shard_index: int, *, is_held_too: bool
+) -> Iterator[Askable[Any]]:
+    shard = ingested.shards[shard_index]
+    yield from shard_questions(
+        run.folder, run.rubric, shard, shard_index, judge.style, run.folders, is_held_too=is_held_too
+    )

@@ -1,0 +1,67 @@
+"""From the files of a run's outputs to its plan: validated shards, and what is left to ask of the judge."""
+
+from gradebook.tasks.comparing.baseline import refuse_unpaired
+from gradebook.tasks.datasets.case_criteria import taken_ids
+from gradebook.tasks.datasets.ingest import Ingested, ingest_outputs
+from gradebook.tasks.judging.session.session import refuse_bad_addresses
+from gradebook.tasks.ledger.ledger import settle_journals
+from gradebook.tasks.planning.plan import RunPlan, plan_run, prepare_plan
+from gradebook.tasks.runs.run import Run
+from gradebook.tasks.stages.check_request import read_request_ratings
+from gradebook.tasks.stages.open_run import keep_planned
+from gradebook.tasks.system.progress import reporter
+from gradebook.tasks.workspace.timings import timed
+
+
+def ingest_run(run: Run) -> Ingested:
+    """Read the run's outputs into validated shards. Raises `OutputsError`."""
+    request = run.request
+    reporter().begin("ingest", None)
+    with timed(run.folder, "ingest") as timing:
+        ingested = ingest_outputs(
+            run.run_id,
+            run.files,
+            run.folder.path,
+            column_map=request.column_map,
+            taken_ids=taken_ids(run.rubric),
+            is_unscored_allowed=request.allow_unscored,
+            checkpoint=request.checkpoint,
+            max_bad_rate=request.max_bad_rate,
+            sample=request.sample,
+            advance=lambda count: reporter().advance("ingest", count),
+        )
+        timing.row_count = ingested.row_count
+    reporter().end("ingest")
+    return ingested
+
+
+def plan_judgments(run: Run, ingested: Ingested, *, is_preview: bool = False) -> RunPlan:
+    """Find what is not judged yet, and its price. is_preview: write nothing to the lake. Raises `InputError`."""
+    reporter().begin("plan", None)
+    with timed(run.folder, "plan") as timing:
+        refuse_unpaired(run.lake, run.run_id, run.request.baseline, ingested.shards)
+        if not is_preview:
+            settle_journals(run.lake)
+        ratings = read_request_ratings(run.request, run.rubric, run.files)
+        prepare_plan(run.lake, run.folder, run.rubric, ingested.shards, ratings)
+        planned = plan_again(run, ingested, is_preview=is_preview)
+        refuse_bad_addresses(run.judge, planned.asked_judges)
+        timing.row_count = ingested.output_count
+    reporter().end("plan")
+    verdict_count = ingested.output_count * len(run.rubric.criteria) + planned.own_count.criterion_count
+    keep_planned(run.folder, planned, verdict_count)
+    return planned
+
+
+def plan_again(run: Run, ingested: Ingested, *, is_preview: bool = False) -> RunPlan:
+    """Find what is not judged by now, of a run that `plan_judgments` has planned."""
+    return plan_run(
+        run.lake,
+        run.folder,
+        run.rubric,
+        run.judge,
+        ingested,
+        feedback=run.request.feedback,
+        is_preview=is_preview,
+        folders=run.folders,
+    )

@@ -1,0 +1,38 @@
+"""What follows the scoring of a shard's criteria: its verdicts put together and checked, and the judge's feedback."""
+
+from gradebook.rubrics.prompts.feedback import FEEDBACK_CRITERION_ID
+from gradebook.tasks.datasets.ingest import Ingested
+from gradebook.tasks.judging.session.session import Session
+from gradebook.tasks.judging.settings.panels import writer_of
+from gradebook.tasks.runs.run import Run
+from gradebook.tasks.scoring.cluster import keep_work
+from gradebook.tasks.scoring.feedback import write_feedback
+from gradebook.tasks.scoring.shards import collect_shard
+from gradebook.tasks.stages.quality import validate_verdicts
+from gradebook.tasks.system.processes import COMPUTING
+from gradebook.tasks.workspace.timings import Timing, timed
+
+
+def collect_verdicts(run: Run, shard_index: int, computed: tuple[Timing, ...], has_suites: bool) -> None:
+    """Put the verdicts of one shard together, and check them by their suite where wanted.
+
+    computed: times of a cluster's workers. Raises `QualityNotMet`.
+    """
+    keep_work(run.folder, shard_index, computed)
+    with COMPUTING, timed(run.folder, "quality", shard_index=shard_index) as timing:
+        timing.row_count = collect_shard(run.folder, run.rubric, shard_index)
+        if has_suites:
+            validate_verdicts(run, shard_index)
+
+
+def write_run_feedback(run: Run, ingested: Ingested, session: Session | None) -> str | None:
+    """Let the judge write its feedback where the run asks for it; returns a note for people, where there is one.
+
+    Raises `BudgetReached` or `EndpointUnavailable`.
+    """
+    if not run.request.feedback or session is None or run.judge is None:
+        return None
+    with timed(run.folder, "score", FEEDBACK_CRITERION_ID) as timing:
+        count = write_feedback(run.lake, run.folder, run.rubric, ingested.shards, session, writer_of(run.judge))
+        timing.row_count, timing.replayed_count = count.asked_count + count.replayed_count, count.replayed_count
+    return count.note
