@@ -20,7 +20,7 @@ from gradebook.flows.display.terminal import show_rows
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.operations.checkpoint_decisions import list_checkpoints
 from gradebook.tasks.runs.request import read_column_map
-from gradebook.tasks.system.number_format import score_words, signed_words, span_words
+from gradebook.tasks.system.number_format import difference_interval_words, score_words, signed_words
 
 
 def sweep(  # noqa: PLR0913 - each is an option
@@ -103,7 +103,7 @@ def checkpoints(
             row["status"],
             score_words(row["mean"]),
             signed_words(row["best_diff"]),
-            span_words(row["best_diff_low"], row["best_diff_high"]),
+            difference_interval_words(row["best_diff_low"], row["best_diff_high"]),
             f"{row['rubric_id']} {row['rubric_version']}",
             row["run_id"],
             f"{row['decided_at']:%Y-%m-%d %H:%M}",

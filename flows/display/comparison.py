@@ -12,7 +12,13 @@ from gradebook.tasks.comparing.figures import ComparedRow, worst_first
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.run_comparison import ComparedModels, RunComparison
 from gradebook.tasks.comparing.sentences import pair_sentences
-from gradebook.tasks.system.number_format import p_words, rate_words, score_words, signed_words, span_words
+from gradebook.tasks.system.number_format import (
+    difference_interval_words,
+    p_words,
+    rate_words,
+    score_words,
+    signed_words,
+)
 
 MOST_PARTS = 20
 MOST_LOSSES = 3
@@ -62,7 +68,7 @@ def _beside_table(pair: ComparedModels, comparison: RunComparison) -> Table:
             score_words(found.mean_a),
             score_words(found.mean_b),
             signed_words(found.mean_diff),
-            span_words(found.diff_low, found.diff_high),
+            difference_interval_words(found.diff_low, found.diff_high),
             p_words(p),
             *(f"{count:,}" for count in counts),
         )
@@ -99,7 +105,7 @@ def _score_table(pair: ModelComparison) -> Table:
             score_words(found.mean_a),
             score_words(found.mean_b),
             signed_words(found.mean_diff),
-            span_words(found.diff_low, found.diff_high),
+            difference_interval_words(found.diff_low, found.diff_high),
             *(f"{number:,}" for number in numbers),
         )
     return table
@@ -114,7 +120,7 @@ def _test_table(pair: ModelComparison) -> Table:
             _name(row),
             *(p_words(p) for p in (found.p, found.p_wilcoxon, found.p_adjusted)),
             signed_words(found.effect_size, 2),
-            span_words(found.boot_low, found.boot_high),
+            difference_interval_words(found.boot_low, found.boot_high),
             score_words(found.detectable_diff),
         )
     return table

@@ -11,11 +11,11 @@ from gradebook.tasks.comparing.aa_test import Fires, JudgedTwice, JudgeNoise, Ru
 from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.system.number_format import (
     counted,
+    difference_interval_words,
     p_words,
     rate_words,
     score_words,
     signed_words,
-    span_words,
     sqrt_words,
 )
 
@@ -69,7 +69,7 @@ def _twice_table(model: JudgedTwice) -> Table:
             score_words(found.mean_a),
             score_words(found.mean_b),
             signed_words(found.mean_diff),
-            span_words(found.diff_low, found.diff_high),
+            difference_interval_words(found.diff_low, found.diff_high),
             p_words(found.p),
             p_words(found.p_adjusted),
             *(f"{count:,}" for count in counts),

@@ -1,4 +1,4 @@
-"""What people would have given a run's outputs, from their ratings of some and the judge's scores of all."""
+"""Calibration of a judge: its mean scores corrected by people's ratings of some outputs."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -30,11 +30,11 @@ MOST_NEXT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The mean of one model and checkpoint on one criterion, by four estimates; all scores in 0..1.
+    """Mean of one model and checkpoint on one criterion, by four estimators; all scores in 0..1.
 
-    n: rated outputs that the judge scored; unrated_count: others that it scored. corrected: PPI++. weight: how far it
-    follows the judge, 0..1. more_count: further ratings that would halve its interval; more_reason: why it is None.
-    note: why it may not hold of all outputs.
+    n: rated outputs that the judge scored; unrated_count: its other scored outputs. corrected: PPI++. weight: of the
+    judge's scores in it, 0..1. more_count: further ratings needed to halve its interval; more_reason: why it is None.
+    note: why the estimates may be biased.
     """
 
     criterion_id: str
@@ -53,13 +53,13 @@ class Calibration:
 
     @property
     def name(self) -> str:
-        """The model with its checkpoint."""
+        """Model with its checkpoint."""
         return model_name({"model": self.model, "checkpoint": self.checkpoint})
 
 
 @dataclass(frozen=True, slots=True)
 class RunCalibration:
-    """A run's calibrated means, and the outputs to rate next, the first ones first. note: why there is nothing."""
+    """Calibrated means of a run, and the outputs to rate next, most useful first. note: why there are none."""
 
     run: Row
     rows: tuple[Calibration, ...]
@@ -67,7 +67,6 @@ class RunCalibration:
     note: str | None
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
         return {
             "run": self.run,
             "calibration": [asdict(row) for row in self.rows],
@@ -79,16 +78,16 @@ class RunCalibration:
 def calibrated_means(
     connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Sequence[str]
 ) -> tuple[Calibration, ...]:
-    """The means of each criterion, model and checkpoint by all four estimates, by the ratings there are now.
+    """Means of each criterion, model and checkpoint by all four estimators, from the current ratings.
 
-    connection: to the lake, which holds the run as a published one.
+    connection: to a lake with the published run.
     """
     judged = read_judged(connection, run_id, criteria)
     return tuple(_calibrate(sample) for sample in samples_of(connection, judged))
 
 
 def corrected_row(means: Calibration) -> Row:
-    """The judge's mean beside the corrected one, flat. note: why the latter, or its interval, is None or may not hold.
+    """Flat row with the judge's mean and the corrected mean. note: why the latter is None or may be biased.
 
     n: rated outputs.
     """
@@ -107,11 +106,10 @@ def corrected_row(means: Calibration) -> Row:
 
 
 def calibrate_run(lake: Lake, run_id: str, *, criterion_id: str | None = None, next_count: int = 0) -> RunCalibration:
-    """Calibrate the judge's means of a published run by all ratings that there are now.
+    """Calibrate the judge's means of a published run by all current ratings.
 
-    criterion_id: this criterion alone, which may be a check's too; None: those of the judge. next_count: how many
-    outputs to name that should be rated next, 0 to `MOST_NEXT`. Raises `InputError` where there
-    is no such run or criterion.
+    criterion_id: only this criterion, which may be a check's; None: all criteria of the judge. next_count: number of
+    outputs to suggest for rating, 0 to `MOST_NEXT`. Raises `InputError` for an unknown run or criterion.
     """
     if not 0 <= next_count <= MOST_NEXT:
         raise InputError("--rate-next", f"{next_count}", f"0 to {MOST_NEXT:,}")
@@ -156,7 +154,7 @@ def _note(judged: Judged, rows: tuple[Calibration, ...]) -> str | None:
 
 
 def _next_outputs(judged: pa.Table, count: int) -> tuple[Row, ...]:
-    """Of several criteria an output's scores are averaged, and a rating of any of them counts."""
+    """Outputs to rate next. Scores are averaged over criteria; a rating of any criterion counts as rated."""
     if not count or not judged.num_rows:
         return ()
     keys = ["output_id", "model", "checkpoint", "case_id", "sample_index"]

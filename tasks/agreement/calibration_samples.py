@@ -1,4 +1,4 @@
-"""What the judge said of a run's outputs beside what people did, by criterion, model and checkpoint."""
+"""Samples for calibration: the judge's scores and people's ratings by criterion, model and checkpoint."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -25,11 +25,11 @@ Group = tuple[str, str, str | None]  # criterion, model, checkpoint
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Outputs that the judge scored: a row an output and criterion, ordered by criterion, model and checkpoint.
+    """Outputs that the judge scored: one row per output and criterion, sorted by criterion, model and checkpoint.
 
     table: criterion_id, model, checkpoint, case_id, shared (cluster or case), sample_index, output_id, score,
-    rating (null where nobody rated).
-    unjudged: how many outputs people score in the judge's place of which it said nothing, where there are some.
+    rating (null if unrated).
+    unjudged: number of outputs without a judge's score because people score them instead, if not 0.
     """
 
     table: pa.Table
@@ -37,12 +37,12 @@ class Judged:
 
     @property
     def unjudged_words(self) -> str | None:
-        """What that means for the whole run."""
+        """Explanation of `unjudged` for the whole run."""
         if not self.unjudged:
             return None
         return (
             f"people score {counted(sum(self.unjudged.values()), 'verdict')} in the judge's place (prefer: human): "
-            "evaluate the outputs with a rubric without `prefer` too, and what the judge says there counts"
+            "evaluate the outputs with a rubric without `prefer` too, and the judge's scores there count"
         )
 
 
@@ -50,7 +50,7 @@ class Judged:
 class Sample:
     """One model and checkpoint on one criterion, with at least one rated output.
 
-    levels: the scores of the criterion's levels, ascending. note: why its estimates may not hold of all outputs.
+    levels: scores of the criterion's levels, ascending. note: why its estimates may be biased.
     """
 
     criterion_id: str
@@ -62,7 +62,7 @@ class Sample:
 
     @property
     def two_levels(self) -> tuple[float, float] | None:
-        """The scores of a criterion of two levels; None of any other."""
+        """Scores of both levels if the criterion has exactly two; else None."""
         return (self.levels[0], self.levels[1]) if len(self.levels) == 2 and self.levels[0] < self.levels[1] else None
 
 
@@ -85,7 +85,7 @@ def read_judged(connection: duckdb.DuckDBPyConnection, run_id: str, criteria: Se
 
 
 def samples_of(connection: duckdb.DuckDBPyConnection, judged: Judged) -> Iterator[Sample]:
-    """A sample a criterion, model and checkpoint with at least one rated output."""
+    """Samples for each criterion, model and checkpoint with at least one rated output."""
     for places in _slices(judged.table, ("criterion_id", "model", "checkpoint")):
         part = judged.table.slice(places.start, len(places))
         if part.column("rating").null_count == part.num_rows:
@@ -115,7 +115,7 @@ def _unjudged_note(count: int) -> str | None:
     if not count:
         return None
     whom = f"{counted(count, 'output')} that people score in the judge's place"
-    return f"these means are without {whom} (prefer: human), of which the judge said nothing"
+    return f"these means are without {whom} (prefer: human), which the judge did not score"
 
 
 def _shift_note(rated: Rated) -> str | None:
@@ -123,13 +123,13 @@ def _shift_note(rated: Rated) -> str | None:
     if shift is None or abs(shift) < SUSPICIOUS_SHIFT:
         return None
     return (
-        f"the rated outputs are no random part: the judge gave them {rated.judged.mean():.3f} on average, "
+        f"the rated outputs are not a random sample: the judge gave them {rated.judged.mean():.3f} on average, "
         f"the others {rated.unrated.mean():.3f}, {abs(shift):.1f} standard errors apart"
     )
 
 
 def _slices(table: pa.Table, keys: tuple[str, ...]) -> Iterator[range]:
-    """The runs of rows that share the keys, of a table ordered by them."""
+    """Ranges of consecutive rows with equal keys, in a table sorted by them."""
     if not table.num_rows:
         return
     is_new: NDArray[np.bool_] = np.zeros(table.num_rows, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""The mart `agreement`: raters among themselves, judges against raters, judges among themselves, a criterion each."""
+"""The mart `agreement`: raters with raters, judges with raters, and judges with judges, for each criterion."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.workspace.folder import RunFolder
 
-RATERS, JUDGE_RATERS, JUDGES = "raters", "judge_raters", "judges"  # the kinds of pairs
+RATERS, JUDGE_RATERS, JUDGES = "raters", "judge_raters", "judges"  # kinds of pairs
 AGREEMENT_SCHEMA = pa.schema(
     [
         pa.field("criterion_id", pa.string()),
@@ -39,30 +39,33 @@ AGREEMENT_SCHEMA = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
-LEAST_OUTPUTS = 2  # of one output nothing can be said
-MOST_ONE_BY_ONE = 50  # raters; a row for each of more says little, and takes time by the square of their number
-ONE_RESAMPLE_COUNT = 400  # for one against the others: there may be dozens of them a criterion
+LEAST_OUTPUTS = 2  # one output is too few for any statistic
+MOST_ONE_BY_ONE = (
+    50  # raters; beyond that, one row for each says little, and the time grows with the square of their number
+)
+ONE_RESAMPLE_COUNT = 400  # for one against the others: a criterion may have dozens of these
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Who is held against whom. judge, rater: None for all of them, and for the run's verdict as the judge."""
+    """Two sides to compare. judge, rater: None for all of them; as the judge, None also means the run's verdict."""
 
     kind: str
     judge: str | None
     rater: str | None
-    first: tuple[int, ...]  # of `Voices`; none: all others among themselves
+    first: tuple[int, ...]  # positions in `Voices`; empty: compare all others with each other
     others: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Voices:
-    """What was said on one criterion. names: side and name of each voice. levels, scores: (voice, output), NaN unsaid.
+    """Statements about one criterion. names: side and name of each voice. levels, scores: (voice, output), NaN if
+    missing.
 
-    Where every score is that of its level both are the same array; the voices of a side stand together. scale:
-    (level,), the scores of the criterion's levels, ascending; empty where they are not known.
+    If every score is that of its level, both are the same array. Voices of a side are adjacent. scale: (level,), scores
+    of the criterion's levels, ascending; empty if unknown.
     """
 
     criterion_id: str
@@ -72,11 +75,11 @@ class Voices:
     scale: Floats
 
     def chosen(self, *sides: str) -> list[int]:
-        """The places of the voices of these sides, by name."""
+        """Positions of the voices of these sides, by name."""
         return [place for place, (side, _) in enumerate(self.names) if side in sides]
 
     def said(self, group: Group) -> tuple[Floats, Floats, Floats]:
-        """The arguments of `measure_raters` and `measure_sides`; of one against others only what makes a pair."""
+        """Arguments of `measure_raters` and `measure_sides`; of one against others, only the paired scores."""
         if not group.first:
             side = slice(group.others[0], group.others[-1] + 1)
             return self.levels[side], self.scores[side], self.scale
@@ -88,7 +91,7 @@ class Voices:
 
 
 def add_agreement_source(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: RunFolder, rubric: Rubric) -> None:
-    """Make the source of the mart `agreement`; empty where nobody rated and no second judge was asked."""
+    """Make the source of the mart `agreement`; empty without ratings and without a second judge."""
     table = AGREEMENT_SCHEMA.empty_table()
     if add_statements_of_files(connection, lake, folder, rubric):
         table = agreement_table(connection)
@@ -103,7 +106,7 @@ def agreement_table(connection: duckdb.DuckDBPyConnection, criterion_id: str | N
 
 
 def read_voices(connection: duckdb.DuckDBPyConnection, criterion_id: str | None = None) -> Iterator[Voices]:
-    """What was said, a criterion after the other, where at least two outputs have two voices."""
+    """Statements by criterion, for criteria with at least two outputs that have two voices."""
     wanted = {"criterion_id": criterion_id, "least_count": LEAST_OUTPUTS}
     ids = [row[0] for row in connection.execute(query("agreement/compared_criteria"), wanted).fetchall()]
     for each in ids:
@@ -124,7 +127,7 @@ def read_voices(connection: duckdb.DuckDBPyConnection, criterion_id: str | None 
 
 
 def groups_of(voices: Voices) -> Iterator[Group]:
-    """Who is held against whom on a criterion: all together, then each rater, unless crowded, then each judge."""
+    """Groups to compare on a criterion: all together, then each rater unless there are too many, then each judge."""
     raters, members, judge = voices.chosen(RATER), voices.chosen(MEMBER), voices.chosen(JUDGE)
     yield from _among(voices, RATERS, raters)
     if judge and raters:
@@ -137,12 +140,12 @@ def groups_of(voices: Voices) -> Iterator[Group]:
 
 
 def is_crowded(voices: Voices) -> bool:
-    """Whether there are too many raters for a row each."""
+    """Whether there are too many raters for one row each."""
     return len(voices.chosen(RATER)) > MOST_ONE_BY_ONE
 
 
 def measure_group(voices: Voices, group: Group) -> Agreement | None:
-    """The statistics of a group; None where fewer than two outputs have a pair."""
+    """Statistics of a group; None if fewer than two outputs have a pair."""
     said = voices.said(group)
     if len(said[0]) < 2:
         return None
@@ -153,7 +156,7 @@ def measure_group(voices: Voices, group: Group) -> Agreement | None:
 
 
 def level_table(voices: Voices, group: Group) -> tuple[Floats, NDArray[np.int64]]:
-    """The levels, and how often the first side's met each of the others'; empty where scores are no levels."""
+    """Levels, and their confusion matrix between the two sides; empty if scores are not levels."""
     levels, _, scale = voices.said(group)
     every = scale_of(levels, scale)
     if every is None:
@@ -162,7 +165,7 @@ def level_table(voices: Voices, group: Group) -> tuple[Floats, NDArray[np.int64]
 
 
 def _among(voices: Voices, kind: str, places: list[int]) -> Iterator[Group]:
-    """Voices of one side among themselves, then each against the others."""
+    """Voices of one side compared with each other, then each against the others."""
     if len(places) < 2:
         return
     yield Group(kind, None, None, (), tuple(places))

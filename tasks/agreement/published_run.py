@@ -1,4 +1,4 @@
-"""How far raters and judges agree on a published run's outputs, by all ratings that there are now."""
+"""Agreement of raters and judges on a published run's outputs, by all current ratings."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -33,10 +33,11 @@ _CRITERIA = "select distinct criterion_id from agreed_criteria order by criterio
 
 @dataclass(frozen=True, slots=True)
 class AgreementPart:
-    """One side against the other on one criterion. judge, rater: None for all of them, or for the run's verdict.
+    """Agreement of two sides on one criterion. judge, rater: None for all of them; as the judge also for the verdict.
 
-    levels: the scores of the levels; confusion: how often the first side gave each (rows) where another gave each; both
-    empty among more than two.
+    levels: scores of the levels; confusion: counts of levels of the first side (rows) by levels of the other; both
+    empty
+    if more than two are compared.
     """
 
     criterion_id: str
@@ -50,11 +51,10 @@ class AgreementPart:
     confusion: tuple[tuple[int, ...], ...]
 
     def measure(self, statistic: str) -> Measure:
-        """The statistic of that name."""
+        """Measure of one statistic, by name."""
         return next(each for each in self.measures if each.statistic == statistic)
 
     def as_json(self) -> dict[str, Any]:
-        """Its part of what `--json` prints."""
         head = {name: getattr(self, name) for name in ("criterion_id", "kind", "judge", "rater", "n", "pair_count")}
         statistics = {each.statistic: _without_name(each) for each in self.measures}
         return {**head, "statistics": statistics, "levels": list(self.levels), "confusion": list(self.confusion)}
@@ -62,23 +62,22 @@ class AgreementPart:
 
 @dataclass(frozen=True, slots=True)
 class RunAgreement:
-    """The agreement of a run's raters and judges. note: why there is nothing, or what is left out, if so."""
+    """Agreement of a run's raters and judges. note: why there is none, or what is left out."""
 
     run: Row
     parts: tuple[AgreementPart, ...]
     note: str | None
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
         return {"run": self.run, "agreement": [part.as_json() for part in self.parts], "note": self.note}
 
 
 def measure_run(
     lake: Lake, run_id: str | None, *, rubric_id: str | None = None, criterion_id: str | None = None
 ) -> RunAgreement:
-    """Measure the agreement on a published run's outputs; on the last one's, of that rubric, where none is named.
+    """Measure the agreement on a published run's outputs; by default the latest run, or the rubric's latest.
 
-    Raises `InputError` where there is no such run or criterion.
+    Raises `InputError` for an unknown run or criterion.
     """
     with connect_up_to_date(lake) as connection:
         run = find_run(connection, lake, run_id, rubric_id)
@@ -90,9 +89,9 @@ def measure_run(
 def measure_parts(
     connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None = None, *, is_by_rater: bool = True
 ) -> tuple[tuple[AgreementPart, ...], str | None]:
-    """The agreement on a published run's outputs by the ratings there are now, and why there is none, if so.
+    """Agreement on a published run's outputs by the current ratings, and a note if there is none.
 
-    connection: to the lake. is_by_rater: whether each rater is measured alone too.
+    connection: to the lake. is_by_rater: measure each rater separately too.
     """
     if not add_statements_of_run(connection, run_id):
         return (), "nobody rated its outputs, and it asked one judge or none"
@@ -105,7 +104,7 @@ def measure_parts(
 
 
 def find_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str | None, rubric_id: str | None) -> Row:
-    """The row of a published run, or of the last one of a rubric. Raises `InputError` where there is none."""
+    """Row of a published run, or of a rubric's latest one. Raises `InputError` if there is none."""
     if run_id is None:
         latest = read_rows(connection, _LATEST, rubric_id)
         if not latest:
@@ -122,13 +121,13 @@ def find_run(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str | No
 
 
 def known_criteria(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
-    """The ids of what may be rated of the run: its criteria, those that its rows brought along, its overall row."""
+    """Ids that may be rated in the run: the rubric's criteria, per-case criteria, the overall row."""
     add_criteria_of_run(connection, run_id)
     return [str(row["criterion_id"]) for row in read_rows(connection, _CRITERIA)]
 
 
 def refuse_unknown(connection: duckdb.DuckDBPyConnection, run_id: str, criterion_id: str | None) -> None:
-    """Raise `InputError` where a criterion that was asked for is not one of the run's."""
+    """Raise `InputError` if the requested criterion is not one of the run's."""
     if criterion_id is None:
         return
     known = known_criteria(connection, run_id)
@@ -152,7 +151,7 @@ def _note(parts: list[AgreementPart], crowded: list[str]) -> str | None:
         return f"no {LEAST_OUTPUTS} outputs have two ratings, or a rating and a verdict, on a criterion"
     if not crowded:
         return None
-    return f"{', '.join(crowded)}: more than {MOST_ONE_BY_ONE} raters, who are measured together and not one by one"
+    return f"{', '.join(crowded)}: more than {MOST_ONE_BY_ONE} raters, measured together, not one by one"
 
 
 def _without_name(measure: Measure) -> dict[str, Any]:

@@ -30,19 +30,19 @@ def add_statements_of_files(
 ) -> bool:
     """Make `statements` from a run's sources, before it is published. Returns whether there is anything to compare.
 
-    The ratings are those of the run's file, and those that the lake holds of its outputs.
+    Ratings come from the run's ratings file, which includes those of the lake, or else from the lake.
     """
     connection.execute("create or replace temp view agreed_verdicts as from source_verdicts")
     connection.execute("create or replace temp view agreed_opinions as from source_opinions")
     levels = levels_table(rubric).select(_LEVELS_SCHEMA.names)
     connection.register("agreed_levels", pa.concat_tables([levels, _overall_levels(rubric)]))
     _add_criteria(connection, "source_criteria", "source_case_criteria")
-    if folder.ratings_file.exists():  # those of the lake are in it
+    if folder.ratings_file.exists():  # includes those of the lake
         connection.execute(
             f"create or replace temp view agreed_ratings as from read_parquet('{quoted(str(folder.ratings_file))}')"
         )
     else:
-        connection.register("agreed_ratings", _kept_ratings(connection, lake))
+        connection.register("agreed_ratings", _lake_ratings(connection, lake))
     return add_statements(connection)
 
 
@@ -56,7 +56,7 @@ def add_statements_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) ->
 
 
 def add_ratings_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    """Make latest_ratings of all that the lake holds by now of a published run's outputs, and the run's relations.
+    """Make latest_ratings from all current ratings of a published run's outputs, and the run's relations.
 
     connection: to the lake. The relations are agreed_verdicts, agreed_opinions, agreed_levels and agreed_criteria.
     """
@@ -70,16 +70,16 @@ def add_ratings_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> No
 
 
 def add_criteria_of_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    """Make agreed_levels and agreed_criteria of a published run: what its outputs are held to. connection: to the lake.
+    """Make agreed_levels and agreed_criteria, the criteria that apply to a published run's outputs.
 
-    agreed_criteria: a row a criterion of the rubric, and its overall row where it has one, output_id null; and a row an
-    output and criterion that the output's row brought along.
+    connection: to the lake. agreed_criteria: one row for each criterion of the rubric and for its overall row, if any,
+    with output_id null; and one row for each output and per-case criterion.
     """
     of_run = f"where run_id = '{quoted(run_id)}'"
     of_rubric = _OF_RUBRIC.format(of_run=of_run)
     overall = _LEVELS_SCHEMA.empty_table()
     for (body,) in connection.execute(f"select body from rubrics {of_rubric}").fetchall():
-        with suppress(RubricError):  # of another gradebook: what it says of its criteria is in the tables
+        with suppress(RubricError):  # of another gradebook: the tables describe its criteria
             overall = _overall_levels(rubric_from_body(body))
     connection.register("overall_levels", overall)
     connection.execute(
@@ -118,14 +118,14 @@ def _add_criteria(connection: duckdb.DuckDBPyConnection, criteria: str, own_crit
 
 
 def _overall_levels(rubric: Rubric) -> pa.Table:
-    """The levels of the overall row, where the rubric has one."""
+    """Levels of the overall row, if the rubric has one."""
     levels = rubric.overall.ranked_levels if rubric.overall else ()
     rows = [{"criterion_id": OVERALL, "level_id": level.id, "score": level.score} for level in levels]
     return pa.Table.from_pylist(rows, schema=_LEVELS_SCHEMA)
 
 
-def _kept_ratings(connection: duckdb.DuckDBPyConnection, lake: Lake) -> pa.Table:
-    """The ratings that the lake holds of the run's outputs; nothing else is read where it holds none at all."""
+def _lake_ratings(connection: duckdb.DuckDBPyConnection, lake: Lake) -> pa.Table:
+    """Ratings in the lake of the run's outputs; skips reading the outputs if the lake has no ratings at all."""
     with connect(lake, read_only=True) as reader:
         if not reader.execute("select 1 from ratings limit 1").fetchall():
             return reader.execute(f"{_RATINGS} limit 0").to_arrow_table()

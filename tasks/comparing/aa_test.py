@@ -1,4 +1,4 @@
-"""How far a judge's replies to one question differ, and how often a gate would fire on that alone: the A/A check."""
+"""A/A test of a judge: noise between its replies to one question, and how often a gate fires on noise alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -20,20 +20,20 @@ from gradebook.tasks.comparing.case_pairs import ScorePairs, pair_sides
 from gradebook.tasks.comparing.figures import ComparedRow, RowMaker, pair_categories
 from gradebook.tasks.comparing.gate import FIGURES
 from gradebook.tasks.comparing.model_pairs import Wanted, read_side
-from gradebook.tasks.comparing.replicates import Replicates, name_replicate, take_replicates_apart
+from gradebook.tasks.comparing.replicates import Replicates, name_replicate, split_replicates
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.rows import Row, model_name, read_rows
 
 DEFAULT_RULES = ("mean_diff < 0 and p < 0.05", "any criterion (mean_diff < 0 and p_adjusted < 0.05)")
-USUAL_SHARE = 0.95  # of the draws, whose overall difference is told
+USUAL_SHARE = 0.95  # of the draws, whose overall difference is reported
 _NOISE = "select * exclude (run_id) from judge_noise where run_id = ? order by criterion_id, model, checkpoint"
 _GROUPS = "select distinct model, checkpoint from output_scores order by model, checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
 class Fires:
-    """How often a rule fired. unknown_count: draws among them in which it could not be known whether it holds.
+    """Firings of a rule. unknown_count: draws in which the rule could not be evaluated.
 
     rate: fired_count / draw_count, 0..1, with Wilson's interval.
     """
@@ -44,22 +44,21 @@ class Fires:
 
     @property
     def rate(self) -> float:
-        """The share of the draws, 0..1."""
+        """Share of draws in which the rule fired, 0..1."""
         return self.fired_count / self.draw_count
 
     @property
     def interval(self) -> Interval:
-        """Wilson's, on the rate."""
+        """Wilson's interval of the rate."""
         return wilson(self.fired_count, self.draw_count)
 
     def as_json(self) -> dict[str, Any]:
-        """One flat object."""
         return asdict(self) | {"rate": self.rate, "rate_low": self.interval.low, "rate_high": self.interval.high}
 
 
 @dataclass(frozen=True, slots=True)
 class RuleNoise:
-    """How often one rule fired where nothing had changed. gate: for any of the models; models: for each, by name."""
+    """False alarms of one rule, with nothing changed. gate: firing for any model; models: for each, by name."""
 
     rule: str
     nominal: Nominal | None
@@ -67,7 +66,7 @@ class RuleNoise:
     models: tuple[tuple[str, Fires], ...]
 
     def as_json(self) -> dict[str, Any]:
-        """One object; nominal_rate is null where the rule has not one p."""
+        """JSON object; nominal_rate is null unless the rule has exactly one p."""
         rate, each = (None, None) if self.nominal is None else (self.nominal.rate, self.nominal.each)
         of_models = [{"model": name} | fires.as_json() for name, fires in self.models]
         head = {"rule": self.rule, "nominal_rate": rate, "nominal_of_each": each}
@@ -76,9 +75,9 @@ class RuleNoise:
 
 @dataclass(frozen=True, slots=True)
 class JudgedTwice:
-    """One model's outputs judged twice. rows: replicate 0 as A, replicate 1 as B, as a comparison has them.
+    """One model's outputs judged twice. rows: comparison of replicate 0 (A) with replicate 1 (B).
 
-    usual_diff: 19 of 20 draws differ by at most this overall; None where there is no overall score.
+    usual_diff: overall difference not exceeded by 19 of 20 draws; None without an overall score.
     """
 
     model: str
@@ -88,7 +87,7 @@ class JudgedTwice:
 
 @dataclass(frozen=True, slots=True)
 class JudgeNoise:
-    """A run's judge against itself. noise: rows of judge_noise."""
+    """A/A test of a run's judge. noise: rows of judge_noise."""
 
     run: Row
     noise: tuple[Row, ...]
@@ -98,7 +97,6 @@ class JudgeNoise:
     rules: tuple[RuleNoise, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
         return {
             "run": self.run,
             "judge_noise": list(self.noise),
@@ -113,9 +111,9 @@ class JudgeNoise:
 def measure_noise(
     lake: Lake, run_id: str, rules: Sequence[str] = (), *, draw_count: int = 1_000, seed: int = 0
 ) -> JudgeNoise:
-    """Hold rules against draws of a published run's own replicates; `DEFAULT_RULES` where none is given.
+    """Evaluate rules, by default `DEFAULT_RULES`, on draws of a published run's own replicates.
 
-    Raises `InputError` where there is no such run, its judge did not reply twice, or a rule is none.
+    Raises `InputError` for an unknown run, a judge that did not reply twice, or an invalid rule.
     """
     texts = tuple(rules) or DEFAULT_RULES
     parsed = [parse_rule(text, FIGURES) for text in texts]
@@ -124,19 +122,21 @@ def measure_noise(
     with connect_up_to_date(lake) as connection, duckdb.connect() as memory:
         side = read_side(connection, lake, run_id)
         noise = read_rows(connection, _NOISE, run_id)
-        replicates = take_replicates_apart(connection, memory, side)
-        found = [_Taken(memory, side.rubric, group, replicates) for group in read_rows(memory, _GROUPS)]
+        replicates = split_replicates(connection, memory, side)
+        found = [_ModelReplicates(memory, side.rubric, group, replicates) for group in read_rows(memory, _GROUPS)]
     for rule in parsed:
-        ids = {line.scope_id: None for taken in found for line in taken.lines if line.scope == CRITERION}
+        ids = {line.scope_id: None for model in found for line in model.lines if line.scope == CRITERION}
         refuse_unknown_ids(rule, {CRITERION: [*ids], CATEGORY: [*category_weights(side.rubric)]})
     rngs = np.random.default_rng(seed).spawn(len(found))
-    held = [hold_in_draws(parsed, taken.drawn_outputs, draw_count, rng) for taken, rng in zip(found, rngs, strict=True)]
-    names = [taken.name for taken in found]
+    held = [hold_in_draws(parsed, model.drawn_outputs, draw_count, rng) for model, rng in zip(found, rngs, strict=True)]
+    names = [model.name for model in found]
     return JudgeNoise(
         side.run,
         noise,
         replicates,
-        tuple(JudgedTwice(taken.name, taken.rows, _usual(draws)) for taken, draws in zip(found, held, strict=True)),
+        tuple(
+            JudgedTwice(model.name, model.rows, _usual_diff(draws)) for model, draws in zip(found, held, strict=True)
+        ),
         seed,
         tuple(
             _count(text, rule, index, names, held) for index, (text, rule) in enumerate(zip(texts, parsed, strict=True))
@@ -144,8 +144,8 @@ def measure_noise(
     )
 
 
-class _Taken:
-    """One model's outputs by replicate: rows of the first two, and lines of all."""
+class _ModelReplicates:
+    """One model's outputs by replicate: rows comparing the first two, and scores of all."""
 
     def __init__(self, memory: duckdb.DuckDBPyConnection, rubric: Rubric, group: Row, replicates: Replicates) -> None:
         self.name = model_name(group)
@@ -156,13 +156,13 @@ class _Taken:
         self._rubric = rubric
         self._ids = [criterion.id for criterion in rubric.criteria]
         self._ids += [name for name in self._sides[0].by_criterion if name not in self._ids]
-        self._bounds = weigh_pairs(self._sides[0], rubric).bounds  # what weighs does not hang on the replicate
+        self._bounds = weigh_pairs(self._sides[0], rubric).bounds  # weights do not depend on the replicate
         self.rows = tuple(self._rows())
         self.lines = tuple(self._lines())
 
     @property
     def drawn_outputs(self) -> DrawnOutputs:
-        """What draws are made of."""
+        """Input of the draws."""
         sides, places = self._sides, self._sides[0].overall.places
         found = np.searchsorted(sides[0].outputs.places, places)
         passed = np.stack([sides[0].outputs.passed_a, *(side.outputs.passed_b for side in sides)], axis=1)[found]
@@ -190,7 +190,7 @@ class _Taken:
     def _line(
         self, scope: str, scope_id: str, pairs: Sequence[ScorePairs], bounds: Interval, *, is_own: bool = False
     ) -> ReplicateScores:
-        """pairs: of replicate 0 with each of the others, all of the same outputs in the same order."""
+        """Scores of one row by replicate. pairs: replicate 0 with each other one, same outputs in the same order."""
         first = pairs[0]
         scores = np.stack([first.scores_a, *(each.scores_b for each in pairs)], axis=1)
         outputs = np.searchsorted(self._sides[0].overall.places, first.places)
@@ -204,14 +204,14 @@ def _refuse_undrawn(rule: Rule) -> None:
             raise InputError(f"--fail-if: at character {name.position}: found {name.figure}, {expected} of each draw")
 
 
-def _usual(draws: HeldDraws) -> float | None:
-    """What most draws differ by at most."""
+def _usual_diff(draws: HeldDraws) -> float | None:
+    """Absolute overall difference not exceeded by `USUAL_SHARE` of the draws."""
     known = np.abs(draws.overall_diffs[~np.isnan(draws.overall_diffs)])
     return float(np.quantile(known, USUAL_SHARE)) if known.size else None
 
 
 def _count(text: str, rule: Rule, index: int, names: Sequence[str], held: Sequence[HeldDraws]) -> RuleNoise:
-    """How often the rule of that place fired. held: of each model."""
+    """Count the firings of one rule. held: of each model."""
     fired = [draws.is_fired[index] for draws in held]
     unknown = [np.isnan(draws.held[index]) for draws in held]
     models = zip(names, map(_fires, fired, unknown), strict=True)

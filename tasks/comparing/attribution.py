@@ -1,4 +1,4 @@
-"""Where a difference comes from: criterion by criterion, score by score, and the cases that lost most."""
+"""Attribution of a difference to criteria and score ranges, and the cases that lost most."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,17 +29,17 @@ from gradebook.rubrics.statistics.paired import TIED
 from gradebook.tasks.comparing.case_pairs import PairedSides, name_places
 
 MOST_CASES = 10
-UNSCORED = "(unscored)"  # the part that comes of verdicts that one side lacks
+UNSCORED = "(unscored)"  # the part due to verdicts that one side lacks
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one criterion adds to the mean difference, with the rubric's weights and with uniform ones.
+    """Contribution of one criterion to the mean difference, with the rubric's weights and with uniform ones.
 
-    criterion_id: `(unscored)` for what comes of verdicts that one side lacks. uniform_part: None where the uniform
-    scores of a pair are not known.
+    criterion_id: `(unscored)` for the contribution of verdicts that one side lacks. uniform_part: None if the uniform
+    scores of a pair are unknown.
     """
 
     criterion_id: str
@@ -50,9 +50,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class LostCase:
-    """A case whose overall score fell. Scores are means over its pair_count pairs; outputs: of the pair that fell most.
+    """Case whose overall score fell. Scores are means over its pair_count pairs; outputs: of the pair that fell most.
 
-    criteria: what each criterion took from it, the most first; those that added are left out.
+    criteria: loss by criterion, largest first, without criteria that gained.
     """
 
     case_id: str
@@ -67,9 +67,9 @@ class LostCase:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What stands behind the overall difference of two models; parts add up to it.
+    """Attribution of the overall difference of two models; parts add up to it.
 
-    shares_at: rows of threshold, share_a, share_b; none where no pair is scored.
+    shares_at: rows of threshold, share_a, share_b; empty if no pair is scored.
     """
 
     parts: tuple[Part, ...]
@@ -79,11 +79,10 @@ class Explanation:
     lost_most: tuple[LostCase, ...]
 
     def parts_as_json(self) -> list[dict[str, Any]]:
-        """The parts, an object each."""
         return [asdict(part) for part in self.parts]
 
     def distribution_as_json(self) -> dict[str, Any]:
-        """Both CDFs, and what they say."""
+        """Both CDFs with their summary."""
         return {
             "scores": self.distributions.scores.tolist(),
             "share_a": self.distributions.share_a.tolist(),
@@ -93,7 +92,6 @@ class Explanation:
         }
 
     def lost_as_json(self) -> list[dict[str, Any]]:
-        """The cases that lost most, an object each."""
         return [
             asdict(case) | {"criteria": [{"criterion_id": name, "part": part} for name, part in case.criteria]}
             for case in self.lost_most
@@ -102,10 +100,11 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class WeightedPairs:
-    """The pairs of the overall score that both sides have, with their weighted verdicts.
+    """Pairs with overall scores on both sides, with their weighted verdicts.
 
     criterion_ids: (criterion,) of the scores. places, cases: (pair,). scores_a, scores_b: (pair,), overall. bounds:
-    what a difference of two overall scores can be.
+    range
+    of possible differences of two overall scores.
     """
 
     scores: PairedScores
@@ -119,7 +118,7 @@ class WeightedPairs:
 
 
 def weigh_pairs(sides: PairedSides, rubric: Rubric) -> WeightedPairs:
-    """The verdicts behind the overall scores of the pairs, each with what it weighs."""
+    """Verdicts behind the overall scores of the pairs, with their weights."""
     known = sides.overall.is_scored
     places = sides.overall.places[known]
     weights = effective_weights(rubric)
@@ -146,7 +145,7 @@ def explain(
     rubric: Rubric,
     shares_at: tuple[float, ...] = (),
 ) -> Explanation:
-    """Take the overall difference of two models apart; the tables of `pair_sides` are still there."""
+    """Attribute the overall difference of two models; needs the tables of `pair_sides`."""
     pair = pair_distributions(weighted.scores_a, weighted.scores_b)
     shares = [share_at_or_below(scores, shares_at) for scores in (weighted.scores_a, weighted.scores_b)]
     shown = zip(shares_at, *(share.tolist() for share in shares), strict=True) if weighted.places.size else ()
@@ -162,7 +161,7 @@ def explain(
 def _weighted_verdicts(
     sides: PairedSides, weights: dict[str, float], places: NDArray[np.int64]
 ) -> Iterator[tuple[str, PairedVerdicts]]:
-    """By criterion the verdicts that count in an overall score of a pair."""
+    """Verdicts that count in an overall score of a pair, by criterion."""
     if not places.size:
         return
     of_overall = _places_among(places, sides.overall.places)
@@ -171,7 +170,7 @@ def _weighted_verdicts(
         is_overall = pairs.places is sides.overall.places
         found = of_overall if is_overall else _places_among(places, pairs.places)
         counted = (places[found] == pairs.places) & (given != 0)
-        if counted.all():  # of most rubrics: what millions of verdicts score stands there once
+        if counted.all():  # the usual case: shares the arrays of millions of verdicts instead of copying them
             yield criterion_id, PairedVerdicts(found, given, pairs.scores_a, pairs.scores_b)
         elif counted.any():
             scores = pairs.scores_a[counted], pairs.scores_b[counted]
@@ -179,13 +178,13 @@ def _weighted_verdicts(
 
 
 def _places_among(places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Where each wanted one stands, of the ascending places; anywhere where it is none of them."""
+    """Index of each wanted place among the ascending places; arbitrary if it is missing."""
     found: NDArray[np.intp] = np.minimum(np.searchsorted(places, wanted), places.size - 1)
     return found
 
 
 def _bounds(scores: PairedScores) -> Interval:
-    """What a difference of two overall scores can be: beyond -1..1 where there are penalties."""
+    """Range of possible differences of two overall scores: wider than -1..1 with penalties."""
     if not any((each.weights < 0).any() for each in scores.criteria):
         return DIFFERENCES
     gains, losses = np.zeros(scores.pair_count), np.zeros(scores.pair_count)
@@ -197,7 +196,7 @@ def _bounds(scores: PairedScores) -> Interval:
 
 
 def _put_in_groups(scores: PairedScores, criterion_ids: Sequence[str], rubric: Rubric) -> PairedScores:
-    """The same verdicts with their weights within their category; criteria of rows stand at the top."""
+    """Verdicts with weights relative to their category; per-case criteria are at the top level."""
     tree = WeightTree.of(rubric)
     outer_first = sorted(tree.parents, key=lambda category: len(tree.groups_above(category)))
     places = {group: place for place, group in enumerate([TOP, *outer_first])}
@@ -217,7 +216,7 @@ def _put_in_groups(scores: PairedScores, criterion_ids: Sequence[str], rubric: R
 
 
 def _parts(sides: PairedSides, weighted: WeightedPairs, rubric: Rubric) -> Iterator[Part]:
-    """The parts in the order of the rubric, then those of rows, then what is left over."""
+    """Parts in the rubric's order, then of per-case criteria, then the remainder."""
     if not weighted.places.size:
         return
     chosen = decompose(weighted.scores, weighted.scores_b - weighted.scores_a, is_skipped=weighted.is_skipped)
@@ -233,7 +232,7 @@ def _parts(sides: PairedSides, weighted: WeightedPairs, rubric: Rubric) -> Itera
 
 
 def _uniform_parts(sides: PairedSides, weighted: WeightedPairs) -> Decomposition | None:
-    """The same with uniform weights; None where a pair lacks its uniform score."""
+    """Decomposition with uniform weights; None if a pair lacks its uniform score."""
     found = np.searchsorted(sides.outputs.places, weighted.places)
     differences = sides.outputs.uniform_b[found] - sides.outputs.uniform_a[found]
     if np.isnan(differences).any():
@@ -242,7 +241,7 @@ def _uniform_parts(sides: PairedSides, weighted: WeightedPairs) -> Decomposition
 
 
 def _lost_cases(connection: duckdb.DuckDBPyConnection, weighted: WeightedPairs) -> Iterator[LostCase]:
-    """The cases whose mean difference is furthest below 0, the worst first."""
+    """Cases with the most negative mean difference, worst first."""
     cases, codes, counts = np.unique(weighted.cases, return_inverse=True, return_counts=True)
     differences = weighted.scores_b - weighted.scores_a
     means = [np.bincount(codes, each, cases.size) / counts for each in (weighted.scores_a, weighted.scores_b)]
@@ -267,7 +266,7 @@ def _lost_cases(connection: duckdb.DuckDBPyConnection, weighted: WeightedPairs) 
 
 
 def _losses(weighted: WeightedPairs, cases: Sequence[NDArray[np.intp]]) -> Floats:
-    """What each criterion added to some cases, on average over the pairs of each: (criterion, case)."""
+    """Contribution of each criterion to some cases, averaged over the pairs of each: (criterion, case)."""
     count = len(cases)
     case_of = np.full(weighted.scores.pair_count, count)
     for place, pairs in enumerate(cases):
@@ -283,7 +282,7 @@ def _losses(weighted: WeightedPairs, cases: Sequence[NDArray[np.intp]]) -> Float
 
 
 def _most_first(criterion_ids: Sequence[str], added: Floats) -> Iterator[tuple[str, float]]:
-    """The criteria that took something away, the most first. added: (criterion,)."""
+    """Criteria with a negative contribution, largest loss first. added: (criterion,)."""
     for place in np.argsort(added, kind="stable").tolist():
         if added[place] < -TIED:
             yield criterion_ids[place], float(added[place])

@@ -1,4 +1,4 @@
-"""The run that another is compared with before it is published: named, or the last one; and what was kept of it."""
+"""Baselines: the run, named or latest, that an unpublished run is compared with, and its stored outcome."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -24,11 +24,12 @@ MOST_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
-    """For which run `latest` looks.
+class BaselineSearch:
+    """Search for the run that `latest` means.
 
-    suite, night: of a night's run, which stands beside an earlier night of its suite, however often both were run.
-    model, checkpoint, dataset_digest: of a checkpoint's run, which stands beside another checkpoint of its model.
+    suite, night: of a nightly run, to be compared with an earlier nightly run of its suite, however often both were
+    run.
+    model, checkpoint, dataset_digest: of a checkpoint's run, to be compared with another checkpoint of its model.
     """
 
     run_id: str
@@ -42,9 +43,9 @@ class Looking:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a run was compared with. run_id: None where there was none; not_compared: what stands beside nothing.
+    """Outcome of a comparison with a baseline. run_id: None if there was none; not_compared: parts without counterpart.
 
-    fault: why it was compared with none, although the rubric has earlier runs.
+    fault: why there was no comparison although the rubric has earlier runs.
     """
 
     run_id: str | None = None
@@ -53,11 +54,11 @@ class Baseline:
 
 
 def refuse_baseline(lake: Lake, rubric: Rubric, run_id: str | None, baseline: str | None, fail_if: str | None) -> None:
-    """Raise `InputError` where a run can't be held against the baseline, or the rule, that is asked for."""
+    """Raise `InputError` if the requested baseline or rule can't be used for a run."""
     rule = None if fail_if is None else parse_rule(fail_if, FIGURES)
     if baseline is None:
         if rule is not None:
-            raise InputError("--fail-if", "no --baseline", "a run to hold the rule against, or latest")
+            raise InputError("--fail-if", "no --baseline", "a run to check the rule against, or latest")
         return
     if baseline == run_id:
         raise InputError("--baseline", f"{baseline}, which --run-id names too", "another run")
@@ -73,7 +74,7 @@ def refuse_baseline(lake: Lake, rubric: Rubric, run_id: str | None, baseline: st
 
 
 def refuse_unpaired(lake: Lake, run_id: str, baseline: str | None, shards: Sequence[str]) -> None:
-    """Raise `InputError` where no model of a run's outputs can stand beside one of the run that is named."""
+    """Raise `InputError` if no model of a run's outputs can be paired with one of the named run."""
     if baseline is None or baseline == LATEST:
         return
     with connect_up_to_date(lake) as connection:
@@ -87,59 +88,62 @@ def refuse_unpaired(lake: Lake, run_id: str, baseline: str | None, shards: Seque
             raise error.at("--baseline") from None
 
 
-def find_baseline(connection: duckdb.DuckDBPyConnection, folder: RunFolder, looking: Looking, asked: str) -> str | None:
-    """The id of the run to compare with: the one that is named, or the last one published of the same rubric that has a
-    model in common; None where there is none. Wants the run's mart `run_scores`.
+def find_baseline(
+    connection: duckdb.DuckDBPyConnection, folder: RunFolder, search: BaselineSearch, asked: str
+) -> str | None:
+    """Id of the run to compare with; None if there is none. Needs the run's mart `run_scores`.
+
+    It is the named run, or the latest published run of the rubric with a common model.
     """
     if asked != LATEST:
         return asked
     latest = query("comparing/latest_baseline", earlier_runs=f"({query('comparing/earlier_runs')})")
     own_scores = [str(folder.mart_file("run_scores"))]
-    found = connection.execute(latest, asdict(looking) | {"run_scores": own_scores}).fetchall()
+    found = connection.execute(latest, asdict(search) | {"run_scores": own_scores}).fetchall()
     return str(found[0][0]) if found else None
 
 
-def has_earlier_runs(connection: duckdb.DuckDBPyConnection, looking: Looking) -> bool:
-    """Whether there are published runs that `latest` looks among."""
+def has_earlier_runs(connection: duckdb.DuckDBPyConnection, search: BaselineSearch) -> bool:
+    """Whether there are published runs that `latest` may choose from."""
     counted = f"select count(*) > 0 from ({query('comparing/earlier_runs')})"
-    ((has_earlier,),) = connection.execute(counted, asdict(looking)).fetchall()
+    ((has_earlier,),) = connection.execute(counted, asdict(search)).fetchall()
     return bool(has_earlier)
 
 
-def keep_baseline(folder: RunFolder, baseline: Baseline) -> None:
-    """Keep what a run was compared with, for its publication."""
+def store_baseline(folder: RunFolder, baseline: Baseline) -> None:
+    """Store the outcome of the comparison for the run's publication."""
     write_text(folder.baseline_file, json.dumps(asdict(baseline)))
 
 
-def kept_baseline(folder: RunFolder) -> Baseline:
-    """What the run was compared with; one without an id where it was not, or not yet."""
+def stored_baseline(folder: RunFolder) -> Baseline:
+    """Stored outcome of the comparison; without a run id if there was none yet."""
     if not folder.baseline_file.exists():
         return Baseline()
-    kept = json.loads(folder.baseline_file.read_text(encoding="utf-8"))
-    return Baseline(kept["run_id"], tuple(kept["not_compared"]), kept.get("fault"))
+    stored = json.loads(folder.baseline_file.read_text(encoding="utf-8"))
+    return Baseline(stored["run_id"], tuple(stored["not_compared"]), stored.get("fault"))
 
 
 def baseline_notes(rubric_id: str, folder: RunFolder, asked: str | None, fail_if: str | None) -> list[str]:
-    """What a person should know of a comparison, a sentence each. asked, fail_if: of the request."""
+    """Notes to the user about a comparison, one sentence each. asked, fail_if: of the request."""
     if asked is None:
         return []
-    kept = kept_baseline(folder)
-    if kept.fault is not None:
-        return [f"compared with none: {kept.fault}"]
-    if kept.run_id is None:
-        unheld = "" if fail_if is None else ", and --fail-if is held against nothing"
+    stored = stored_baseline(folder)
+    if stored.fault is not None:
+        return [f"compared with none: {stored.fault}"]
+    if stored.run_id is None:
+        unheld = "" if fail_if is None else ", and --fail-if is checked against nothing"
         return [f"no earlier run of {rubric_id} has a model in common: compared with none{unheld}"]
-    if not kept.not_compared:
+    if not stored.not_compared:
         return []
-    named, more = kept.not_compared[:MOST_NAMED], len(kept.not_compared) - MOST_NAMED
+    named, more = stored.not_compared[:MOST_NAMED], len(stored.not_compared) - MOST_NAMED
     rest = f"; and {more:,} more" if more > 0 else ""
-    return [f"not compared with {kept.run_id}: {'; '.join(named)}{rest}"]
+    return [f"not compared with {stored.run_id}: {'; '.join(named)}{rest}"]
 
 
 def _refuse_unknown_ids(connection: duckdb.DuckDBPyConnection, rule: Rule, rubric: Rubric, baseline: str) -> None:
-    """Hold a rule's ids against those of the rubric and those that rows of the baseline brought along.
+    """Check a rule's ids against those of the rubric and the baseline's per-case criteria.
 
-    Where a first run has nothing to be compared with, nobody knows yet what its rows bring along.
+    If there is no earlier run, per-case criteria are unknown, so their ids are accepted.
     """
     asked = [criterion.id for criterion in rubric.criteria]
     named = {name.scope_id for name in names_in(rule) if name.scope == CRITERION and name.scope_id is not None}

@@ -1,4 +1,4 @@
-"""Which output stands beside which, and the scores of each pair as arrays."""
+"""Pairing of outputs by case, and the scores of each pair as arrays."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from gradebook.tasks.lake.sql import query
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-PART_ROWS = 1_000_000  # verdicts that are paired at once: what is held beside the scores does not grow with the run
+PART_ROWS = 1_000_000  # verdicts paired at once: memory beyond the scores does not grow with the run
 
 
 @dataclass(frozen=True, slots=True)
 class PairCounts:
-    """Of a criterion, or of the overall score: where the outputs of both sides are.
+    """Counts of outputs and pairs of a criterion, or of the overall score.
 
-    n and unscored_count count pairs, two outputs each; unpaired_count and ambiguous_count count outputs. Ambiguous: its
-    case and sample_index have several on a side. held_otherwise_count: those of the unpaired whose partner was held to
-    other criteria of its own, or to none.
+    n and unscored_count count pairs of two outputs each; unpaired_count and ambiguous_count count outputs. Ambiguous:
+    a side has several outputs of that case and sample_index. held_otherwise_count: unpaired outputs whose partner has
+    other per-case criteria, or none.
     """
 
     unpaired_count: int
@@ -35,11 +35,11 @@ class PairCounts:
 
 @dataclass(frozen=True, slots=True)
 class ScorePairs:
-    """The pairs of one criterion, all (pair,), in the order of the places.
+    """Pairs of one criterion; all arrays (pair,), ordered by place.
 
-    places: the pair's number within the comparison. cases: its case's number, or that of the cluster it names.
-    scores_a, scores_b: NaN where unscored. own_weights: NaN where the criterion is the rubric's. What is the same for
-    several criteria may be one array: none is written to.
+    places: number of the pair within the comparison. cases: number of its case, or of its named cluster.
+    scores_a, scores_b: NaN if unscored. own_weights: NaN if the criterion is the rubric's. Arrays may be shared by
+    several criteria: do not write to them.
     """
 
     counts: PairCounts
@@ -51,13 +51,13 @@ class ScorePairs:
 
     @property
     def is_scored(self) -> NDArray[np.bool_]:
-        """Which pairs have a score on both sides."""
+        """Mask of the pairs with a score on both sides."""
         return ~(np.isnan(self.scores_a) | np.isnan(self.scores_b))
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPairs:
-    """What else the outputs of each pair have; all (pair,), NaN where it is not known."""
+    """Other scores of each pair's outputs; all (pair,), NaN if unknown."""
 
     places: Integers
     uniform_a: Floats
@@ -68,7 +68,7 @@ class OutputPairs:
 
 @dataclass(frozen=True, slots=True)
 class PairedSides:
-    """Two models case by case. overall: the pairs of the overall score; by_criterion: those of each criterion's id."""
+    """Two models paired by case. overall: pairs of the overall score; by_criterion: pairs by criterion id."""
 
     overall: ScorePairs
     by_criterion: dict[str, ScorePairs]
@@ -76,7 +76,7 @@ class PairedSides:
 
 
 def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Groups) -> PairedSides:
-    """Put the outputs of two models beside each other, and read the scores of those that have a partner.
+    """Pair the outputs of two models, and read the scores of the pairs.
 
     Leaves the temporary table `compared_outputs`.
     """
@@ -90,13 +90,13 @@ def pair_sides(connection: duckdb.DuckDBPyConnection, wanted: Wanted, groups: Gr
 
 
 def name_places(connection: duckdb.DuckDBPyConnection, places: list[int]) -> dict[int, dict[str, object]]:
-    """The case, sample and outputs of some places, by place."""
+    """Case, sample and outputs of some places, by place."""
     found = connection.execute(query("comparing/place_names"), {"places": places}).to_arrow_table().to_pylist()
     return {row.pop("place"): row for row in found}
 
 
 def _read_scores(connection: duckdb.DuckDBPyConnection, runs: dict[str, str]) -> Iterator[tuple[str, ScorePairs]]:
-    """The overall scores, whose id is empty, then each criterion, by id."""
+    """Overall scores, with an empty id, then each criterion, by id."""
     make_table(connection, "comparing/compared_criteria", **runs, part_rows=PART_ROWS)
     ((part_count,),) = connection.execute("select coalesce(max(part) + 1, 0) from compared_criteria").fetchall()
     overall: ScorePairs | None = None
@@ -114,7 +114,7 @@ def _read_scores(connection: duckdb.DuckDBPyConnection, runs: dict[str, str]) ->
 
 
 def _read_pairs(connection: duckdb.DuckDBPyConnection, overall: ScorePairs | None) -> Iterator[tuple[str, ScorePairs]]:
-    """What `compared_pairs` holds, by criterion."""
+    """Rows of `compared_pairs`, by criterion."""
     counts = connection.execute(query("comparing/pair_counts")).fetchall()
     table = connection.execute(
         "select place, case_number, score_a, score_b, own_weight from compared_pairs where is_pair "
@@ -144,7 +144,7 @@ def _integers(table: pa.Table, name: str) -> Integers:
 
 
 def _floats(table: pa.Table, name: str) -> Floats:
-    """A column as floats, NaN where it is null; one value takes no room of its own where all are null."""
+    """Column as floats, NaN for null; an all-null column becomes a broadcast view without memory of its own."""
     column = table.column(name)
     if column.null_count == len(column):
         return np.broadcast_to(np.float64(np.nan), len(column))

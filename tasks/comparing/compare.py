@@ -1,4 +1,4 @@
-"""Two runs, or two models of one, beside each other: case by case, on the criteria whose text is the same in both."""
+"""Comparison of two runs, or of two models of one run, by case, on criteria with the same text in both."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +12,7 @@ from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, Rule
 from gradebook.tasks.comparing.attribution import Explanation, explain, weigh_pairs
 from gradebook.tasks.comparing.case_pairs import PairedSides, pair_sides
 from gradebook.tasks.comparing.figures import ComparedRow, RowMaker
-from gradebook.tasks.comparing.gate import FIGURES, GateFinding, hold_rule
+from gradebook.tasks.comparing.gate import FIGURES, GateFinding, evaluate_rule
 from gradebook.tasks.comparing.model_pairs import (
     Groups,
     Side,
@@ -34,9 +34,9 @@ RESAMPLE_COUNT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How a comparison is made. models: of A and B, None where they are found. rule: of `--fail-if`.
+    """Options of a comparison. models: of A and B, None to find them. rule: of `--fail-if`.
 
-    shares_at: scores t for which P(score <= t) is wanted.
+    shares_at: scores t to report P(score <= t) for.
     """
 
     models: tuple[str | None, str | None] = (None, None)
@@ -47,10 +47,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class ModelComparison:
-    """Two models beside each other. groups: the model and checkpoint of A, and of B.
+    """Comparison of two models. groups: model and checkpoint of A, and of B.
 
-    overall, explanation: None where the rubrics differ. criteria: in the order of the rubric, then those that rows
-    brought along.
+    overall, explanation: None if the rubrics differ. criteria: in the rubric's order, then per-case criteria.
     """
 
     groups: Groups
@@ -68,15 +67,15 @@ class ModelComparison:
 
     @property
     def name(self) -> str:
-        """The model, or both where they differ."""
+        """Model, or both if they differ."""
         return pair_name(self.model_a, self.model_b)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two sides beside each other, a pair of models after the other.
+    """Comparison of two sides, one pair of models after the other.
 
-    not_compared: criteria, models and outputs that stand beside nothing, each with why. gate: None without a rule.
+    not_compared: criteria, models and outputs without a counterpart, with reasons. gate: None without a rule.
     """
 
     run_a: Row
@@ -88,11 +87,10 @@ class Comparison:
 
     @property
     def regressions(self) -> tuple[ComparedRow, ...]:
-        """The rows that B is worse in by more than chance."""
+        """Rows in which B is worse beyond chance."""
         return tuple(row for model in self.models for row in model.rows if row.is_regression)
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
         explained = [(pair, pair.explanation) for pair in self.models if pair.explanation is not None]
         return {
             "run_a": self.run_a,
@@ -111,8 +109,9 @@ class Comparison:
 
 
 def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked | None = None) -> Comparison:
-    """Compare two published runs, or two models of one. Raises `InputError` where there is no such run or model,
-    nothing to pair, or a rule that is none.
+    """Compare two published runs, or two models of one run.
+
+    Raises `InputError` for an unknown run or model, nothing to pair, or an invalid rule.
     """
     asked = asked or Asked()
     rule = None if asked.rule is None else parse_rule(asked.rule, FIGURES)
@@ -126,7 +125,7 @@ def compare_runs(lake: Lake, run_a: str, run_b: str | None = None, asked: Asked 
 def compare_sides(
     connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked, rule: Rule | None = None
 ) -> Comparison:
-    """Compare what a connection shows of two sides. rule: of `asked`, parsed. Raises `InputError` as `compare_runs`."""
+    """Compare two sides over the tables of a connection. rule: parsed from `asked`. Raises as `compare_runs`."""
     comparer = _Comparer(connection, wanted, a, b, asked)
     if rule is not None:
         comparer.refuse_unknown_ids(rule)
@@ -143,12 +142,12 @@ def compare_sides(
         banner=None if comparer.is_one_version else describe_difference(a, b, len(compared_ids)),
         models=models,
         not_compared=(*comparer.other_criteria, *alone, *left_out),
-        gate=None if rule is None else hold_rule(asked.rule or "", rule, named, alone),
+        gate=None if rule is None else evaluate_rule(asked.rule or "", rule, named, alone),
     )
 
 
 class _Comparer:
-    """Compares pairs of models of two runs; left_out: what of their outputs is not compared, in words."""
+    """Comparer of model pairs of two runs; left_out: descriptions of outputs that are not compared."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, wanted: Wanted, a: Side, b: Side, asked: Asked) -> None:
         self._connection, self._wanted, self._asked = connection, wanted, asked
@@ -159,16 +158,15 @@ class _Comparer:
         self.left_out: list[str] = []
 
     def refuse_unknown_ids(self, rule: Rule) -> None:
-        """Hold a rule's criteria and categories against those that can be compared."""
+        """Raise `InputError` if a rule names criteria or categories that can't be compared."""
         categories = [*category_weights(self._new)]
         refuse_unknown_ids(rule, {CRITERION: [*self.same_ids, *self._own_ids], CATEGORY: categories})
 
     def compare(self, groups: Groups) -> ModelComparison:
-        """Compare two models."""
         sides = pair_sides(self._connection, self._wanted, groups)
         names = model_name(groups[0]), model_name(groups[1])
         maker = RowMaker(*names, self._asked.resample_count)
-        self.left_out += _left_out(pair_name(*names), sides, is_one_version=self.is_one_version)
+        self.left_out += _uncompared_outputs(pair_name(*names), sides, is_one_version=self.is_one_version)
         overall = explanation = None
         if self.is_one_version:
             weighted = weigh_pairs(sides, self._new)
@@ -184,7 +182,7 @@ class _Comparer:
         )
 
     def _read_own_ids(self) -> list[str]:
-        """The ids that rows brought along, those of a criterion of the rubrics aside."""
+        """Ids of per-case criteria, except those that are also a criterion of a rubric."""
         found = self._connection.execute(
             "select distinct criterion_id from case_criteria where run_id in (?, ?) order by criterion_id",
             [self._wanted.run_a, self._wanted.run_b],
@@ -193,12 +191,12 @@ class _Comparer:
         return [criterion_id for (criterion_id,) in found if criterion_id not in known]
 
 
-def _left_out(names: str, sides: PairedSides, *, is_one_version: bool) -> Iterator[str]:
-    """The outputs that both sides have and that are not compared, in words."""
+def _uncompared_outputs(names: str, sides: PairedSides, *, is_one_version: bool) -> Iterator[str]:
+    """Descriptions of outputs that both sides have but that are not compared."""
     counts = sides.overall.counts
     if is_one_version and counts.held_otherwise_count:
         cases = counted(counts.held_otherwise_count // 2, "case")  # both outputs of a case are counted
-        yield f"{names}: the overall score of {cases}, held to other criteria in run A than in run B"
+        yield f"{names}: the overall score of {cases}, scored on other criteria in run A than in run B"
     if counts.ambiguous_count:
         outputs = counted(counts.ambiguous_count, "output")
         yield f"{names}: {outputs}, as a run has several of one case and sample_index"

@@ -1,4 +1,4 @@
-"""The rows of a comparison: the overall score, each criterion and each category, with all their figures."""
+"""Rows of a comparison with all their figures: overall score, criteria and categories."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,11 +28,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """One line of a comparison of two models. scope: overall, criterion or category; scope_id: empty for overall.
+    """One row of a comparison of two models. scope: overall, criterion or category; scope_id: empty for overall.
 
-    category: the criterion's own; None for a row's criteria, and where it has none. passes: of the overall score alone.
-    is_own: whether it is a criterion that rows brought along. is_penalty: whether its weight is below 0, so that a
-    higher score is worse.
+    category: of a rubric's criterion, if it has one. passes: only for the overall score. is_own: a per-case criterion.
+    is_penalty: the weight is negative, so a higher score is worse.
     """
 
     model_a: str
@@ -48,33 +47,33 @@ class ComparedRow:
 
     @property
     def conflict(self) -> str | None:
-        """Where the mean and the count of wins point in different directions, in words."""
+        """Note if the mean and the win count point in different directions."""
         return describe_conflict(self.figures)
 
     @property
     def caution(self) -> str | None:
-        """Where the figures are rough, in words."""
+        """Note if the figures are rough."""
         return describe_caution(self.figures)
 
     @property
     def is_regression(self) -> bool:
-        """Whether B is worse by more than chance: p, adjusted where there are several, of at most 0.05."""
+        """Whether B is worse beyond chance: p, adjusted if there are several rows, is at most 0.05."""
         return self.merit_diff < 0 and self._is_beyond_chance
 
     @property
     def is_improvement(self) -> bool:
-        """Whether B is better by more than chance."""
+        """Whether B is better beyond chance."""
         return self.merit_diff > 0 and self._is_beyond_chance
 
     @property
     def merit_diff(self) -> float:
-        """By how much B is better: the mean difference, of a penalty the other way round; 0 where it is not known."""
+        """Improvement of B over A: the mean difference, negated for a penalty; 0 if unknown."""
         difference = self.figures.mean_diff or 0.0
         return -difference if self.is_penalty else difference
 
     @property
     def chance(self) -> float | None:
-        """p; adjusted for how many rows there are, where it is of one of several."""
+        """p; adjusted for the number of rows, except for the overall score."""
         return self.figures.p if self.scope == OVERALL else self.figures.p_adjusted
 
     @property
@@ -83,21 +82,20 @@ class ComparedRow:
 
     @property
     def is_compared(self) -> bool:
-        """Whether any output of one side stands beside one of the other."""
+        """Whether any outputs of the two sides are paired."""
         return self.figures.n + self.counts.unscored_count > 0
 
     @property
     def pair_name(self) -> str:
-        """The model, or both where they differ."""
+        """Model, or both if they differ."""
         return pair_name(self.model_a, self.model_b)
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Display name of the row."""
         return {OVERALL: "overall", CRITERION: self.scope_id, CATEGORY: f"category {self.scope_id}"}[self.scope]
 
     def as_json(self) -> dict[str, Any]:
-        """One flat object."""
         named = {"category": self.scope_id} if self.scope == CATEGORY else {"criterion_id": self.scope_id}
         own = {"category": self.category} if self.scope == CRITERION else {}
         passes = {} if self.passes is None else asdict(self.passes)
@@ -108,20 +106,20 @@ class ComparedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowMaker:
-    """Measures what belongs to one pair of models. resample_count: of the bootstrap."""
+    """Maker of the rows of one pair of models. resample_count: of the bootstrap."""
 
     model_a: str
     model_b: str
     resample_count: int
 
     def overall(self, sides: PairedSides, bounds: Interval) -> ComparedRow:
-        """The row of the overall score; bounds: what a difference of two overall scores can be."""
+        """Row of the overall score; bounds: range of possible differences of two overall scores."""
         figures = _measure(sides.overall, bounds, self.resample_count)
         passes = _measure_passes(sides.overall, sides.outputs)
         return ComparedRow(self.model_a, self.model_b, OVERALL, "", None, sides.overall.counts, figures, passes)
 
     def criteria(self, sides: PairedSides, ids: Sequence[str], rubric: Rubric) -> tuple[ComparedRow, ...]:
-        """A row a criterion of these ids that occurs, in their order; a bootstrap for those of the rubric alone."""
+        """Rows of the criteria with these ids, in order; a bootstrap only for the rubric's criteria."""
         of_rubric = {criterion.id: criterion for criterion in rubric.criteria}
         rows = []
         for criterion_id in ids:
@@ -137,10 +135,11 @@ class RowMaker:
         return _adjusted(rows)
 
     def categories(self, sides: PairedSides, old: Rubric, new: Rubric, same: Sequence[str]) -> tuple[ComparedRow, ...]:
-        """A row a category that holds the same criteria with the same weights in both rubrics.
+        """Rows of the categories that have the same criteria with the same weights in both rubrics.
 
-        Of the rubrics' criteria alone, and over the pairs that both sides have scored on each of its weighted criteria,
-        whatever the rubric does with gaps: what one side lacks can't be compared.
+        Per-case criteria are left out. A pair counts if both sides are scored on each weighted criterion of the
+        category,
+        whatever the rubric does with missing scores: a score that one side lacks can't be compared.
         """
         rows = []
         for category, pairs, bounds in pair_categories(sides, old, new, same):
@@ -152,7 +151,7 @@ class RowMaker:
 def pair_categories(
     sides: PairedSides, old: Rubric, new: Rubric, same: Sequence[str]
 ) -> Iterator[tuple[str, ScorePairs, Interval]]:
-    """The pairs of each category that can be compared, as `RowMaker.categories`, and what they can differ by."""
+    """Pairs of each comparable category (see `RowMaker.categories`), and the range of their differences."""
     olds = category_weights(old)
     for category, weights in category_weights(new).items():
         is_known = category != NO_CATEGORY and set(weights) <= {*same} & sides.by_criterion.keys()
@@ -161,7 +160,7 @@ def pair_categories(
 
 
 def worst_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
-    """Regressions first, then by difference; the overall score above all."""
+    """Sort rows: the overall score first, then regressions, each by difference."""
     return sorted(rows, key=lambda row: (row.scope != OVERALL, not row.is_regression, _difference(row)))
 
 
@@ -176,7 +175,7 @@ def _measure(pairs: ScorePairs, bounds: Interval, resample_count: int) -> PairFi
 
 
 def _measure_passes(overall: ScorePairs, outputs: OutputPairs) -> PassFigures:
-    """Of the pairs of the overall score: outputs held to other criteria pass by other rules."""
+    """Pass figures over the pairs of the overall score: outputs with other per-case criteria pass by other rules."""
     found = np.searchsorted(outputs.places, overall.places)
     passed_a, passed_b = outputs.passed_a[found], outputs.passed_b[found]
     known = ~(np.isnan(passed_a) | np.isnan(passed_b))
@@ -184,7 +183,7 @@ def _measure_passes(overall: ScorePairs, outputs: OutputPairs) -> PassFigures:
 
 
 def _category_pairs(sides: PairedSides, weights: Mapping[str, float]) -> tuple[ScorePairs, Interval]:
-    """Each pair's weighted mean over the category's criteria, and what it can differ by."""
+    """Weighted means of each pair over the category's criteria, and the range of their differences."""
     parts = dict(_category_parts(weights))
     base = sum(max(part, 0.0) for part in parts.values()) or sum(parts.values())
     pairs = [sides.by_criterion[criterion_id] for criterion_id in parts]
@@ -200,13 +199,13 @@ def _category_pairs(sides: PairedSides, weights: Mapping[str, float]) -> tuple[S
     penalty = sum(max(-part / base, 0.0) for part in parts.values())
     none = np.full(places.size, np.nan)
     unscored_count = int(np.isnan(means[0] + means[1]).sum())
-    counts = sides.overall.counts  # where rows bring other criteria along, the rubric's are pairs all the same
+    counts = sides.overall.counts  # pairs with different per-case criteria are still pairs for the rubric's criteria
     counts = PairCounts(counts.unpaired_count - counts.held_otherwise_count, 0, counts.ambiguous_count, unscored_count)
     return ScorePairs(counts, places, cases, means[0], means[1], none), Interval(-1.0 - penalty, 1.0 + penalty)
 
 
 def _category_parts(weights: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """What counts within a category: its weights; 1 each where all are gates."""
+    """Weights within a category; 1 each if all are gates."""
     has_weights = any(weights.values())
     for criterion_id, weight in weights.items():
         if weight or not has_weights:
@@ -214,7 +213,7 @@ def _category_parts(weights: Mapping[str, float]) -> Iterator[tuple[str, float]]
 
 
 def _adjusted(rows: Sequence[ComparedRow]) -> tuple[ComparedRow, ...]:
-    """The rows with p adjusted for how many there are."""
+    """Rows with p adjusted for their number."""
     raw = [np.nan if row.figures.p is None else row.figures.p for row in rows]
     found = [None if np.isnan(p) else float(p) for p in adjust_for_many(raw)]
     return tuple(replace(row, figures=replace(row.figures, p_adjusted=p)) for row, p in zip(rows, found, strict=True))

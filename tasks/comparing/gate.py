@@ -1,4 +1,4 @@
-"""A rule held against a comparison: does it fail, and by what figures?"""
+"""Gates: a --fail-if rule evaluated on a comparison, with the figures behind the outcome."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -18,7 +18,7 @@ from gradebook.tasks.comparing.figures import ComparedRow
 
 MOST_FIGURES_NAMED = 12
 COUNTS = tuple(field.name for field in fields(PairCounts))
-# The overall score stands alone: there is nothing to adjust its p for.
+# The overall score is a single test, so its p needs no adjustment.
 FIGURES: dict[str, Collection[str]] = {
     OVERALL: (*(name for name in ROW_FIGURES if name != "p_adjusted"), *COUNTS, *PASS_FIGURES),
     CRITERION: (*ROW_FIGURES, *COUNTS),
@@ -28,8 +28,9 @@ FIGURES: dict[str, Collection[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class GateFinding:
-    """What became of a rule. is_failed: it holds, or nobody can know; reasons: why, a sentence a pair of models,
-    or a model that stands beside none.
+    """Outcome of a rule. is_failed: the rule holds, or can't be evaluated.
+
+    reasons: one sentence for each pair of models, or model without a partner, that makes it fail.
     """
 
     rule: str
@@ -38,17 +39,17 @@ class GateFinding:
 
 
 class RowFigures:
-    """The figures of one pair of models, for a rule to ask."""
+    """Figures of one pair of models, as a rule looks them up."""
 
     def __init__(self, rows: Sequence[ComparedRow]) -> None:
         self._rows = {(row.scope, row.scope_id): row for row in rows}
 
     def ids(self, scope: str) -> list[str]:
-        """The ids of a scope, in order: of criteria those of the rubric, not what some rows bring along."""
+        """Ids of a scope, in order, without per-case criteria."""
         return [scope_id for (found, scope_id), row in self._rows.items() if found == scope and not row.is_own]
 
     def figure(self, scope: str, scope_id: str, figure: str) -> float | None:
-        """One figure; None where it is not known or the row is not there."""
+        """One figure; None if it is unknown or its row is missing."""
         row = self._rows.get((scope, scope_id))
         if row is None:
             return None
@@ -57,15 +58,15 @@ class RowFigures:
         return value
 
 
-def hold_rule(
+def evaluate_rule(
     text: str, rule: Rule, models: Sequence[tuple[str, Sequence[ComparedRow]]], alone: Sequence[str] = ()
 ) -> GateFinding:
-    """Hold a rule against every pair of models; models: what each pair is called, and its rows.
+    """Evaluate a rule on every pair of models. models: name and rows of each pair.
 
-    alone: the models that one side alone has, in words. It fails where it holds for one of them, where an unknown
-    figure decides it, and where a model stands alone: what nobody knows passes no gate.
+    alone: descriptions of models without a partner. The gate fails if the rule holds for a pair, if an unknown figure
+    decides it, or if a model has no partner: an unknown outcome passes no gate.
     """
-    reasons = [f"{words}: nothing to hold the rule against" for words in alone]
+    reasons = [f"{words}: nothing to check the rule against" for words in alone]
     for name, rows in models:
         figures = RowFigures(rows)
         match holds(rule, figures):

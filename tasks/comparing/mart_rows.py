@@ -1,4 +1,4 @@
-"""The rows of the mart `run_comparisons`: a comparison as a table, and back."""
+"""Rows of the mart `run_comparisons`: a comparison as a table, and back."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
@@ -20,7 +20,7 @@ _PAIR_FIGURES = tuple(field.name for field in fields(PairFigures))
 
 
 def _type_of(figure: str) -> pa.DataType:
-    """A count, a word, or a number that may be unknown."""
+    """Type of a column: a count, a word, or a nullable number."""
     if figure in _WORDS:
         return pa.string()
     return pa.int64() if figure in ("n", "pass_n") or figure.endswith("_count") else pa.float64()
@@ -40,7 +40,7 @@ RUN_COMPARISON_SCHEMA = pa.schema(
 
 
 def comparison_table(models: Sequence[ModelComparison], baseline_run_id: str, run_id: str) -> pa.Table:
-    """A row for the overall score, each category and each criterion of each pair of models, as the schema."""
+    """Rows for the overall score, each category and each criterion of each pair of models, as the schema."""
     rows = [
         {"run_id": run_id, "baseline_run_id": baseline_run_id} | row for pair in models for row in _rows_of_pair(pair)
     ]
@@ -48,7 +48,7 @@ def comparison_table(models: Sequence[ModelComparison], baseline_run_id: str, ru
 
 
 def compared_row(row: Row, penalties: Collection[str]) -> ComparedRow:
-    """A row of the table as the comparison that it came from had it. penalties: ids of criteria with such weights."""
+    """Rebuild a row of a comparison from the table. penalties: ids of criteria with negative weights."""
     passes = PassFigures(*(row[name] for name in PASS_FIGURES)) if row["pass_n"] is not None else None
     return ComparedRow(
         model_name({"model": row["baseline_model"], "checkpoint": row["baseline_checkpoint"]}),
@@ -85,9 +85,9 @@ def _rows_of_pair(pair: ModelComparison) -> Iterator[dict[str, Any]]:
 
 
 def _parts(pair: ModelComparison) -> Mapping[tuple[str, str], dict[str, float | None]]:
-    """What each criterion adds to the overall difference, and at the overall row what is left over: 0 where nothing is.
+    """Contribution of each criterion to the overall difference, and the remainder at the overall row, often 0.
 
-    All of them add up to the overall difference.
+    Contributions and remainder add up to the overall difference.
     """
     if pair.explanation is None or not pair.explanation.parts:
         return {}

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: runs, their models, and the criteria that both ask alike."""
+"""Sides of a comparison: runs, pairs of their models, and criteria with the same text in both."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,9 +18,9 @@ _GROUPS = "select model, checkpoint from run_scores where run_id = ? order by mo
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be compared: one run with itself, or two; models by their names, None: those that fit.
+    """Runs and models to compare; the runs may be the same. model_a, model_b: None to pair all that match.
 
-    A model's name has its checkpoint behind it where it has one: `support @ 1200`.
+    A model's name includes its checkpoint, if any: `support @ 1200`.
     """
 
     run_a: str
@@ -43,15 +43,15 @@ class Side:
 
     @property
     def name(self) -> str:
-        """The rubric and its version."""
+        """Rubric with its version."""
         return f"{self.run['rubric_id']} {self.run['rubric_version']}"
 
 
-Groups = tuple[Row, Row]  # a model and checkpoint of A, and the one of B beside it
+Groups = tuple[Row, Row]  # a model and checkpoint of A, and its counterpart of B
 
 
 def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, option: str = "run") -> Side:
-    """Read a published run. option: what named it. Raises `InputError` where there is none of that id."""
+    """Read a published run. option: CLI option named in errors. Raises `InputError` if there is none of that id."""
     run = read_published_run(connection, lake, run_id, query("comparing/run_with_rubric"), option)
     body = run.pop("body")
     if body is None:
@@ -65,10 +65,10 @@ def read_side(connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, op
 def find_wanted(
     connection: duckdb.DuckDBPyConnection, run_a: str, run_b: str | None, models: tuple[str | None, str | None]
 ) -> Wanted:
-    """What a person means by one run or two, and by models or none.
+    """Resolve the user's choice of one or two runs and of models.
 
-    One run without models is compared by its two models. Raises `InputError` where it has not two, and where a run or
-    a model would stand beside itself.
+    One run without models is compared by its two models. Raises `InputError` if it does not have two, or if a run or a
+    model would be compared with itself.
     """
     wanted = Wanted(run_a, run_b or run_a, *models)
     if wanted.is_one_run and all(models):
@@ -95,11 +95,13 @@ def find_wanted(
 
 
 def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[list[Groups], list[str]]:
-    """Which model of A stands beside which of B: those asked for, the only ones, those of one name and checkpoint, and
-    of what is left a model that each side has one checkpoint of.
+    """Pair the models of run A with those of run B.
 
-    Returns the pairs, and in words those that stand beside nothing, where none is asked for by name. Raises
-    `InputError` where nothing can be paired.
+    Order of precedence: models named by the caller; the only model on each side; same name and checkpoint; same name
+    with
+    one remaining checkpoint on each side. Returns the pairs, and descriptions of unpaired models unless models were
+    named.
+    Raises `InputError` if nothing can be paired.
     """
     of_a = read_rows(connection, _GROUPS, wanted.run_a)
     of_b = of_a if wanted.is_one_run else read_rows(connection, _GROUPS, wanted.run_b)
@@ -125,7 +127,7 @@ def pair_groups(connection: duckdb.DuckDBPyConnection, wanted: Wanted) -> tuple[
 
 
 def _same_pairs(of_a: Sequence[Row], of_b: Sequence[Row]) -> Iterator[Groups]:
-    """The pairs of one model: of one checkpoint; else where a model moved on, from the one it had to the one it has."""
+    """Pairs of the same model: same checkpoint if both runs have it, otherwise old checkpoint → new checkpoint."""
     lefts = [[group for group in side if group not in other] for side, other in ((of_a, of_b), (of_b, of_a))]
     by_model = [Counter(group["model"] for group in left) for left in lefts]
     for group in of_a:
@@ -136,9 +138,9 @@ def _same_pairs(of_a: Sequence[Row], of_b: Sequence[Row]) -> Iterator[Groups]:
 
 
 def question_changes(old: Criterion, new: Criterion, old_rubric: Rubric, new_rubric: Rubric) -> list[str]:
-    """In what a criterion asks or scores otherwise, in words; weight, gate and threshold aside.
+    """Aspects in which a criterion asks or scores differently, in words; ignores weight, gate and threshold.
 
-    A schema may refer to those of its rubric, so these have to be the same too.
+    A schema may refer to other schemas of its rubric, so these must be the same too.
     """
     parts = {
         "description": old.description == new.description,
@@ -150,7 +152,7 @@ def question_changes(old: Criterion, new: Criterion, old_rubric: Rubric, new_rub
 
 
 def same_criteria(old: Rubric, new: Rubric) -> tuple[list[str], list[str]]:
-    """The ids of the criteria that ask alike, in the order of the newer rubric; and the others, with why."""
+    """Ids of criteria with the same text, in the newer rubric's order; and descriptions of the others."""
     olds, news = ({criterion.id: criterion for criterion in rubric.criteria} for rubric in (old, new))
     changes = {name: question_changes(olds[name], news[name], old, new) for name in news if name in olds}
     same = [name for name in changes if not changes[name]]
@@ -166,7 +168,7 @@ def is_one_version(a: Side, b: Side) -> bool:
 
 
 def describe_difference(a: Side, b: Side, compared_count: int) -> str:
-    """The banner over a comparison of different rubrics."""
+    """Banner over a comparison of different rubrics."""
     match compared_count:
         case 0:
             compared = "no criterion has the same text in both, so nothing is compared"
@@ -178,7 +180,7 @@ def describe_difference(a: Side, b: Side, compared_count: int) -> str:
 
 
 def _named(groups: Iterable[Row], name: str | None, run_id: str, option: str) -> tuple[Row, ...]:
-    """The groups of that name; all where none is asked for."""
+    """Groups of that name; all groups without a name."""
     found = tuple(groups)
     chosen = tuple(group for group in found if name in (None, model_name(group)))
     if not chosen and name is not None:

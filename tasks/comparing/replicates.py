@@ -1,4 +1,4 @@
-"""A judge's replies taken apart: what the outputs of a run score by each replicate alone, as runs beside each other."""
+"""Replicates of a judge as runs of their own: verdicts and scores from each replicate alone."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ _COUNTS = "select judge, max(replicate) + 1 as replicate_count from run_opinions
 
 @dataclass(frozen=True, slots=True)
 class Replicates:
-    """What a run's replies allow. output_count: outputs with enough; left_out_count: those with fewer."""
+    """Replicates of a run. output_count: outputs with enough replies; left_out_count: outputs with fewer."""
 
     replicate_count: int
     output_count: int
@@ -39,15 +39,15 @@ class Replicates:
 
 
 def name_replicate(replicate: int) -> str:
-    """The id of the run that holds what one replicate says."""
+    """Id of the run made from one replicate."""
     return f"replicate {replicate}"
 
 
-def take_replicates_apart(lake: duckdb.DuckDBPyConnection, memory: duckdb.DuckDBPyConnection, side: Side) -> Replicates:
-    """Make a run of each replicate of a run: `output_scores`, `verdicts` and `case_criteria` in memory.
+def split_replicates(lake: duckdb.DuckDBPyConnection, memory: duckdb.DuckDBPyConnection, side: Side) -> Replicates:
+    """Make a run of each replicate: the tables `output_scores`, `verdicts` and `case_criteria` in memory.
 
-    A verdict that rests on no reply, as a check's or a person's, is the same in all. Of a panel, replicate r is the
-    combination of its members' replicates r. Raises `InputError` where the judge did not reply twice, or is a cascade.
+    Verdicts without replies, of checks or people, are the same in all. For a panel, replicate r combines its members'
+    replicates r. Raises `InputError` if the judge did not reply twice, or is a cascade.
     """
     run_id = side.run["run_id"]
     for name, select in _OF_RUN.items():
@@ -92,26 +92,26 @@ def _refuse_single(run_id: str, judge: PastJudge | None, counts: dict[str, int])
 
 
 def _find_aggregate(run_id: str, judge: PastJudge | None, judge_count: int) -> Aggregate:
-    """How the run's panel combined its members; of one judge nothing is combined."""
+    """Aggregate of the run's panel; a single judge needs none."""
     identity = (judge.identity if judge else None) or {}
     if identity.get("kind") == "cascade":
         raise InputError(
             f"run {run_id}",
             "a cascade",
-            "one judge or a panel: whom a cascade asks hangs on all replicates, so one of them alone has no verdict",
+            "one judge or a panel: a cascade's choice of judges depends on all replicates, so none has a verdict alone",
         )
     if judge_count == 1:
         return "mean"
     found = next((each for each in AGGREGATES if each == identity.get("aggregate")), None)
     if found is None:
-        raise InputError(f"run {run_id}", f"no word on how its {judge_count} judges were combined", "a panel")
+        raise InputError(f"run {run_id}", f"no record of how its {judge_count} judges were combined", "a panel")
     return found
 
 
 def _add_verdicts(
     memory: duckdb.DuckDBPyConnection, cells: pa.Table, replicate_count: int, judge_count: int, aggregate: Aggregate
 ) -> None:
-    """The table `verdicts`: those of each replicate under its own run id. cells: a row a verdict, judge, replicate."""
+    """Make the table `verdicts`: each replicate under its own run id. cells: rows of verdict, judge, replicate."""
     memory.execute(
         "create table verdicts "
         "(run_id varchar, output_id varchar, criterion_id varchar, status varchar, score double, reason varchar)"
@@ -129,14 +129,14 @@ def _add_verdicts(
 
 
 def _by_replicate(column: pa.ChunkedArray, judge_count: int, replicate_count: int) -> NDArray[np.float64]:
-    """(cell, judge, replicate), NaN where null."""
+    """Reshape to (cell, judge, replicate), NaN for null."""
     values = column.cast(pa.float64()).combine_chunks().to_numpy(zero_copy_only=False)
     found: NDArray[np.float64] = values.reshape(-1, judge_count, replicate_count)
     return found
 
 
 def _combine(scores: NDArray[np.float64], places: NDArray[np.int64], aggregate: Aggregate) -> NDArray[np.float64]:
-    """The scores that a panel's members come to, (cell,); of one judge its own. scores, places: (cell, judge)."""
+    """Combined scores of a panel, (cell,); a single judge's own. scores, places: (cell, judge)."""
     if scores.shape[1] == 1 or not scores.size:
         return scores[:, 0]
     opinions = Opinions(np.ones(scores.shape, dtype=np.bool_), places, scores)
@@ -144,7 +144,7 @@ def _combine(scores: NDArray[np.float64], places: NDArray[np.int64], aggregate: 
 
 
 def _add_case_criteria(memory: duckdb.DuckDBPyConnection, replicate_count: int) -> None:
-    """The table `case_criteria`: what rows brought along, in each replicate."""
+    """Make the table `case_criteria`: per-case criteria, repeated for each replicate."""
     bodies = [body for (body,) in memory.execute("select distinct body from run_own where is_gate").fetchall()]
     thresholds = [read_case_criterion(body).gate_threshold for body in bodies]
     memory.register(
@@ -155,7 +155,7 @@ def _add_case_criteria(memory: duckdb.DuckDBPyConnection, replicate_count: int) 
 
 
 def _add_scores(memory: duckdb.DuckDBPyConnection, rubric: Rubric, replicate_count: int) -> None:
-    """The table `output_scores`: the mart, built from the verdicts of each replicate."""
+    """Make the table `output_scores`: the mart, built from the verdicts of each replicate."""
     for replicate in range(replicate_count):
         run_id = name_replicate(replicate)
         add_rubric_sources(memory, run_id, rubric)

@@ -1,4 +1,4 @@
-"""A run that is not in the lake yet, shown beside the one that it is compared with."""
+"""Comparison of a run with its baseline: before publication, again later, or read back from the lake."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -13,10 +13,10 @@ from gradebook.rubrics.model.errors import GradebookError
 from gradebook.rubrics.model.rubric import Rubric, category_weights
 from gradebook.rubrics.statistics.rule_parser import parse_rule
 from gradebook.rubrics.statistics.rules import CATEGORY, CRITERION, OVERALL
-from gradebook.tasks.comparing.baseline import Baseline, Looking, find_baseline, has_earlier_runs, keep_baseline
+from gradebook.tasks.comparing.baseline import Baseline, BaselineSearch, find_baseline, has_earlier_runs, store_baseline
 from gradebook.tasks.comparing.compare import Asked, Comparison, compare_sides
 from gradebook.tasks.comparing.figures import ComparedRow
-from gradebook.tasks.comparing.gate import FIGURES, GateFinding, hold_rule
+from gradebook.tasks.comparing.gate import FIGURES, GateFinding, evaluate_rule
 from gradebook.tasks.comparing.mart_rows import RUN_COMPARISON_SCHEMA, compared_row, comparison_table
 from gradebook.tasks.comparing.model_pairs import (
     Side,
@@ -39,10 +39,11 @@ from gradebook.tasks.workspace.folder import RunFolder
 def show_unpublished(
     connection: duckdb.DuckDBPyConnection, folder: RunFolder, shard_count: int, baseline_run_id: str
 ) -> None:
-    """Let this connection see of the tables that a comparison reads the baseline's rows and the run's own files.
+    """Limit the tables that a comparison reads to the baseline's rows and the unpublished run's own files.
 
-    A temporary view takes the place of the lake's table of its name. The baseline's id stands within it, so that its
-    partition alone is read, whatever is asked of the view. Wants the marts `output_scores` and `run_scores`.
+    Temporary views shadow the lake's tables of the same names. The baseline's id is in the views' text, so that only
+    its
+    partition is read, whatever the query. Needs the marts `output_scores` and `run_scores`.
     """
     collected = [folder.collected_file(index) for index in range(shard_count)]
     _shadow(connection, "verdicts", baseline_run_id, _files(collected))
@@ -65,13 +66,13 @@ def _files(files: Iterable[Path]) -> str:
     return f"read_parquet({file_list(str(file) for file in files)})"
 
 
-MANY = 1_000_000  # behind all criteria of a rubric: those that rows brought along, by name
+MANY = 1_000_000  # sorts per-case criteria, by name, after all criteria of a rubric
 _ROWS = "select * exclude (run_id, baseline_run_id) from run_comparisons where run_id = ?"
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedModels:
-    """One pair of models. name: of both, where they differ; rows: overall, categories and criteria, in their order."""
+    """One pair of models. name: of both if they differ; rows: overall, categories and criteria, in order."""
 
     name: str
     rows: tuple[ComparedRow, ...]
@@ -79,9 +80,10 @@ class ComparedModels:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """A published run (B) beside its baseline (A). figures: its rows of the table, in the order of `models`.
+    """Comparison of a published run (B) with its baseline (A). figures: its rows of the table, in the order of
+    `models`.
 
-    banner: where the rubrics differ, in words. gate: None without a rule.
+    banner: difference of the rubrics, if any. gate: None without a rule.
     """
 
     run_id: str
@@ -93,13 +95,12 @@ class RunComparison:
 
     @property
     def unmet(self) -> tuple[str, ...]:
-        """Why the rule fails, a sentence each."""
+        """Reasons why the rule fails, one sentence each."""
         if self.gate is None or not self.gate.is_failed:
             return ()
         return tuple(f"--fail-if {self.gate.rule!r}: {reason}" for reason in self.gate.reasons)
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
         regressions = [row for pair in self.models for row in pair.rows if row.is_regression]
         return {
             "baseline_run_id": self.baseline_run_id,
@@ -114,45 +115,45 @@ class RunComparison:
 
 
 def compare_with_baseline(run: Run, shard_count: int) -> pa.Table:
-    """Compare an unpublished run with its baseline; the rows, as `RUN_COMPARISON_SCHEMA`, none without a baseline.
+    """Compare an unpublished run with its baseline; returns rows as `RUN_COMPARISON_SCHEMA`, none without one.
 
-    Wants the marts `output_scores` and `run_scores`. What it was compared with is kept in the run's folder.
+    Needs the marts `output_scores` and `run_scores`. The outcome is stored in the run's folder.
     """
     folder, asked = run.folder, run.request.baseline
     if asked is None:
         return RUN_COMPARISON_SCHEMA.empty_table()
     file_bytes = sum(folder.collected_file(index).stat().st_size for index in range(shard_count))
     with connect(run.lake, read_only=True, other_bytes=file_bytes) as connection:
-        looking = _looking(run)
-        baseline = find_baseline(connection, folder, looking, asked)
+        search = _baseline_search(run)
+        baseline = find_baseline(connection, folder, search, asked)
         if baseline is None:
-            has_earlier = has_earlier_runs(connection, looking)
+            has_earlier = has_earlier_runs(connection, search)
             fault = f"no earlier run of {run.rubric.id} has a model in common" if has_earlier else None
-            keep_baseline(folder, Baseline(fault=fault))
+            store_baseline(folder, Baseline(fault=fault))
             return RUN_COMPARISON_SCHEMA.empty_table()
         try:
             side = read_side(connection, run.lake, baseline)
-        except GradebookError as error:  # the judging is paid for: the run is published, and its rule fails
-            keep_baseline(folder, Baseline(fault=f"run {baseline} can't be read: {error}"))
+        except GradebookError as error:  # the judging is paid for, so the run is published, and its rule fails
+            store_baseline(folder, Baseline(fault=f"run {baseline} can't be read: {error}"))
             return RUN_COMPARISON_SCHEMA.empty_table()
         show_unpublished(connection, folder, shard_count, baseline)
         found = compare_sides(connection, Wanted(baseline, run.run_id), side, _side_of(run), Asked())
-    keep_baseline(folder, Baseline(baseline, found.not_compared))
+    store_baseline(folder, Baseline(baseline, found.not_compared))
     return comparison_table(found.models, baseline, run.run_id)
 
 
-def _looking(run: Run) -> Looking:
+def _baseline_search(run: Run) -> BaselineSearch:
     request, one = run.request, run.request.checkpoint
     if one is not None:
-        return Looking(
+        return BaselineSearch(
             run.run_id, run.rubric.id, model=one.model, checkpoint=one.checkpoint, dataset_digest=run.dataset_digest
         )
     night = None if request.night is None else request.night.isoformat()
-    return Looking(run.run_id, run.rubric.id, request.suite, night)
+    return BaselineSearch(run.run_id, run.rubric.id, request.suite, night)
 
 
 def compare_again(lake: Lake, run_id: str, baseline_run_id: str | None) -> pa.Table:
-    """Compare a published run with its baseline once more; the rows, as `RUN_COMPARISON_SCHEMA`, none without one."""
+    """Repeat a published run's comparison with its baseline; returns rows as `RUN_COMPARISON_SCHEMA`, or none."""
     if baseline_run_id is None:
         return RUN_COMPARISON_SCHEMA.empty_table()
     with connect(lake, read_only=True) as connection:
@@ -164,7 +165,7 @@ def compare_again(lake: Lake, run_id: str, baseline_run_id: str | None) -> pa.Ta
 def read_run_comparison(
     connection: duckdb.DuckDBPyConnection, lake: Lake, run_id: str, baseline_run_id: str, fail_if: str | None
 ) -> RunComparison:
-    """Read a published run's comparison, and hold its rule against it. fail_if: the rule that it was published with."""
+    """Read a published run's comparison and evaluate its rule. fail_if: the rule that it was published with."""
     a, b = (read_side(connection, lake, name) for name in (baseline_run_id, run_id))
     groups, alone = pair_groups(connection, Wanted(baseline_run_id, run_id))
     penalties = {criterion.id for criterion in b.rubric.criteria if b.rubric.weight_of(criterion) < 0}
@@ -184,12 +185,14 @@ def read_run_comparison(
         None if is_one_version(a, b) else describe_difference(a, b, _compared_count(a, b, models)),
         models,
         tuple(row for rows in found for _, row in rows),
-        None if rule is None else hold_rule(fail_if or "", rule, [(pair.name, pair.rows) for pair in models], alone),
+        None
+        if rule is None
+        else evaluate_rule(fail_if or "", rule, [(pair.name, pair.rows) for pair in models], alone),
     )
 
 
 def comparison_of(found: Comparison) -> RunComparison:
-    """A comparison made just now, as a published run's is read."""
+    """Convert a new comparison to the form of a published run's."""
     baseline, run_id = (str(run["run_id"]) for run in (found.run_a, found.run_b))
     return RunComparison(
         run_id,
@@ -202,7 +205,7 @@ def comparison_of(found: Comparison) -> RunComparison:
 
 
 def _place_in(rubric: Rubric) -> Callable[[Row], tuple[int, int, str]]:
-    """Where a row stands among those of its models: as a comparison lists them."""
+    """Sort key of rows within a pair of models: the order of a comparison."""
     places = {CRITERION: {criterion.id: place for place, criterion in enumerate(rubric.criteria)}}
     places[CATEGORY] = {category: place for place, category in enumerate(category_weights(rubric))}
 
@@ -214,13 +217,13 @@ def _place_in(rubric: Rubric) -> Callable[[Row], tuple[int, int, str]]:
 
 
 def _compared_count(a: Side, b: Side, models: Sequence[ComparedModels]) -> int:
-    """How many criteria have the same text in both, those that rows brought along among them."""
+    """Number of criteria with the same text in both, including per-case criteria."""
     rows = (row for pair in models for row in pair.rows if row.scope == CRITERION)
     return len({*same_criteria(a.rubric, b.rubric)[0]} | {row.scope_id for row in rows if row.is_compared})
 
 
 def _side_of(run: Run) -> Side:
-    """The run as the lake will have it."""
+    """Side of the run, with the row that it will have in the lake."""
     row = {"run_id": run.run_id, "status": "published", "version": None, "rubric_id": run.rubric.id}
     row |= {"rubric_version": run.rubric.version, "rubric_digest": run.rubric_digest}
     return Side(row, rubric_from_body(canonical_body(run.rubric)))

@@ -1,4 +1,4 @@
-"""What a comparison says in sentences, in the terminal and on the report's page."""
+"""Sentences about a comparison, for the terminal and the report."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,35 +11,35 @@ MOST_NAMED = 6
 
 
 def overall_row(rows: Sequence[ComparedRow]) -> ComparedRow | None:
-    """The row of the overall score; None where the rubrics differ."""
+    """Row of the overall score; None if the rubrics differ."""
     return next((row for row in rows if row.scope == OVERALL), None)
 
 
 def row_name(row: ComparedRow) -> str:
-    """What people call it, and that it is a penalty, where it is: less is better."""
+    """Display name of a row, with a mark if it is a penalty, where less is better."""
     return f"{row.name} (penalty)" if row.is_penalty else row.name
 
 
 def direction_words(rows: Sequence[ComparedRow]) -> tuple[str, str]:
-    """What scores did that rose, and that fell; where a penalty's score rises, that is not better."""
+    """Labels of rising and falling scores; a rising score of a penalty is not better."""
     return ("Rose", "Fell") if any(row.is_penalty for row in rows) else ("Better", "Worse")
 
 
 def regression_sentence(rows: Sequence[ComparedRow]) -> str | None:
-    """What got worse by more than chance; None where nothing did."""
+    """Rows that got worse beyond chance; None if there are none."""
     return _beyond_chance("Worse", [row for row in worst_first(rows) if row.is_regression])
 
 
 def improvement_sentence(rows: Sequence[ComparedRow]) -> str | None:
-    """What got better by more than chance; None where nothing did."""
+    """Rows that got better beyond chance; None if there are none."""
     best_first = sorted(rows, key=lambda row: (row.scope != OVERALL, -row.merit_diff))
     return _beyond_chance("Better", [row for row in best_first if row.is_improvement])
 
 
 def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
-    """That nothing changed by more than chance, and how small a change would have been found; or why nobody knows."""
+    """Statement that nothing changed beyond chance, with the detectable difference, or why a test is impossible."""
     if not any(row.figures.n for row in rows):
-        return "No score of one side stands beside one of the other."
+        return "No score of one side has a counterpart on the other."
     if not any(row.figures.better_count + row.figures.worse_count for row in rows):
         return "No score changed."
     if all(row.chance is None for row in rows):
@@ -50,27 +50,27 @@ def unchanged_sentence(rows: Sequence[ComparedRow]) -> str:
 
 
 def pair_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
-    """What the table of these rows, of one pair of models, does not say of itself."""
+    """Remarks on the table of one pair of models."""
     yield from case_sentences(rows)
     yield from caution_sentences(rows)
     yield from outcome_sentences(rows)
 
 
 def case_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
-    """That pairs share cases, where they do."""
+    """Remark that pairs share cases, if they do."""
     cases = {row.figures.case_count for row in rows if row.figures.case_count < row.figures.n}
     if cases:
         yield f"Several pairs belong to one case ({max(cases):,} cases): intervals and p count cases, not pairs."
 
 
 def caution_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
-    """Where the mean and the count of wins point in different directions, and where figures are rough."""
+    """Remarks on rows whose mean and win count disagree, and on rough figures."""
     for row in rows:
         yield from (f"{row.name}: {words}." for words in (row.conflict, row.caution) if words)
 
 
 def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
-    """How many outputs pass on each side, and how small a difference of the overall score could be found."""
+    """Pass rates of both sides, and the detectable difference of the overall score."""
     overall = overall_row(rows)
     if overall is None:
         return
@@ -81,7 +81,7 @@ def outcome_sentences(rows: Sequence[ComparedRow]) -> Iterator[str]:
 
 
 def pass_sentence(passes: PassFigures) -> str:
-    """How many outputs pass on each side, and how many only on one."""
+    """Pass rates of both sides, and the outputs that pass on one side only."""
     return (
         f"Passed: {rate_words(passes.pass_rate_a)} in A, {rate_words(passes.pass_rate_b)} in B, of "
         f"{counted(passes.pass_n, 'pair')}; {passes.gained_count:,} gained and {passes.lost_count:,} lost "
@@ -90,13 +90,13 @@ def pass_sentence(passes: PassFigures) -> str:
 
 
 def power_sentence(figures: PairFigures) -> str:
-    """How small a difference so many pairs could find, where it is known."""
+    """Smallest difference that so many pairs would detect."""
     difference = f"a true overall difference of {figures.detectable_diff:.3f}"
     return f"{counted(figures.n, 'pair')} would find {difference} four times in five."
 
 
 def _beyond_chance(word: str, rows: Sequence[ComparedRow]) -> str | None:
-    """These rows with their differences, of many the first few; a category only where none of its criteria is there."""
+    """Rows with their differences, cut to `MOST_NAMED`; without categories whose criteria are listed."""
     categories = {row.category for row in rows}
     named = [row for row in rows if row.scope != CATEGORY or row.scope_id not in categories]
     words = [f"{row_name(row)} {signed_words(row.figures.mean_diff)}" for row in named[:MOST_NAMED]]

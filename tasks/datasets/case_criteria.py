@@ -1,4 +1,4 @@
-"""The criteria that rows bring along, laid out beside their shard for the plan, the scoring and the marts."""
+"""Per-case criteria of rows, stored as one file per shard for planning, scoring and marts."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +18,12 @@ from gradebook.tasks.system.files import write_parquet
 from gradebook.tasks.workspace.folder import RunFolder
 
 OwnScores = dict[tuple[str, str, str], dict[str, float]]
-CASE_CRITERIA = "(own)"  # stands where a criterion's id names a folder or a piece of work; no id has a bracket
+CASE_CRITERIA = "(own)"  # stands in for a criterion's id in names of folders and tasks; real ids have no brackets
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCriterion:
-    """One criterion that rows of a shard bring along. row_indices: (output,), their places in the shard."""
+    """One per-case criterion of a shard. row_indices: (output,), positions in the shard."""
 
     criterion: CaseCriterion
     row_indices: pa.Array
@@ -31,7 +31,7 @@ class OwnCriterion:
 
 @dataclass(frozen=True, slots=True)
 class OwnCount:
-    """How many outputs bring criteria along, how many those are in all, and how many of each method."""
+    """Number of outputs with per-case criteria, of those criteria, and of criteria by method."""
 
     output_count: int = 0
     criterion_count: int = 0
@@ -39,7 +39,7 @@ class OwnCount:
 
 
 def write_case_criteria(folder: RunFolder, shards: tuple[str, ...]) -> OwnCount:
-    """Write a file for each shard whose rows bring criteria along; returns how many they are."""
+    """Write a file for each shard with per-case criteria; returns their counts."""
     for index, shard in enumerate(shards):
         texts = pq.read_table(shard, columns=["output_id", "criteria"])
         if texts.column("criteria").null_count == texts.num_rows:
@@ -61,26 +61,26 @@ def count_case_criteria(folder: RunFolder) -> OwnCount:
 
 
 def methods_used(rubric: Rubric, own_count: OwnCount) -> set[str]:
-    """The methods of the rubric's criteria and of those that rows bring along."""
+    """Methods of the rubric's criteria and of per-case criteria."""
     return {*own_count.methods, *(criterion.method.type for criterion in rubric.criteria)}
 
 
 def taken_ids(rubric: Rubric) -> tuple[str, ...]:
-    """The ids that no criterion of a row may have: those of the rubric's criteria, and of its overall row."""
+    """Ids that per-case criteria must not use: those of the rubric's criteria and its overall row."""
     return (*(criterion.id for criterion in rubric.criteria), *(["overall"] if rubric.overall else []))
 
 
 def refuse_no_criteria(rubric: Rubric, own_count: OwnCount) -> None:
-    """Raise `OutputsError` where neither the rubric nor any row says what to score."""
+    """Raise `OutputsError` if neither the rubric nor any row has a criterion."""
     if not rubric.criteria and not own_count.criterion_count:
         message = "found no row with criteria of its own, expected some for --rubric none"
         raise OutputsError((Fault("outputs", None, message),))
 
 
 def own_level_scores(files: Sequence[Path], column_map: Mapping[str, str]) -> OwnScores:
-    """The level scores of the criteria that rows of a dataset bring along, by case, model and criterion.
+    """Level scores of a dataset's per-case criteria, by case, model and criterion.
 
-    Rows that do not fit are left out: the ingest refuses them.
+    Skips rows that do not fit: the ingest refuses them.
     """
     fitter = RowFitter(column_map, is_unscored_allowed=True)
     scores: OwnScores = {}
@@ -96,18 +96,18 @@ def own_level_scores(files: Sequence[Path], column_map: Mapping[str, str]) -> Ow
 
 
 def case_criteria_files(folder: RunFolder) -> list[Path]:
-    """The files of the shards that have some, in order."""
+    """Files of the shards with per-case criteria, in order."""
     return sorted(folder.case_criteria_file(0).parent.glob("*.parquet"))
 
 
 def read_case_criteria(folder: RunFolder, shard_index: int) -> pa.Table:
-    """A shard's own criteria as `CASE_CRITERIA_SCHEMA`; no rows where it has none."""
+    """Per-case criteria of a shard as `CASE_CRITERIA_SCHEMA`; without rows if there are none."""
     path = folder.case_criteria_file(shard_index)
     return pq.read_table(path, schema=CASE_CRITERIA_SCHEMA) if path.exists() else CASE_CRITERIA_SCHEMA.empty_table()
 
 
 def own_criteria(folder: RunFolder, shard_index: int, *methods: str) -> Iterator[OwnCriterion]:
-    """Each distinct own criterion of a shard whose method is among those named (none: all), with its rows."""
+    """Distinct per-case criteria of a shard with their rows, restricted to the named methods (none: all)."""
     table = read_case_criteria(folder, shard_index)
     if methods:
         table = table.filter(pc.is_in(table.column("method"), pa.array(methods)))

@@ -1,4 +1,4 @@
-"""Files that hold more than their bytes: read as a stream, and given up where a few bytes stand for very many."""
+"""Decompression as a stream, with limits against decompression bombs."""
 
 import io
 from collections.abc import Iterator
@@ -12,18 +12,18 @@ import pyarrow.parquet as pq
 from gradebook.rubrics.model.errors import Fault, OutputsError
 
 BUFFER_BYTES = 2**20
-BATCH_BYTES = 2**24  # of a Parquet file held at once
-MOST_ROW_BYTES = 2**26  # a longer line is a file of another kind
-# Below these many bytes nobody is harmed. Rows that repeat a long prompt pack well: 50 times is common, 200 is not.
+BATCH_BYTES = 2**24  # most bytes of a Parquet file in memory at once
+MOST_ROW_BYTES = 2**26  # a longer line means that the file is of another format
+# Sizes up to this are harmless. Rows with a repeated long prompt compress well: 50 times is common, 200 is not.
 FREE_BYTES = 2**26
 MOST_RATIO = 200
-# A dictionary writes each text once, and there is no other way to write the rows: only what nobody means is refused.
+# Parquet dictionaries write each text once, and users can't avoid them, so only absurd ratios are refused.
 MOST_PARQUET_RATIO = 1_000
 VALUE_BYTES = 8
 
 
 class _MeasuredStream(io.RawIOBase):
-    """An unpacked stream that compares what it gave with what it took."""
+    """Decompressed stream that limits the ratio of bytes given to bytes read."""
 
     def __init__(self, path: Path, compression: Literal["gzip", "zstd"]) -> None:
         self._path, self._unpacked = path, 0
@@ -50,22 +50,22 @@ class _MeasuredStream(io.RawIOBase):
 
 
 def open_unpacked(path: Path, compression: Literal["gzip", "zstd"] | None) -> IO[bytes]:
-    """Open a file as a stream of what it holds. Reading raises `OutputsError` where it holds too much for its size."""
+    """Open a file as a decompressed stream. Reading raises `OutputsError` if its compression ratio is too high."""
     if compression is None:
         return io.BufferedReader(pa.input_stream(str(path), compression=None), BUFFER_BYTES)
     return io.BufferedReader(_MeasuredStream(path, compression), BUFFER_BYTES)
 
 
 def text_columns(parquet_schema: pq.ParquetSchema) -> list[str]:
-    """The paths of the columns that are read as dictionaries: a text that a page writes once is then held once."""
+    """Paths of the columns to read as dictionaries: a text written once per page is then in memory once."""
     columns = map(parquet_schema.column, range(len(parquet_schema)))
     return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
 
 
 def batch_rows(path: Path, metadata: pq.FileMetaData) -> int:
-    """How many rows to hold at once, so that long outputs do not fill the memory.
+    """Number of rows to read at once, so that long outputs do not fill the memory.
 
-    Raises `OutputsError` where the file tells of more values than anybody writes into so few bytes.
+    Raises `OutputsError` if the metadata promises implausibly many values for the file's size.
     """
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     sizes = [(group.num_rows, max(group.total_byte_size, VALUE_BYTES * _value_count(group))) for group in groups]
@@ -75,9 +75,9 @@ def batch_rows(path: Path, metadata: pq.FileMetaData) -> int:
 
 
 def written_out(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    """The rows of batches whose texts are dictionaries, a few megabytes of them at a time.
+    """Rows of batches with dictionary-encoded texts, decoded a few megabytes at a time.
 
-    Raises `OutputsError` where a row, or all of them, are too much for the file's size.
+    Raises `OutputsError` if a row, or all rows together, are too large for the file's size.
     """
     byte_count = 0
     for batch in batches:
@@ -99,7 +99,7 @@ def _value_count(group: pq.RowGroupMetaData) -> int:
 
 
 def _pieces(path: Path, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The batch in pieces that are not too long to be written out, each with its bytes."""
+    """Split a batch into pieces small enough to decode, each with its decoded bytes."""
     size = sum(map(_dense_bytes, batch.columns))
     if size <= BATCH_BYTES or batch.num_rows == 1:
         if size > MOST_ROW_BYTES:
@@ -113,7 +113,7 @@ def _pieces(path: Path, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch,
 
 
 def _dense_bytes(values: pa.Array) -> int:
-    """How many bytes the values take when each is written out."""
+    """Size of the values in bytes once decoded."""
     if pa.types.is_dictionary(values.type):
         sizes = pc.binary_length(values.dictionary).cast(pa.int64())
         return int(pc.sum(sizes.take(values.indices)).as_py() or 0)
@@ -129,7 +129,7 @@ def _dense_bytes(values: pa.Array) -> int:
 
 
 def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with its columns of texts written out; those within lists and structs stay dictionaries."""
+    """Batch with its text columns decoded; texts within lists and structs stay dictionaries."""
     columns = [
         column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
     ]

@@ -1,4 +1,4 @@
-"""The ways a row is written: JSON Lines, CSV and Parquet, plain, gzip or zstd, each read as a stream."""
+"""File formats of rows, read as streams: JSON Lines, CSV and Parquet; plain, gzip or zstd."""
 
 import csv
 import tempfile
@@ -23,25 +23,25 @@ from gradebook.tasks.datasets.decompression import (
 )
 
 Format = Literal["jsonl", "csv", "parquet"]
-# (path, line, columns found) -> what is wrong with them
+# (path, line, columns found) -> faults
 ColumnCheck = Callable[[str, int | None, Iterable[str]], tuple[Fault, ...]]
 
 _BOM = b"\xef\xbb\xbf"
-_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # how gzip and zstd begin
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # first bytes of gzip and zstd
 
 
 class RawRow(NamedTuple):
-    """One row as a file gives it, or the reason why it is none."""
+    """One row of a file, or the reason why it can't be parsed."""
 
     source: str
-    line: int  # from 1; in Parquet the row's number
+    line: int  # 1-based; in Parquet the row's number
     format: Format
     content: dict[str, Any] | str  # str: the reason
-    text: bytes | str | None  # as it stands in the file; None where a row has no text (Parquet)
+    text: bytes | str | None  # as in the file; None for formats without text (Parquet)
 
 
 class Encoding(NamedTuple):
-    """What a file's name says about it."""
+    """Format and compression of a file, by its name."""
 
     format: Format
     compression: Literal["gzip", "zstd"] | None
@@ -58,7 +58,7 @@ _COMPRESSIONS: Mapping[str, Literal["gzip", "zstd"]] = {".gz": "gzip", ".zst": "
 
 
 def encoding_of(path: Path) -> Encoding | None:
-    """Read format and compression off a file's name; None where it names neither."""
+    """Read format and compression from a file's name; None for an unknown suffix."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = _COMPRESSIONS.get(suffixes[-1]) if suffixes else None
     rest = suffixes[:-1] if compression else suffixes
@@ -66,9 +66,9 @@ def encoding_of(path: Path) -> Encoding | None:
 
 
 def read_format(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> Iterator[RawRow]:
-    """Read the rows of one file. find_faults: what is wrong with a header, where the format has one.
+    """Read the rows of one file. find_faults: checks the header, if the format has one.
 
-    Raises `OutputsError` where the file as a whole can't be read.
+    Raises `OutputsError` if the file as a whole can't be read.
     """
     if encoding.format == "csv":
         return _read_csv(path, encoding, find_faults)
@@ -82,7 +82,7 @@ def _fatal(path: Path, line: int | None, message: str) -> OutputsError:
 
 
 def _unreadable(path: Path, encoding: Encoding, error: OSError) -> OutputsError:
-    """What a failed read means: a damaged stream where there is a compression, else the system's own words."""
+    """Explain a failed read: a damaged stream if the file is compressed, else the system's message."""
     if encoding.compression is None or error.errno is not None:
         return _fatal(path, None, f"found a file that can't be read ({error}), expected outputs")
     cause = f"found a {encoding.compression} stream that is cut off or damaged ({error})"
@@ -90,7 +90,7 @@ def _unreadable(path: Path, encoding: Encoding, error: OSError) -> OutputsError:
 
 
 def _lines(path: Path, encoding: Encoding) -> Iterator[bytes]:
-    """Every line with its end; without a byte order mark."""
+    """Lines with their ends, without a byte order mark."""
     line_count = 0
     try:
         with open_unpacked(path, encoding.compression) as stream:
@@ -118,7 +118,9 @@ def _read_json_lines(path: Path, encoding: Encoding) -> Iterator[RawRow]:
     source = str(path)
     is_first = True
     for number, line in enumerate(_lines(path, encoding), start=1):
-        content = None if line == b"\n" else _parse_object(path, number, line)  # a file may be a billion of them
+        content = (
+            None if line == b"\n" else _parse_object(path, number, line)
+        )  # fast path: a file may have a billion of them
         if content is None:
             continue
         if is_first and line.lstrip().startswith(b"["):
@@ -128,7 +130,7 @@ def _read_json_lines(path: Path, encoding: Encoding) -> Iterator[RawRow]:
 
 
 def _parse_object(path: Path, number: int, line: bytes) -> dict[str, Any] | str | None:
-    """The object of a line, or why there is none; None for a blank line."""
+    """Object of a line, or the reason why it is none; None for a blank line."""
     try:
         content = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -142,7 +144,7 @@ def _parse_object(path: Path, number: int, line: bytes) -> dict[str, Any] | str 
 
 
 class _TextLines:
-    """The lines of a CSV file as text; `taken` holds those read since it was last cleared."""
+    """Lines of a CSV file as text; `taken` collects the lines since it was last cleared."""
 
     def __init__(self, path: Path, encoding: Encoding) -> None:
         self._path, self._encoding, self._taken_bytes = path, encoding, 0
@@ -161,7 +163,7 @@ class _TextLines:
 
 
 def _read_records(path: Path, encoding: Encoding) -> Iterator[tuple[int, list[str] | str, str]]:
-    """Every CSV record: the line it begins on, its cells (or why it has none), its text."""
+    """CSV records: first line, cells (or the reason why there are none), text."""
     lines = _TextLines(path, encoding)
     csv.field_size_limit(MOST_ROW_BYTES)
     records = csv.reader(lines, strict=True)
@@ -174,7 +176,7 @@ def _read_records(path: Path, encoding: Encoding) -> Iterator[tuple[int, list[st
         except StopIteration:
             return
         except csv.Error as error:
-            # A quote that runs over line ends has swallowed rows that may be good: that is no single bad row.
+            # A quote that spans line ends may have swallowed good rows, so this is more than one bad row.
             if records.line_num > begin or "end of data" in str(error):
                 message = f"found quotes unclosed by line {records.line_num} ({error})"
                 raise _fatal(
@@ -223,7 +225,7 @@ def _read_parquet(path: Path, encoding: Encoding, find_faults: ColumnCheck) -> I
 
 
 def _seekable(path: Path, encoding: Encoding) -> IO[bytes]:
-    """Open a Parquet file; it is read from its end, so a compressed one is unpacked to a nameless temporary file."""
+    """Open a Parquet file. It is read from its end, so a compressed one is unpacked to an unnamed temporary file."""
     if encoding.compression is None:
         return path.open("rb")
     unpacked = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it

@@ -1,4 +1,4 @@
-"""Ingest: from the files of a dataset to validated shards, each output once, and a quarantine for what does not fit."""
+"""Ingest of a dataset into validated, deduplicated shards and a quarantine of bad rows."""
 
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -24,14 +24,14 @@ _NO_RENAMES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What an ingest made of a dataset."""
+    """Result of an ingest."""
 
     shards: tuple[str, ...]  # file paths, in order
     row_count: int  # rows read, bad ones included
     output_count: int  # distinct outputs stored
     duplicate_count: int
     quarantined_count: int
-    extra_columns: tuple[str, ...]  # unknown to gradebook, folded into metadata
+    extra_columns: tuple[str, ...]  # unknown to gradebook, stored in metadata
     models: tuple[str, ...]  # distinct, sorted
     sample: SampleTaken | None = None  # of the dataset's cases; None: all of them are wanted
 
@@ -40,7 +40,7 @@ _INGESTED = TypeAdapter(Ingested)
 
 
 def _stay_silent(_count: int) -> None:
-    """Take no notice of rows read."""
+    pass
 
 
 def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named where they are given
@@ -58,7 +58,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     shard_bytes: int = 64 * 2**20,
     advance: Callable[[int], None] = _stay_silent,
 ) -> Ingested:
-    """Write the outputs of a dataset to FOLDER/shards and the rows that do not fit to FOLDER/quarantine.parquet.
+    """Write the outputs of a dataset to FOLDER/shards and its bad rows to FOLDER/quarantine.parquet.
 
     column_map: gradebook's column -> the file's. taken_ids, is_unscored_allowed, checkpoint: see `RowFitter`.
     sample: the number of cases to store, see `CaseSample`; every row is validated, and bad rows of other cases count
@@ -69,7 +69,7 @@ def ingest_outputs(  # noqa: PLR0913  # six of them have defaults, and are named
     earlier = _read_ingested(folder)
     if earlier is not None:
         return earlier
-    shutil.rmtree(folder / "shards", ignore_errors=True)  # of an ingest that was killed
+    shutil.rmtree(folder / "shards", ignore_errors=True)  # left by a killed ingest
     shards = ShardWriter(folder / "shards", shard_rows, shard_bytes)
     try:
         cases = None if sample is None else CaseSample(sample)
@@ -138,7 +138,7 @@ def _conclude(
 
 @dataclass(slots=True)
 class _BadRows:
-    """Where bad rows go, the first of them, and the limit on their share."""
+    """Counter of bad rows with the limit on their share."""
 
     files: Sequence[Path]
     max_bad_rate: float
@@ -163,12 +163,12 @@ class _BadRows:
 
 
 def _write_ingested(ingested: Ingested, folder: Path) -> None:
-    """Write the file whose presence says that the ingest is done."""
+    """Write the file that marks the ingest as finished."""
     write_text(folder / "ingest.json", orjson.dumps(ingested).decode())
 
 
 def _read_ingested(folder: Path) -> Ingested | None:
-    """What an earlier ingest wrote, its shards where the folder is now; None where it did not finish."""
+    """Result of an earlier ingest, with its shards in the folder's present place; None if it did not finish."""
     try:
         ingested = _INGESTED.validate_json((folder / "ingest.json").read_bytes())
     except (FileNotFoundError, ValidationError):

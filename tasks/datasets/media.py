@@ -1,4 +1,4 @@
-"""Outputs that are audio: the sound files that they name or hold, a few at a time."""
+"""Media of outputs: sound files named or embedded in audio outputs, and the media that judges are shown."""
 
 import base64
 import errno
@@ -16,33 +16,33 @@ from gradebook.rubrics.prompts.media_kinds import UnreadableMedia
 from gradebook.rubrics.prompts.prompt import Case
 
 MOST_FILE_BYTES = 200_000_000
-MOST_HELD_BYTES = 64_000_000  # and one file more: what a slice of the shard may hold
+MOST_HELD_BYTES = 64_000_000  # plus one file: the most that a slice of a shard may hold
 MOST_HELD_ROWS = 64
 MOST_PATH_CHARACTERS = 1_000
 EXPECTED = "expected file:PATH or data:audio/...;base64,"
 
 
 class Sound(NamedTuple):
-    """A sound file's bytes, or why there are none: one of the two is None."""
+    """Bytes of a sound file, or the reason why they are missing; exactly one is None."""
 
     content: bytes | None
     fault: str | None
 
 
 class Unfetched(Exception):
-    """There is no such file to be had; the message says why."""
+    """A file can't be fetched; the message says why."""
 
 
 def with_audio(shard: pa.Table, folders: tuple[Path, ...]) -> pa.Table:
-    """The shard with the columns `audio` and `audio_fault`, all of it in memory at once."""
+    """Shard with the columns `audio` and `audio_fault`, all in memory at once."""
     return pa.concat_tables(audio_slices(shard, folders))
 
 
 def audio_slices(shard: pa.Table, folders: tuple[Path, ...]) -> Iterator[pa.Table]:
-    """Slices of the shard, in order, each with `audio` (null where it can't be read) and `audio_fault` (why).
+    """Slices of the shard, in order, each with `audio` (null if unreadable) and `audio_fault` (the reason).
 
-    folders: where a path may lead, the first in which the file exists. At least one slice, so that an empty shard has
-    one; each holds at most 64 rows and 64 MB, or one file.
+    folders: searched in order for a relative path. Yields at least one slice, also for an empty shard; each holds at
+    most 64 rows and 64 MB, or one file.
     """
     roots = [folder.resolve() for folder in folders]
     sounds: list[Sound] = []
@@ -81,7 +81,7 @@ def read_sound(output: str, roots: list[Path]) -> Sound:
 
 
 def find_file(name: str, roots: list[Path]) -> Path:
-    """The file of that name in the first root that has it; nothing outside of the roots is ever opened.
+    """Find a file by name in the first root that has it; nothing outside the roots is ever opened.
 
     roots: resolved folders. Raises `Unfetched` or `OSError`.
     """
@@ -102,7 +102,7 @@ def find_file(name: str, roots: list[Path]) -> Path:
 def _resolve(place: Path) -> Path:
     try:
         return place.resolve()
-    except RuntimeError:  # how Python 3.11 and 3.12 report links that lead round in a circle
+    except RuntimeError:  # Python 3.11 and 3.12 report a loop of links this way
         raise OSError(errno.ELOOP, "links in a circle") from None
 
 
@@ -135,16 +135,17 @@ def _quote(text: str) -> str:
 
 
 class MediaFiles:
-    """The folders of a dataset, in which the pictures and sounds of its cases lie."""
+    """Folders of a dataset that contain the pictures and sounds of its cases."""
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self._roots = [folder.resolve() for folder in folders]
 
     def show(self, case: Case) -> Case:
-        """The case as a judge is shown it: placeholders in its texts, and its pictures and sounds beside them.
+        """Prepare a case for a judge: placeholders in its texts, and its pictures and sounds attached.
 
-        case: with the texts that are stored. All are read, checked and let go. Where one can't be shown, none is, and
-        `media_fault` says why.
+        case: with its stored texts. All files are read and checked. If one can't be shown, none is, and `media_fault`
+        says
+        why.
         """
         shown = read_media(case.prompt, case.output, self.read)
         if not (shown.media or shown.fault):
@@ -152,7 +153,7 @@ class MediaFiles:
         return replace(case, prompt=shown.prompt, output=shown.output, media=shown.media, media_fault=shown.fault)
 
     def read(self, name: str, most_bytes: int) -> bytes:
-        """The bytes of a file by its name. Raises `UnreadableMedia` where there is none, or more than so many."""
+        """Read a file by name. Raises `UnreadableMedia` if there is none, or it has more than `most_bytes`."""
         try:
             with find_file(name, self._roots).open("rb") as file:
                 content = file.read(most_bytes + 1)

@@ -1,4 +1,4 @@
-"""From a row under the file's names to an output under gradebook's, or to the reason why it does not fit."""
+"""Parsing of rows into outputs: column names mapped, cells decoded, misfits explained."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ _Cell = Callable[[Any], Any]
 
 
 def _read_json(kind: type) -> _Cell:
-    """Read a text that holds JSON of this kind; anything else stays what it is, for the model to judge."""
+    """Make a reader of JSON texts of this kind; other values pass unchanged, for the model to validate."""
 
     def read(cell: Any) -> Any:
         if not isinstance(cell, str):
@@ -37,7 +37,7 @@ def _read_texts(cell: str) -> Any:
 
 
 def read_messages(cell: Any) -> Any:
-    """Chat messages, also where they are written as JSON; anything else stays what it is."""
+    """Decode chat messages written as JSON; other values pass unchanged."""
     is_json = isinstance(cell, str) and cell.startswith("[")
     messages = _read_json(list)(cell) if is_json else cell
     if not isinstance(messages, list) or not messages:
@@ -50,7 +50,7 @@ def _read_integer(cell: str) -> Any:
 
 
 def _or_none(read: _Cell) -> _Cell:
-    """In CSV an empty cell is no value."""
+    """Read an empty CSV cell as a missing value."""
     return lambda cell: None if cell == "" else read(cell)
 
 
@@ -75,16 +75,16 @@ _CELLS: Mapping[Format, Mapping[str, _Cell]] = {
 
 
 def canonical_json(value: Any) -> str:
-    """One text for one JSON value: keys sorted, no spaces. Raises `orjson.JSONEncodeError` where it nests too deep."""
+    """Canonical JSON of a value: sorted keys, no spaces. Raises `orjson.JSONEncodeError` if it nests too deep."""
     return orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS).decode()
 
 
 class RowFitter:
-    """Fits the rows of a dataset; notes the columns that gradebook does not know, which go into metadata.
+    """Parser of a dataset's rows; collects columns unknown to gradebook, which go into metadata.
 
-    taken_ids: criteria of the rubric, whose ids a row's own can't have. is_unscored_allowed: whether those may have a
-    method that nothing scores. checkpoint: rows without one get it; rows of another, or of
-    another model, do not fit.
+    taken_ids: ids of the rubric's criteria, which per-case criteria must not use. is_unscored_allowed: accept per-case
+    criteria with a method that nothing scores. checkpoint: set on rows without one; rows of another checkpoint or model
+    do not fit.
     """
 
     def __init__(
@@ -97,18 +97,18 @@ class RowFitter:
     ) -> None:
         self._checkpoint = checkpoint
         self._taken_ids, self._is_unscored_allowed = taken_ids, is_unscored_allowed
-        self._criteria_faults: dict[str, str] = {}  # by the criteria's text
+        self._criteria_faults: dict[str, str] = {}  # by the criteria as text
         self._sources = {column: column_map.get(column, column) for column in OUTPUT_COLUMNS}
         self._layouts: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._extra_columns: dict[str, None] = {}
 
     @property
     def extra_columns(self) -> tuple[str, ...]:
-        """The unknown columns so far, in the order they were met."""
+        """Unknown columns so far, in order of appearance."""
         return tuple(self._extra_columns)
 
     def fit(self, row: dict[str, Any], form: Format) -> Output | str:
-        """Make an output of a row; a str is the reason why it is none."""
+        """Parse a row into an output, or return the reason why it does not fit."""
         known = {column: row[source] for column, source in self._sources.items() if source in row}
         for column, read in _CELLS[form].items():
             if column in known:
@@ -126,7 +126,7 @@ class RowFitter:
         return output if output.criteria is None else self._criteria_fault(output.criteria) or output
 
     def _criteria_fault(self, text: str) -> str:
-        """What is wrong with a row's own criteria. Several models answer a case, so the answer is kept by text."""
+        """Fault of a row's per-case criteria. Cached by text, since several models answer each case."""
         if text not in self._criteria_faults:
             if len(self._criteria_faults) >= _MOST_LAYOUTS:
                 self._criteria_faults.clear()
@@ -136,7 +136,7 @@ class RowFitter:
         return self._criteria_faults[text]
 
     def _extras(self, row: dict[str, Any]) -> tuple[str, ...]:
-        """The unknown columns of a row. Rows of a file are laid out alike, so the answer is kept by layout."""
+        """Unknown columns of a row. Cached by layout, since rows of a file share theirs."""
         layout = tuple(row)
         extras = self._layouts.get(layout)
         if extras is None:
@@ -149,7 +149,7 @@ class RowFitter:
 
 
 def _make_output(row: OutputRow, extras: dict[str, Any]) -> Output:
-    """Bring a valid row to its one stored form; a key that metadata has already wins over a column of that name."""
+    """Convert a valid row to its stored form; an existing metadata key wins over an extra column of that name."""
     metadata = {**extras, **(row.metadata or {})} if extras else row.metadata
     prompt = row.prompt
     return Output(

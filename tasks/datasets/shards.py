@@ -1,4 +1,4 @@
-"""Shards and the quarantine on disk: written whole or not at all, each output once."""
+"""Shards and the quarantine on disk: written atomically, each output once."""
 
 import glob
 import shutil
@@ -21,7 +21,7 @@ from gradebook.tasks.system.files import replaced_file, temporary_path
 
 _MOST_ROW_CHARACTERS = 2_000
 _QUARANTINE_BATCH_ROWS = 5_000
-# Long texts hardly repeat inside a shard: a dictionary or a minimum of them costs time and space for nothing.
+# Long texts hardly repeat within a shard: dictionaries and minima of them cost time and space for nothing.
 _SHORT_COLUMNS = ["output_id", "case_id", "model", "checkpoint", "sample_index", "cluster"]
 _REPEATED_COLUMNS = ["model", "checkpoint", "sample_index", "cluster"]
 
@@ -29,7 +29,7 @@ _REPEATS_OF_SHARD_QUERY = "select replace(id::text, '-', '') as output_id from r
 
 
 def write_shard(table: pa.Table, path: Path) -> None:
-    """Write one shard, whole or not at all."""
+    """Write one shard atomically."""
     with replaced_file(path) as partial:
         pq.write_table(
             table,
@@ -42,7 +42,7 @@ def write_shard(table: pa.Table, path: Path) -> None:
 
 
 class ShardWriter:
-    """Collects outputs and writes a shard whenever one is full; memory is bounded by two shards."""
+    """Writer that starts a new shard whenever one is full; holds at most two shards in memory."""
 
     def __init__(self, folder: Path, shard_rows: int, shard_bytes: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,12 +50,12 @@ class ShardWriter:
         self._rows: dict[str, Output] = {}  # by output_id, in order
         self._text_size = 0
         self.paths: list[Path] = []
-        # Compressing a shard needs no Python: the next one is read meanwhile.
+        # Compressing needs no Python: the next shard is read meanwhile.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="write shard")
         self._writing: Future[None] | None = None
 
     def add(self, output: Output) -> None:
-        """Take one output in, unless this shard has it already."""
+        """Add one output, unless the current shard has it already."""
         identity = output_id(output)
         if identity in self._rows:
             return
@@ -65,7 +65,7 @@ class ShardWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what has been collected as the next shard; nothing where nothing was."""
+        """Write the collected outputs, if any, as the next shard."""
         if not self._rows:
             return
         path = self._folder / f"shard-{len(self.paths):05d}.parquet"
@@ -83,7 +83,7 @@ class ShardWriter:
         self._writer.shutdown()
 
     def abandon(self) -> None:
-        """Wait until nothing is written any more: a folder can't be removed while a file is made in it."""
+        """Wait for pending writes: a folder can't be removed while a file is created in it."""
         self._writer.shutdown(cancel_futures=True)
 
     def _finish_writing(self) -> None:
@@ -92,7 +92,7 @@ class ShardWriter:
 
 
 def _text_size(output: Output) -> int:
-    """Characters of the long texts."""
+    """Number of characters in the long texts."""
     texts = (output.output, output.prompt, output.reference, output.metadata, output.criteria, *(output.context or ()))
     return sum([len(text) for text in texts if text])
 
@@ -119,7 +119,7 @@ def keep_cases(paths: Sequence[Path], case_ids: Sequence[str]) -> list[Path]:
 def drop_repeats(paths: Sequence[Path], spill_folder: Path) -> list[Path]:
     """Keep each output in its first shard alone; returns the shards that are left.
 
-    spill_folder: for what does not fit into DuckDB's 512 MB; gone afterwards. Only shards with a repeat are rewritten.
+    spill_folder: for data beyond DuckDB's 512 MB; removed afterwards. Only shards with a repeat are rewritten.
     """
     if len(paths) < 2:
         return list(paths)
@@ -147,7 +147,7 @@ def _rewrite(path: Path, shard: pa.Table, is_kept: pa.ChunkedArray) -> None:
 
 
 class QuarantineWriter:
-    """Writes the rows that do not fit to one file, some thousands at a time; the file takes its name at the end."""
+    """Writer of bad rows in batches of some thousands to one file, renamed into place at the end."""
 
     def __init__(self, path: Path, run_id: str) -> None:
         self._path, self._run_id = path, run_id
@@ -156,7 +156,7 @@ class QuarantineWriter:
         self.count = 0
 
     def add(self, raw: RawRow, reason: str) -> None:
-        """Take one row in, its text cut to 2,000 characters."""
+        """Add one row, its text cut to 2,000 characters."""
         self._rows.append((self._run_id, raw.source, raw.line, reason, _row_text(raw)[:_MOST_ROW_CHARACTERS]))
         self.count += 1
         if len(self._rows) >= _QUARANTINE_BATCH_ROWS:
@@ -184,7 +184,7 @@ class QuarantineWriter:
 
 
 def _row_text(raw: RawRow) -> str:
-    """The row as the file has it; Parquet has no text, so there it is JSON."""
+    """Text of the row as in the file; for Parquet, its JSON."""
     if isinstance(raw.text, bytes):
         return raw.text[: 4 * _MOST_ROW_CHARACTERS].decode(errors="ignore").rstrip("\r\n")
     return raw.text.rstrip("\r\n") if raw.text is not None else canonical_json(raw.content)

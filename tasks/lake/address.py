@@ -1,4 +1,4 @@
-"""Lake addresses: the catalog, the data files and the version that an option names."""
+"""Connections to a lake: a cached one of this process, or a new one."""
 
 import os
 import re
@@ -10,16 +10,17 @@ from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.lake.object_store import BucketPlace, read_place
 
 CATALOGS = ("sqlite", "postgres")
-# libpq's keywords, as KEY=VALUE or in a URL's query, and the user's part of a URL; a `dbname` may be a URL too.
+# libpq's keywords, as KEY=VALUE or in a URL's query, and the user part of a URL; a `dbname` may be a URL too.
 _SETTING = re.compile(r"(?:^|[\s?&'])(?:ssl)?password\s*=", re.IGNORECASE)
 _USER_PART = re.compile(r"//[^@?]*?:[^@?]+@")
 
 
 def connection_string(address: str) -> str:
-    """What libpq is given for the address of a lake: it knows postgresql://USER@HOST/DATABASE, and dbname=... host=...
+    """Connection string for libpq, of the form postgresql://USER@HOST/DATABASE or dbname=... host=...
 
-    Raises `LakeError` where it holds a password: Prefect keeps the parameters of a flow run, a shell its history, and
-    the system shows the words of a command to everybody.
+    Raises `LakeError` if it contains a password: Prefect stores the parameters of a flow run, the shell its history,
+    and
+    the system shows the arguments of a process to all users.
     """
     if _SETTING.search(unquote(address)) or _USER_PART.search(address):
         raise LakeError(
@@ -31,15 +32,15 @@ def connection_string(address: str) -> str:
     return f"postgresql:{address}" if address.startswith("//") else address
 
 
-PARTITION = re.compile(r"[^=]+=[^=]*")  # how a partitioned table's folders are named
+PARTITION = re.compile(r"[^=]+=[^=]*")  # folder names of a partitioned table
 
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """Where a lake is. root: the local folder of journals, the runs' working folders and, with no bucket, data files.
+    """Location of a lake. root: local folder of journals, of working folders and, without a bucket, of data files.
 
-    bucket: the object storage of the data files. has_data: whether a person said where they are.
-    at: the version that is read, and nothing written; None: the last one.
+    bucket: object storage of the data files. has_data: whether the user named their location.
+    at: version to read, which forbids writing; None: the latest.
     """
 
     catalog: str  # sqlite | postgres
@@ -51,31 +52,31 @@ class Lake:
 
     @property
     def data_path(self) -> str:
-        """The folder of the tables' Parquet files, or its address in object storage; no slash at its end."""
+        """Folder or object-storage address of the tables' Parquet files, without a trailing slash."""
         return str(self.root / "data") if self.bucket is None else f"{self.bucket.uri}/data"
 
     @property
     def journal_folder(self) -> Path:
-        """The folder of replies that are not in the ledger yet."""
+        """Folder of replies that are not in the ledger yet."""
         return self.root / "journal"
 
     @property
     def name(self) -> str:
-        """What messages call it: a connection string may hold a password."""
+        """Name in messages, without the connection string: it may contain a password."""
         name = self.address if self.catalog == "sqlite" else "the PostgreSQL catalog"
         return name if self.at is None else f"{name} at version {self.at}"
 
     @property
     def is_there(self) -> bool:
-        """Whether the catalog's file still is; a server's is not asked."""
+        """Whether the catalog's file exists; a server is not asked."""
         return self.catalog != "sqlite" or os.path.exists(self.address)  # noqa: PTH110 - Path raises on too long a name
 
 
 def find_lake(uri: str, data: str | None = None) -> Lake:
-    """Read a lake's URI, `sqlite:FILE` or `postgres:CONNECTION`. Raises `LakeError` for any other, or a password.
+    """Parse a lake's URI, `sqlite:FILE` or `postgres:CONNECTION`. Raises `LakeError` for any other, or a password.
 
-    data: the folder of its files, or s3://BUCKET/PREFIX; journals and working folders then stay in GRADEBOOK_WORK, or
-    beside the SQLite file: they are locked, and added to line by line, which object storage does not do.
+    data: folder of its files, or s3://BUCKET/PREFIX. With s3://, journals and working folders go to GRADEBOOK_WORK or
+    beside the SQLite file: they need locks and appends, which object storage does not have.
     """
     catalog, _, address = uri.partition(":")
     if catalog not in CATALOGS or not address:
@@ -100,7 +101,7 @@ def find_lake(uri: str, data: str | None = None) -> Lake:
 
 
 def _root(folder: Path) -> Path:
-    """The lake's folder. Raises `LakeError` for one that DuckDB would take for a value of a column."""
+    """Absolute folder of the lake. Raises `LakeError` if DuckDB would read a folder's name as a partition value."""
     if partition := next((part for part in folder.absolute().parts if PARTITION.fullmatch(part)), None):
         raise LakeError(
             f"{folder}",

@@ -1,4 +1,4 @@
-"""How a lake's catalog is attached to a connection, and what a version of an earlier gradebook lacks."""
+"""Attaching of a lake's catalog to a connection, and errors about lakes of an earlier gradebook."""
 
 import errno
 import os
@@ -25,14 +25,14 @@ from gradebook.tasks.lake.errors import (
 from gradebook.tasks.lake.schema import CATALOG, missing_parts
 from gradebook.tasks.lake.sql import quoted
 
-# Rows of small tables stay in the catalog: a run would otherwise leave a dozen tiny files.
+# Rows of small tables stay in the catalog: a run would otherwise write a dozen tiny files.
 INLINED_ROW_LIMIT = 200
-MOST_SHOWN = 5  # of what an earlier version lacks
+MOST_SHOWN = 5  # missing tables and columns listed in a message
 _MADE_WITH = f"select value from {CATALOG}.ducklake_metadata where key = 'data_path'"
 
 
 def make_folders(lake: "Lake") -> None:
-    """Make the local folders of a lake that are not there yet. Raises `LakeError` where one can't be."""
+    """Create the lake's missing local folders. Raises `LakeError` if that fails."""
     for folder in _folders(lake):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -63,49 +63,49 @@ def _unmakeable(folder: Path, error: OSError) -> LakeError:
 
 
 def attach(connection: duckdb.DuckDBPyConnection, lake: "Lake", *, read_only: bool, at: int | None) -> None:
-    """Attach the lake, and read its tables; wait while somebody else writes, or its server restarts.
+    """Attach the lake and read its tables; wait while another process writes, or the server restarts.
 
-    Raises `LakeError` where it can't be opened, `LakeUnavailable` where it may be later.
+    Raises `LakeError` if the lake can't be opened, `LakeUnavailable` if it may be later.
     """
     options = [f"data_path '{quoted(lake.data_path)}/'", "override_data_path true"]
     options.append("read_only" if read_only else f"data_inlining_row_limit {INLINED_ROW_LIMIT}")
     if at is not None:
         options.append(f"snapshot_version {at:d}")
     statement_of_lake = f"attach 'ducklake:{lake.catalog}:{quoted(lake.address)}' as lake ({', '.join(options)})"
-    # 0: DuckLake's own retry would keep what our transaction read; ours reads it again.
+    # 0: DuckLake's own retry would keep the values that our transaction read; ours reads them again.
     connection.execute("set ducklake_max_retry_count = 0")
     try:
-        # An attach whose answer is lost leaves a lake without tables.
+        # An attach whose reply is lost leaves a lake without tables attached.
         read_catalog(connection, lake, f"detach database if exists lake; {statement_of_lake}")
         use_lake(connection, lake)
     except duckdb.Error as error:
         if read_only and "creating a new DuckLake is explicitly disabled" in str(error):
             raise NoLakeThere(lake.name) from None
-        raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text holds the password
+        raise LakeError(opening_fault(lake, error, at)) from None  # DuckDB's text contains the password
 
 
 def use_lake(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
-    """Make the lake that is attached the default database. Raises as `read_catalog` does."""
+    """Make the attached lake the default database. Raises as `read_catalog` does."""
     read_catalog(connection, lake, "use lake")
 
 
 def pin(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
-    """Attach the lake anew, at the version that is the last one now. Raises as `attach` does."""
+    """Attach the lake again, at the version that is the latest now. Raises as `attach` does."""
     version = last_version(connection, lake)
     connection.execute("use memory")
     attach(connection, lake, read_only=True, at=version)
 
 
 def last_version(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> int:
-    """The version that is the last one now. Raises as `read_catalog` does."""
+    """Latest version. Raises as `read_catalog` does."""
     ((version,),) = read_catalog(connection, lake, "select id from ducklake_current_snapshot('lake')")
     return int(version)
 
 
 def read_catalog(connection: duckdb.DuckDBPyConnection, lake: "Lake", statement: str) -> list[tuple[Any, ...]]:
-    """The rows of a statement that reads the catalog; wait while somebody else writes it, or its server restarts.
+    """Rows of a statement that reads the catalog; waits while another process writes, or the server restarts.
 
-    Raises `LakeUnavailable` where that takes too long, `duckdb.Error` for anything else.
+    Raises `LakeUnavailable` if that takes too long, `duckdb.Error` for anything else.
     """
     began_s = time.monotonic()
     while True:
@@ -122,23 +122,24 @@ def read_catalog(connection: duckdb.DuckDBPyConnection, lake: "Lake", statement:
 
 
 def refuse_other_place(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
-    """Raise `LakeError` where nobody says where the files are, and the catalog says: in object storage.
+    """Raise `LakeError` if `--data` is missing and the catalog places the files in object storage.
 
-    The next rows would lie in a folder, and no reader would find all of them. Who gives `--data` may have moved them.
+    New rows would otherwise go to a local folder, and no reader would find all of them. With `--data`, the files may
+    have been moved.
     """
     if lake.has_data:
         return
     rows = read_catalog(connection, lake, _MADE_WITH)
     if rows and (place := str(rows[0][0])).startswith("s3://"):
-        said = place.rstrip("/").removesuffix("/data")
-        raise LakeError("--data", "none", f"{said}, where this lake's files are, or where they were moved to")
+        address = place.rstrip("/").removesuffix("/data")
+        raise LakeError("--data", "none", f"{address}, where this lake's files are, or where they were moved to")
 
 
 @contextmanager
-def refused_if_missing(connection: duckdb.DuckDBPyConnection, lake: "Lake", at: int | None) -> Iterator[None]:
-    """Say which tables and columns an earlier gradebook did not make yet, where the block misses one.
+def explain_missing_parts(connection: duckdb.DuckDBPyConnection, lake: "Lake", at: int | None) -> Iterator[None]:
+    """Explain an error of the block by the tables and columns that an earlier gradebook did not have.
 
-    at: the version that is read; None: the last one, which can be brought up to date.
+    at: the version read; None: the latest, which can be upgraded.
     """
     try:
         yield
@@ -159,7 +160,7 @@ def refused_if_missing(connection: duckdb.DuckDBPyConnection, lake: "Lake", at: 
 
 
 def load_extensions(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
-    """Load DuckDB's extensions of these names. Raises `LakeError` where one can't be."""
+    """Load DuckDB extensions by name. Raises `LakeError` for one that can't be loaded."""
     for name in names:
         try:
             connection.execute(f"load {name}")
@@ -168,16 +169,16 @@ def load_extensions(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
 
 
 def _import_extension(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Install the signed extension file from its wheel: the first time on a machine."""
+    """Install the signed extension file from its wheel, once per machine."""
     import duckdb_extensions
 
     try:
         duckdb_extensions.import_extension(name)
         connection.execute(f"load {name}")
     except ImportError as error:
-        mend = "pip install 'gradebook[s3]'" if name == "httpfs" else f"duckdb-extension-{name.replace('_', '-')}"
+        remedy = "pip install 'gradebook[s3]'" if name == "httpfs" else f"duckdb-extension-{name.replace('_', '-')}"
         raise LakeError(
-            f"DuckDB's extension {name} can't be loaded", "no package of it", f"it installed: {mend}"
+            f"DuckDB's extension {name} can't be loaded", "no package of it", f"it installed: {remedy}"
         ) from error
     except (duckdb.Error, OSError) as error:
         raise LakeError(f"DuckDB's extension {name} can't be loaded: {error}") from error

@@ -1,6 +1,6 @@
-"""A transaction of the lake, run until it went through once: beside other writers, over a server that goes away.
+"""Transactions of a lake, retried after conflicts and lost connections until committed exactly once.
 
-A commit whose answer was lost may have gone through. Each carries a mark of its own, by which the next try knows.
+A commit whose reply was lost may have succeeded. Each carries a unique mark, which the next try looks for.
 """
 
 import json
@@ -17,8 +17,8 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.errors import COMMIT_DEADLINE_S, is_conflict, is_lost, is_read_only, locked_fault
 from gradebook.tasks.lake.object_store import store_fault
 
-LOST_DEADLINE_S = 60.0  # a server that restarts is back in less
-MARK = "commit"  # its name in what a commit tells beside its message
+LOST_DEADLINE_S = 60.0  # restarting servers are back sooner
+MARK = "commit"  # its key in the commit's extra info
 _MARKED = "select snapshot_id from ducklake_snapshots('lake') where try_cast(commit_extra_info as json) ->> '{}' = ?"
 
 Body = Callable[[duckdb.DuckDBPyConnection, int], None]
@@ -26,11 +26,11 @@ Opened = Callable[[], AbstractContextManager[duckdb.DuckDBPyConnection]]
 
 
 class CommitUnknown(LakeUnavailable):
-    """The catalog's server went away during a commit and did not come back: it may have gone through."""
+    """The catalog's server went away during a commit and did not come back: the commit may have succeeded."""
 
 
 class Transaction:
-    """A body to run in one transaction of a lake, its message, and what became of it so far."""
+    """Body of a transaction, its message, and the state of its tries."""
 
     def __init__(self, lake: Lake, body: Body, message: str, extra: str) -> None:
         self._lake = lake
@@ -39,14 +39,14 @@ class Transaction:
         self._mark = secrets.token_hex(8)
         self._extra = json.dumps(json.loads(extra) | {MARK: self._mark})
         self._is_sent = False  # whether this try's commit was sent
-        self._is_unclear = False  # whether one was sent whose answer is not known
+        self._is_unclear = False  # whether the outcome of an earlier sent commit is unknown
         self._attempt = 0
 
     def run(self, opened: Opened) -> int:
-        """Commit once and return the version; opened: a connection to the lake, another one where one is lost.
+        """Commit once and return the version. opened: opens a connection to the lake, anew after a lost one.
 
-        Raises `LakeError` where the catalog can't be written, `LakeUnavailable` where it stays locked or its server
-        away, `CommitUnknown` where the commit may have gone through nevertheless.
+        Raises `LakeError` if the catalog can't be written, `LakeUnavailable` if it stays locked or its server stays
+        away, `CommitUnknown` if the commit may have succeeded nevertheless.
         """
         deadline = time.monotonic() + COMMIT_DEADLINE_S
         lost_deadline: float | None = None
@@ -74,7 +74,7 @@ class Transaction:
                     raise LakeError(f"{self._lake.name}: the catalog can't be written, only read") from error
                 if is_lost(error) or not is_conflict(error) or store_fault(self._lake.bucket, error) is not None:
                     raise
-                self._is_sent = False  # it was refused
+                self._is_sent = False  # the commit was refused
                 if time.monotonic() > deadline:
                     raise locked_fault(self._lake) from error
             except BaseException:
@@ -96,18 +96,18 @@ class Transaction:
         return version
 
     def _version_made(self, connection: duckdb.DuckDBPyConnection) -> int | None:
-        """The version that an earlier try made after all."""
+        """Version that an earlier try made, if its commit succeeded."""
         rows = connection.execute(_MARKED.format(MARK), [self._mark]).fetchall()
         return int(rows[0][0]) if rows else None
 
     def _left_open(self, fault: LakeUnavailable) -> LakeUnavailable:
-        """The fault; where a commit was sent and nobody answered, what that leaves open."""
+        """The fault itself, or `CommitUnknown` if a commit was sent without a reply."""
         if not self._is_unclear:
             return fault
         return CommitUnknown(f"{fault}; whether {self._message!r} went through is not known: the same command tells")
 
 
 def roll_back(connection: duckdb.DuckDBPyConnection) -> None:
-    """End the transaction that is open, if one is."""
-    with suppress(duckdb.Error):  # none is: a commit that failed ended it
+    """Roll back the open transaction, if any."""
+    with suppress(duckdb.Error):  # none is open: a failed commit ended it
         connection.execute("rollback")

@@ -1,8 +1,8 @@
-"""Upkeep of a lake: small files become large ones, files that nothing refers to go, and each table has statistics.
+"""Compaction of a lake: merge small files, remove unreferenced ones, and begin statistics of each table.
 
-No version is ever given up.
+No version is ever removed.
 
-Each step is a transaction of its own: DuckLake takes a flush and a merge of one table in one for a conflict.
+Each step is its own transaction: DuckLake reports a flush and a merge of one table in one transaction as a conflict.
 """
 
 import random
@@ -24,11 +24,11 @@ from gradebook.tasks.lake.schema import CATALOG, begin_statistics, tables_withou
 from gradebook.tasks.lake.sql import query, quoted
 from gradebook.tasks.system.number_format import counted
 
-FLUSHED_FROM = 2_000  # rows of a table in the catalog: fewer cost a query less than a file more does
+FLUSHED_FROM = 2_000  # inlined rows of a table: fewer cost a query less than one more file
 MERGED_FROM = 10  # small files of a table
-SMALL_BYTES = 32 * 2**20  # larger files stay as they are: each night would write them anew
-MOST_TRIES = 4  # of a step that meets a writer; the next night tries again
-KEPT_FOR = timedelta(days=1)  # a query that began before may still read a file that was merged
+SMALL_BYTES = 32 * 2**20  # larger files stay unmerged, else each nightly run would rewrite them
+MOST_TRIES = 4  # of a step that conflicts with a writer; the next nightly run tries again
+KEPT_FOR = timedelta(days=1)  # a query begun before may still read a file that was merged
 
 _FILES = f"""
 select count(*), coalesce(sum(file_size_bytes), 0) from {CATALOG}.ducklake_data_file where end_snapshot is null
@@ -41,10 +41,10 @@ _MESSAGE = "call lake.set_commit_message('gradebook', ?, extra_info => '{}')"
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What was done to a lake. Counts and bytes are of the Parquet files that the tables have now.
+    """Result of a compaction. Counts and bytes are of the Parquet files of the tables' latest version.
 
-    flushed: tables whose rows left the catalog for a file; merged: tables whose small files were put together;
-    removed_count: files that no version refers to and that are gone; left: steps that a writer kept from going through.
+    flushed: tables whose inlined rows moved to a file; merged: tables whose small files were merged;
+    removed_count: unreferenced files removed; left: steps skipped because of other writers.
     """
 
     file_count_before: int
@@ -59,25 +59,24 @@ class Upkeep:
 
     @property
     def sentence(self) -> str:
-        """What was done, in words."""
+        """Summary in one sentence."""
         words = [f"{counted(self.file_count_before, 'file')} before, {self.file_count_after:,} after"]
         words.append(f"{self.bytes_before:,} bytes before, {self.bytes_after:,} after")
         words.append(f"{counted(self.removed_count, 'unused file')} ({self.removed_bytes:,} bytes) removed")
         if self.left:
-            words.append(f"left for the next time, for others were writing: {', '.join(self.left)}")
+            words.append(f"left for the next run because of other writers: {', '.join(self.left)}")
         return "; ".join(words)
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
         return asdict(self)
 
 
 def compact_lake(
     lake: Lake, now: datetime | None = None, *, flushed_from: int = FLUSHED_FROM, merged_from: int = MERGED_FROM
 ) -> Upkeep:
-    """Begin statistics, flush, merge and clean up a lake, beside whoever works with it.
+    """Begin statistics, flush, merge and clean up a lake, while others may use it.
 
-    now: from which `KEPT_FOR` counts. Every version reads as before. Raises `LakeError` where there is no lake, or it
+    now: reference time for `KEPT_FOR`. Every version reads as before. Raises `LakeError` if there is no lake, or it
     can't be written.
     """
     if not lake_exists(lake):
@@ -96,7 +95,7 @@ def compact_lake(
 
 
 def small_file_count(connection: duckdb.DuckDBPyConnection) -> int:
-    """How many files of the lake's last version are small."""
+    """Number of small files in the lake's latest version."""
     ((count,),) = connection.execute(_SMALL_COUNT).fetchall()
     return int(count)
 
@@ -106,7 +105,7 @@ _MERGE = f"call ducklake_merge_adjacent_files('lake', '{{table}}', max_file_size
 
 
 def _begin_statistics(lake: Lake, left: list[str]) -> None:
-    """Of tables that an earlier gradebook made without them."""
+    """Begin statistics of tables that an earlier gradebook made without."""
     with connect(lake, read_only=True) as connection:
         wanted = tables_without_statistics(connection)
     try:
@@ -123,7 +122,7 @@ def _files(lake: Lake) -> tuple[int, int]:
 
 
 def _crowded(lake: Lake, least_count: int) -> list[str]:
-    """The tables with so many rows in the catalog."""
+    """Tables with at least this many inlined rows."""
     counts: dict[str, int] = {}
     with connect(lake, read_only=True) as connection:
         for table, inlined in connection.execute(query("lake/inlined_tables")).fetchall():
@@ -133,14 +132,14 @@ def _crowded(lake: Lake, least_count: int) -> list[str]:
 
 
 def _scattered(lake: Lake, least_count: int) -> list[str]:
-    """The tables with so many small files."""
+    """Tables with at least this many small files."""
     with connect(lake, read_only=True) as connection:
         wanted = {"least_count": max(2, least_count), "small_bytes": SMALL_BYTES}
         return [table for (table,) in connection.execute(query("lake/scattered_tables"), wanted).fetchall()]
 
 
 def _each(lake: Lake, tables: list[str], word: str, call: str, left: list[str]) -> tuple[str, ...]:
-    """Do a step for each table; the tables for which it went through."""
+    """Run a step for each table; returns the tables for which it succeeded."""
     done = []
     for table in tables:
 
@@ -158,7 +157,7 @@ def _each(lake: Lake, tables: list[str], word: str, call: str, left: list[str]) 
 
 
 def _tried(lake: Lake, step: Callable[[duckdb.DuckDBPyConnection], None]) -> bool:
-    """Whether a step went through. A try that meets a writer leaves files behind, so there are few."""
+    """Try a step; returns whether it succeeded. A try that conflicts leaves files behind, so tries are few."""
     for attempt in range(MOST_TRIES):
         try:
             with connect(lake) as connection:
@@ -166,13 +165,13 @@ def _tried(lake: Lake, step: Callable[[duckdb.DuckDBPyConnection], None]) -> boo
             return True
         except duckdb.Error as error:
             if not is_conflict(error):
-                raise LakeError(f"{lake.name}: its files can't be put together: {error}") from error
+                raise LakeError(f"{lake.name}: its files can't be merged: {error}") from error
             time.sleep(random.uniform(0.1, 0.5 * 2**attempt))  # noqa: S311 - jitter, no secret
     return False
 
 
 def _remove_merged(lake: Lake, before: datetime, left: list[str]) -> list[int]:
-    """Remove the files that were merged before a time; their sizes."""
+    """Remove files merged before a time; returns their sizes."""
     sizes: list[int] = []
 
     def step(connection: duckdb.DuckDBPyConnection) -> None:
@@ -184,17 +183,17 @@ def _remove_merged(lake: Lake, before: datetime, left: list[str]) -> list[int]:
         sizes[:] = found
 
     if not _tried(lake, step):
-        left.append("remove what was merged")
+        left.append("remove merged files")
     return sizes
 
 
 def _remove_orphans(lake: Lake, before: datetime, left: list[str]) -> list[int]:
-    """Remove the files that no version refers to and that nobody touched since a time; their sizes."""
+    """Remove unreferenced files that are unchanged since a time; returns their sizes."""
     found: list[FileInfo] = []
 
     def step(connection: duckdb.DuckDBPyConnection) -> None:
         found[:] = orphans(connection, lake, before)
 
     if not _tried(lake, step):
-        left.append("remove what no version refers to")
+        left.append("remove unreferenced files")
     return [file.size for file in remove_orphans(lake, found, before)]

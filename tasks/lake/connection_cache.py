@@ -1,7 +1,7 @@
-"""Connections that keep their lake attached from one block of a process to the next.
+"""Connections to local SQLite lakes, cached between the blocks of a process that use them.
 
-Attaching takes longer than most questions do, and so does the first look at each table. A lake in a SQLite file is kept
-while nobody else touches that file: it may be another lake by then.
+Attaching a lake, and first reading each table, takes longer than most queries. A connection stays cached as long as
+no other process changes the catalog's file: it may be another lake by then.
 """
 
 import atexit
@@ -18,30 +18,30 @@ FileState = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """How a lake is attached. at: the version that is read; None: the last one, whichever that is."""
+    """Options that a lake is attached with. at: the version to read; None: the latest."""
 
     lake: Lake
     read_only: bool
     at: int | None
 
     @property
-    def can_be_kept(self) -> bool:
-        """Not where a server may go away meanwhile, nor at a version that a person names: it is asked once."""
+    def is_cacheable(self) -> bool:
+        """Cache only local SQLite lakes at the latest version."""
         return self.lake.catalog == "sqlite" and self.lake.bucket is None and self.lake.at is None
 
     @property
-    def place(self) -> tuple[bool, bool]:
-        """What it shares with those of which one alone is kept: to write, to read, to read a version."""
+    def slot(self) -> tuple[bool, bool]:
+        """Cache slot: one connection is cached for each of (read only, latest version)."""
         return self.read_only, self.at is None
 
 
 @dataclass(slots=True)
-class KeptLakes:
-    """The connections of one lake that nobody uses now, at most one of each place.
+class ConnectionCache:
+    """Idle connections of one lake, at most one per slot.
 
-    What DuckLake knows of a lake is taken for true while the catalog's file is as the last block left it. A block that
-    read leaves it as it was found; of one that wrote it is enough that the file is still the same: a backup that is
-    copied over it in that moment is not noticed.
+    DuckLake's own cache is trusted as long as the catalog's file is unchanged since the last block. After a block that
+    read, the file must be identical; after a block that wrote, it must be the same inode. A backup copied over the file
+    during a writing block goes unnoticed.
     """
 
     lake: "Lake | None" = None
@@ -50,62 +50,62 @@ class KeptLakes:
     inherited: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
     def take(self, attached: Attached) -> duckdb.DuckDBPyConnection | None:
-        """A connection with the lake attached in this way; None where there is none, or somebody else wrote."""
+        """Take a connection attached with these options out of the cache; None if there is none or the file changed."""
         state = _file_state(attached.lake)
         if attached.lake != self.lake or state != self.state:
             self.close()
             self.lake, self.state = attached.lake, state
-        kept, connection = self.connections.get(attached.place, (None, None))
+        kept, connection = self.connections.get(attached.slot, (None, None))
         if kept != attached:
             return None
-        del self.connections[attached.place]
+        del self.connections[attached.slot]
         return connection
 
     def keep(self, attached: Attached, connection: duckdb.DuckDBPyConnection) -> None:
-        """Keep a connection that was taken, or made then, for the next block; its transactions have ended."""
+        """Cache a connection for the next block. Its transactions have ended."""
         state = _file_state(attached.lake)
         if attached.lake != self.lake or not _is_still(self.state, state, is_written=not attached.read_only):
-            let_go(connection)
+            release(connection)
             return
         self.state = state
-        if attached.place in self.connections:
-            let_go(self.connections.pop(attached.place)[1])
-        self.connections[attached.place] = attached, connection
+        if attached.slot in self.connections:
+            release(self.connections.pop(attached.slot)[1])
+        self.connections[attached.slot] = attached, connection
 
     def close(self) -> None:
-        """Let go of all."""
+        """Close all connections."""
         while self.connections:
-            let_go(self.connections.popitem()[1][1])
+            release(self.connections.popitem()[1][1])
         self.lake = self.state = None
 
     def forget(self) -> None:
-        """Leave all to the process that this one was forked from: what it opened in SQLite it alone may close."""
+        """Drop connections inherited by a fork: only the process that opened a SQLite file may close it."""
         self.inherited.extend(connection for _, connection in self.connections.values())
         self.connections.clear()
 
 
 def _is_still(before: FileState | None, now: FileState | None, *, is_written: bool) -> bool:
-    """Whether a file is the one that it was, changed by its writer alone; a new lake's was not there before."""
+    """Whether a catalog's file is unchanged, except by its own writer; the file of a new lake did not exist before."""
     if is_written:
         return now is not None and (before is None or before[0] == now[0])
     return now == before
 
 
-def let_go(connection: duckdb.DuckDBPyConnection) -> None:
-    """Close a connection; after a commit that failed, a close of an attached lake leaves 4 MB behind (DuckDB 1.5.5)."""
-    with suppress(duckdb.Error):  # it is not attached, or its server is gone
+def release(connection: duckdb.DuckDBPyConnection) -> None:
+    """Detach the lake, then close: closing while attached leaks 4 MB after a failed commit (DuckDB 1.5.5)."""
+    with suppress(duckdb.Error):  # not attached, or the server is gone
         connection.execute("use memory; detach database if exists lake")
     connection.close()
 
 
 def _file_state(lake: Lake) -> FileState | None:
     try:
-        found = os.stat(lake.address)  # noqa: PTH116 - opening it would end the process's locks on it
+        found = os.stat(lake.address)  # noqa: PTH116 - opening and closing it would drop the process's locks on it
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-kept_lakes = KeptLakes()
-atexit.register(kept_lakes.close)
-os.register_at_fork(after_in_child=kept_lakes.forget)
+cached_connections = ConnectionCache()
+atexit.register(cached_connections.close)
+os.register_at_fork(after_in_child=cached_connections.forget)

@@ -1,4 +1,4 @@
-"""Connections to a lake: one that was kept since an earlier block of this process, or a new one."""
+"""Connections to a lake: a cached one of this process, or a new one."""
 
 import os
 import threading
@@ -12,83 +12,85 @@ from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.attaching import (
     attach,
+    explain_missing_parts,
     last_version,
     load_extensions,
     make_folders,
     pin,
     refuse_other_place,
     refuse_unmakeable,
-    refused_if_missing,
     use_lake,
 )
 from gradebook.tasks.lake.commits import Body, Transaction, roll_back
-from gradebook.tasks.lake.connection_cache import Attached, kept_lakes, let_go
-from gradebook.tasks.lake.errors import NoLakeThere, losses_told
-from gradebook.tasks.lake.object_store import allow_reading, faults_told, look_at_store, probe_store
+from gradebook.tasks.lake.connection_cache import Attached, cached_connections, release
+from gradebook.tasks.lake.errors import NoLakeThere, translate_lost_connection
+from gradebook.tasks.lake.object_store import allow_reading, look_at_store, probe_store, translate_storage_errors
 from gradebook.tasks.lake.schema import CATALOG, bring_up_to_date, is_up_to_date
 from gradebook.tasks.lake.sql import NO_PROGRESS_BAR
 
 EXTENSIONS = {"sqlite": "sqlite_scanner", "postgres": "postgres_scanner"}
-# A second thread adds half to what a query of a few rows costs; a query of these many bytes is fast with one.
+# A second thread adds half to the cost of a query of a few rows; up to this size one thread is fast enough.
 ONE_THREAD_BYTES = 64 * 2**20
-# Of files in object storage: threads wait for them side by side, which for a few does not make up for that.
+# Files in object storage: threads overlap the waiting, which pays off above this number of files.
 ONE_THREAD_FILES = 100
 _DATA_SIZE = f"select coalesce(sum(file_size_bytes), 0), count(*) from {CATALOG}.ducklake_data_file"
-_verified: set[str] = set()  # the extensions that this process has loaded with their signatures checked
+_verified: set[str] = set()  # extensions that this process loaded with their signatures checked
 
 
 @contextmanager
 def attached_lake(
     attached: Attached, other_bytes: int, *, is_pinned: bool, is_unshared: bool
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to a lake, one that was kept or a new one; `connect` says what the options are."""
+    """Connection to a lake, from the cache or new. Options: see `connect`."""
     lake = attached.lake
     is_pinned = is_pinned and attached.at is None
-    is_kept = attached.can_be_kept and not is_unshared
-    if is_kept and is_pinned:
+    is_cached = attached.is_cacheable and not is_unshared
+    if is_cached and is_pinned:
         attached = replace(attached, at=_version_now(attached))
-    root = (kept_lakes.take(attached) if is_kept else None) or _open(attached)
+    root = (cached_connections.take(attached) if is_cached else None) or _open(attached)
     connection = root
     try:
-        if is_kept:
-            connection = root.cursor()  # whose temporary tables are gone with it
+        if is_cached:
+            connection = root.cursor()  # its temporary tables end with it
             connection.execute(NO_PROGRESS_BAR)
             use_lake(connection, lake)
         elif is_pinned:
             pin(connection, lake)
         if other_bytes > ONE_THREAD_BYTES or _is_large(connection, lake):
             connection.execute("reset threads")
-            is_kept = False  # it holds the files' bytes as well
+            is_cached = False  # the connection has cached the files' bytes as well
         yield connection
     except BaseException:
-        is_kept = False
+        is_cached = False
         raise
     finally:
-        roll_back(connection)  # DuckDB aborts the process where a close has to, and the catalog's server is gone
+        roll_back(
+            connection
+        )  # else DuckDB aborts the process when close() rolls back after the catalog's server is gone
         if connection is not root:
             connection.close()
-        if is_kept:
-            kept_lakes.keep(attached, root)
+        if is_cached:
+            cached_connections.keep(attached, root)
         else:
-            let_go(root)
+            release(root)
 
 
 def _version_now(attached: Attached) -> int:
-    """The version that is the last one, of a lake that can be kept."""
-    root = kept_lakes.take(attached) or _open(attached)
+    """Latest version of a cacheable lake."""
+    root = cached_connections.take(attached) or _open(attached)
     try:
         version = last_version(root, attached.lake)
     except BaseException:
-        let_go(root)
+        release(root)
         raise
-    kept_lakes.keep(attached, root)
+    cached_connections.keep(attached, root)
     return version
 
 
 def _open(attached: Attached) -> duckdb.DuckDBPyConnection:
-    """A new connection with the lake attached."""
+    """Open a new connection with the lake attached."""
     lake = attached.lake
-    # DuckDB hashes 70 MB to check the extensions' signatures: 90 ms, once a process and not at each of a dozen turns.
+    # DuckDB hashes 70 MB to check the extensions' signatures, which takes 90 ms: check them once per process.
     extensions = ("ducklake", EXTENSIONS[lake.catalog], *(("httpfs",) if lake.bucket else ()))
     connection = duckdb.connect(config={"allow_unsigned_extensions": _verified.issuperset(extensions), "threads": 1})
     try:
@@ -100,22 +102,22 @@ def _open(attached: Attached) -> duckdb.DuckDBPyConnection:
         attach(connection, lake, read_only=attached.read_only, at=attached.at)
         refuse_other_place(connection, lake)
     except BaseException:
-        let_go(connection)
+        release(connection)
         raise
     return connection
 
 
 def _is_large(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> bool:
-    with suppress(duckdb.Error):  # somebody commits at this moment
-        # one row taken would leave the query open, and the catalog read
+    with suppress(duckdb.Error):  # another process is committing
+        # fetchone() would leave the query open and the catalog locked for reading
         ((size_bytes, file_count),) = connection.execute(_DATA_SIZE).fetchall()
         is_scattered = lake.bucket is not None and file_count > ONE_THREAD_FILES
         return is_scattered or bool(size_bytes > ONE_THREAD_BYTES)
     return True
 
 
-# Two threads of one process that use one SQLite catalog at once wait for each other for ever (DuckDB 1.5.5): a thread
-# at a time. Processes do not: they meet as conflicts.
+# Two threads of one process that use one SQLite catalog at once deadlock (DuckDB 1.5.5), so only one thread at a time
+# connects. Processes don't deadlock: they meet as conflicts.
 _TURN = threading.RLock()
 
 
@@ -129,25 +131,26 @@ def connect(
     is_unshared: bool = False,
     other_bytes: int = 0,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection with the lake as its default database; `at`: as it was at that version, not at `lake.at`.
+    """Open a connection with the lake as its default database, at version `at` or else `lake.at`.
 
-    is_pinned: all that the block reads is of the version that is the last one now, whatever others commit meanwhile. Of
-    a dozen queries or more each takes half the time: DuckLake looks for no newer version.
-    is_unshared: the block changes settings or the database `memory`, which another one would meet.
-    other_bytes: what the block reads beside the lake: queries of a small lake and little else run on one thread.
-    Raises `LakeError` where there is no lake, it can't be opened or written, or the version lacks what the block reads,
-    and `LakeUnavailable` where its server is gone, or others hold it for minutes.
+    is_pinned: all reads of the block see the version that is the latest now, whatever others commit meanwhile. From
+    about
+    a dozen queries on, each takes half the time: DuckLake looks for no newer version.
+    is_unshared: the block changes settings or the database `memory`, so the connection must not be cached.
+    other_bytes: size of other data that the block reads: small queries run on one thread.
+    Raises `LakeError` if there is no lake, it can't be opened or written, or its version lacks a table that the block
+    reads, and `LakeUnavailable` if its server is gone or others lock it for minutes.
     """
     at = lake.at if at is None else at
     if read_only and not lake.is_there:
         raise NoLakeThere(lake.name)
     if not read_only:
         make_folders(lake)
-    with _TURN, losses_told(lake, read_only=read_only), faults_told(lake.bucket):
+    with _TURN, translate_lost_connection(lake, read_only=read_only), translate_storage_errors(lake.bucket):
         attached = Attached(lake, read_only, at)
         with (
             attached_lake(attached, other_bytes, is_pinned=is_pinned, is_unshared=is_unshared) as connection,
-            refused_if_missing(connection, lake, at),
+            explain_missing_parts(connection, lake, at),
         ):
             yield connection
 
@@ -156,9 +159,9 @@ def connect(
 def connect_up_to_date(
     lake: Lake, *, is_pinned: bool = False, is_unshared: bool = False
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the lake to read; the tables and views of an earlier gradebook are brought up to date first.
+    """Open the lake for reading, after upgrading the tables and views of an earlier gradebook.
 
-    A lake at a version stays as it was. is_pinned, is_unshared: as for `connect`, which says what is raised.
+    A lake at a version stays unchanged. is_pinned, is_unshared, raises: see `connect`.
     """
     with connect(lake, read_only=True, is_pinned=is_pinned, is_unshared=is_unshared) as connection:
         if lake.at is not None or is_up_to_date(connection):
@@ -172,23 +175,23 @@ def connect_up_to_date(
 def commit(lake: Lake, message: str, body: Body, *, extra: str = "{}", other_bytes: int = 0) -> int:
     """Run `body(connection, version)` as one transaction and return its version. other_bytes: as for `connect`.
 
-    The first of two writers wins; the other one's whole transaction, with all that it read, is run again. So it is
-    where the catalog's server went away for less than a minute, unless it went through.
-    Raises `LakeUnavailable` where the catalog stays locked for three minutes, or its server away.
+    The first of two concurrent writers wins; the other's whole transaction, including its reads, is run again. So is a
+    transaction during which the catalog's server was away for less than a minute, unless the commit succeeded.
+    Raises `LakeUnavailable` if the catalog stays locked for three minutes, or its server stays away.
     """
     transaction = Transaction(lake, body, message, extra)
     return transaction.run(lambda: connect(lake, other_bytes=other_bytes))
 
 
 def prepare_lake(lake: Lake) -> None:
-    """Make the tables and views that are not there yet, and widen those of an earlier gradebook.
+    """Create missing tables and views, and extend those of an earlier gradebook.
 
-    Object storage is written to, so that whoever can't is told so before the work.
+    Writes a probe to object storage, so that a missing permission is reported before the work.
     """
     if lake.bucket is not None:
         probe_store(lake.bucket)
     try:
-        with connect(lake, read_only=True) as connection:  # whoever may only read need not write
+        with connect(lake, read_only=True) as connection:  # readers without write permission need not write
             if is_up_to_date(connection):
                 return
     except NoLakeThere:
@@ -211,13 +214,13 @@ def refuse_unusable(lake: Lake) -> None:
 
 
 def upgrade_lake(lake: Lake) -> None:
-    """Bring the tables of a lake that is there up to what this gradebook reads; do nothing where there is none."""
+    """Upgrade an existing lake to this gradebook's tables; do nothing if there is none."""
     with suppress(NoLakeThere), connect_up_to_date(lake):
         return
 
 
 def lake_exists(lake: Lake) -> bool:
-    """Whether the lake was created already. Raises as `connect` where its catalog can't be opened."""
+    """Whether the lake exists. Raises as `connect` if its catalog can't be opened."""
     if not lake.is_there:
         return False
     try:

@@ -1,4 +1,4 @@
-"""The files of a lake's tables: which of them the catalog names, which are there, and which no version reads."""
+"""Data files of a lake's tables: the files in the catalog, the files in storage, and the orphans."""
 
 import os
 import posixpath
@@ -10,18 +10,18 @@ import duckdb
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, LocalFileSystem
 
 from gradebook.tasks.lake.address import Lake
-from gradebook.tasks.lake.object_store import faults_told, open_store
+from gradebook.tasks.lake.object_store import open_store, translate_storage_errors
 from gradebook.tasks.lake.schema import CATALOG
 from gradebook.tasks.lake.sql import query
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.lock import is_at_work
+from gradebook.tasks.workspace.lock import is_running
 
 _LEAVING = "select path from {catalog}.ducklake_files_scheduled_for_deletion"
 
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
-    """A file that the catalog names, and what it says of it. path: as the lake's file system has it."""
+    """File listed in the catalog, with the catalog's size and row count. path: as in the lake's file system."""
 
     table: str
     path: str
@@ -40,25 +40,25 @@ def named_files(connection: duckdb.DuckDBPyConnection, lake: Lake) -> list[Named
 
 
 def file_system(lake: Lake) -> FileSystem:
-    """What reads the lake's files. Raises `LakeError` where object storage has no key."""
+    """File system of the lake's data files. Raises `LakeError` if object storage has no key."""
     return LocalFileSystem() if lake.bucket is None else open_store()
 
 
 def stored_files(lake: Lake, system: FileSystem) -> Iterator[FileInfo]:
-    """What lies in the tables' folders, in one listing."""
+    """Files in the tables' folders, from one listing."""
     found = system.get_file_info(FileSelector(_path(lake), recursive=True, allow_not_found=True))
     return (file for file in found if file.is_file)
 
 
 def address_of(lake: Lake, path: str) -> str:
-    """A file's path as people name it."""
+    """Path of a file as users write it, with s3:// for object storage."""
     return path if lake.bucket is None else f"s3://{path}"
 
 
 def orphans(connection: duckdb.DuckDBPyConnection, lake: Lake, before: datetime) -> list[FileInfo]:
-    """The Parquet files in the tables' folders that no version reads, nor ever will, by name.
+    """Parquet files in the tables' folders that no version references, sorted by path.
 
-    Left out are those of a publication under way: of a run that is at work, or put there since `before`.
+    Excludes files of a publication in progress: of a running run, or stored since `before`.
     """
     named = {file.path for file in named_files(connection, lake)}
     named |= {_path(lake, path) for (path,) in connection.execute(_LEAVING.format(catalog=CATALOG)).fetchall()}
@@ -68,31 +68,31 @@ def orphans(connection: duckdb.DuckDBPyConnection, lake: Lake, before: datetime)
 
 
 def remove_orphans(lake: Lake, found: Iterable[FileInfo], before: datetime) -> list[FileInfo]:
-    """Take them away, but for what was put there anew since `before`; those that are gone.
+    """Delete orphans, except files stored again since `before`; returns the deleted ones.
 
-    Raises `LakeError` and `StorageUnavailable` as `faults_told` does.
+    Raises `LakeError` and `StorageUnavailable` as `translate_storage_errors` does.
     """
-    with faults_told(lake.bucket):
+    with translate_storage_errors(lake.bucket):
         system = file_system(lake)
         return [file for file in found if _is_removed(lake, system, file.path, before)]
 
 
 def _is_removed(lake: Lake, system: FileSystem, path: str, before: datetime) -> bool:
     try:
-        now = system.get_file_info(path)  # right before: its run may have been taken up
+        now = system.get_file_info(path)  # checked right before deletion: its run may have been resumed
         if not now.is_file or not _is_older(lake, now, before):
             return False
         system.delete_file(path)
-    except FileNotFoundError:  # its run took it back
+    except FileNotFoundError:  # the resumed run moved it
         return False
     return True
 
 
 def _is_older(lake: Lake, file: FileInfo, before: datetime) -> bool:
-    """Whether a file was put where it is before a time.
+    """Whether a file was put in its place before a time.
 
-    A run links what it wrote days ago into a table's folder just before it commits, and a link changes a file's status:
-    its ctime is from that moment. An object's time is that of its upload.
+    A run hard-links files written days ago into a table's folder just before it commits. Linking changes the file's
+    status, so its ctime is the time of linking. The time of an object is that of its upload.
     """
     if lake.bucket is not None:
         return file.mtime is not None and file.mtime < before
@@ -103,10 +103,10 @@ def _is_older(lake: Lake, file: FileInfo, before: datetime) -> bool:
 
 
 def _is_being_published(lake: Lake, file: FileInfo) -> bool:
-    """Whether the run whose id begins the file's name is at work."""
-    name = file.base_name.partition("-shard-")[0]  # the run's id and when it was begun, hashed: see `RunFiles`
+    """Whether the run whose id begins the file's name is running."""
+    name = file.base_name.partition("-shard-")[0]  # the run's id and a hash of its start time: see `RunFiles`
     run_ids = (name, name.rpartition("-")[0])
-    return any(is_at_work(RunFolder(lake.root / "runs" / run_id)) for run_id in run_ids if run_id)
+    return any(is_running(RunFolder(lake.root / "runs" / run_id)) for run_id in run_ids if run_id)
 
 
 def _path(lake: Lake, *parts: str) -> str:

@@ -1,4 +1,4 @@
-"""What DuckDB says of a lake, read: whether and how long to try again, and why it can't be opened, for people."""
+"""Classification of DuckDB's errors about a lake: retry or not, for how long, and the message for the user."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +10,11 @@ from gradebook.rubrics.model.errors import LakeError, LakeUnavailable
 from gradebook.tasks.lake.address import Lake
 
 COMMIT_DEADLINE_S = timedelta(minutes=3).total_seconds()
-BACK_SOON_S = 5.0  # how long a reader waits for a server that restarts
-BUSY_S = 5.0  # how long a statement waits for whoever writes a SQLite catalog (DuckDB 1.5.5)
+BACK_SOON_S = 5.0  # how long a reader waits for a restarting server
+BUSY_S = 5.0  # how long a statement waits for a writer of a SQLite catalog (DuckDB 1.5.5)
 LOCKED_WORDS = "database is locked"
-CONNECTION_FAILURE = "connection to server "  # libpq's words where it knew whom to ask
-REFUSAL = "failed: fatal:"  # PostgreSQL's own word beside them, of a server that is there
+CONNECTION_FAILURE = "connection to server "  # libpq's words once it has resolved the server
+REFUSAL = "failed: fatal:"  # PostgreSQL's own refusal in the same message: the server is reachable
 CONFLICT_WORDS = (
     LOCKED_WORDS,
     "maximum retry count",
@@ -26,7 +26,7 @@ CONFLICT_WORDS = (
     "UNIQUE constraint failed",
     "already exists",
 )
-LOST_WORDS = (  # libpq's, PostgreSQL's and the system's, of a server that goes away, is not back yet or has no room
+LOST_WORDS = (  # libpq, PostgreSQL and system messages of a server that is stopping, restarting or out of connections
     "server closed the connection",
     "terminating connection",
     "no connection to the server",
@@ -46,23 +46,23 @@ READ_ONLY_WORDS = ("readonly database", "read-only transaction", "permission den
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether the catalog's server went away, or is not there: what was sent last may have reached it."""
+    """Whether the catalog's server is gone or unreachable; the last statement may still have reached it."""
     text = str(error).lower()
     is_unanswered = CONNECTION_FAILURE in text and REFUSAL not in text
     return is_unanswered or any(word in text for word in LOST_WORDS)
 
 
 def server_fault(lake: Lake, error: Exception) -> LakeUnavailable | None:
-    """What an error of DuckDB says of the catalog's server; None where it is not about that."""
+    """Translate a DuckDB error into `LakeUnavailable` if the catalog's server is down; None for other errors."""
     if lake.catalog == "sqlite" or not is_lost(error):
         return None
-    _, found, told = str(error).rpartition(CONNECTION_FAILURE)
-    reason = f": {CONNECTION_FAILURE}{told.splitlines()[0]}" if found else ""
+    _, found, rest = str(error).rpartition(CONNECTION_FAILURE)
+    reason = f": {CONNECTION_FAILURE}{rest.splitlines()[0]}" if found else ""
     return LakeUnavailable(f"{lake.name}: its server does not answer{reason}; run the same command again once it does")
 
 
 def locked_fault(lake: Lake, waited_s: float = COMMIT_DEADLINE_S) -> LakeUnavailable:
-    """What is raised where others hold the catalog for longer than anybody waits."""
+    """Error for a catalog that other processes kept locked for `waited_s` seconds."""
     return LakeUnavailable(
         f"{lake.name}: the catalog stayed locked for {waited_s:.0f} s; run the same command again once whoever writes "
         "into it is done"
@@ -70,15 +70,15 @@ def locked_fault(lake: Lake, waited_s: float = COMMIT_DEADLINE_S) -> LakeUnavail
 
 
 def reader_fault(lake: Lake, error: Exception) -> LakeUnavailable | None:
-    """What keeps a statement that reads from its answer for a while; None where its error is of another kind."""
+    """Error for a read that failed only temporarily (locked catalog, lost server); None for other errors."""
     return locked_fault(lake, BUSY_S) if LOCKED_WORDS in str(error) else server_fault(lake, error)
 
 
 @contextmanager
-def losses_told(lake: Lake, *, read_only: bool) -> Iterator[None]:
-    """Raise `LakeUnavailable` where the catalog's server goes away while the block asks it.
+def translate_lost_connection(lake: Lake, *, read_only: bool) -> Iterator[None]:
+    """Raise `LakeUnavailable` if the catalog's server goes away during the block.
 
-    read_only: where somebody holds the catalog, too; a transaction that writes is run again.
+    read_only: translate a locked catalog too; a writing transaction is retried instead.
     """
     try:
         yield
@@ -86,16 +86,16 @@ def losses_told(lake: Lake, *, read_only: bool) -> Iterator[None]:
         fault = reader_fault(lake, error) if read_only else server_fault(lake, error)
         if fault is None:
             raise
-        raise fault from None  # libpq's text may hold the password
+        raise fault from None  # libpq's text may contain the password
 
 
 def is_read_only(error: Exception) -> bool:
-    """Whether the catalog can be read and not written."""
+    """Whether the error means that the catalog is read-only."""
     return any(word in str(error).lower() for word in READ_ONLY_WORDS)
 
 
 class NoLakeThere(LakeError):
-    """The catalog's file is not there, or its database holds no lake yet."""
+    """No catalog file, or a database without a lake in it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)  # args == parameters, so it pickles
@@ -105,24 +105,24 @@ class NoLakeThere(LakeError):
 
 
 def is_conflict(error: duckdb.Error) -> bool:
-    """Whether another writer came first, so that the same transaction may go through the next time."""
+    """Whether another writer committed first, so that a retry of the transaction may succeed."""
     return any(word.lower() in str(error).lower() for word in CONFLICT_WORDS)
 
 
 def opening_fault(lake: Lake, error: duckdb.Error, at: int | None) -> str:
-    """Why a lake can't be opened, at a version where one was wanted, in one sentence without the connection string."""
+    """Reason why a lake (at version `at`) can't be opened, in one sentence without the connection string."""
     if at is not None and any(word in str(error).lower() for word in ("snapshot", "failed to cast value")):
         return f"--at: found {at}, expected a version of the lake; `gradebook versions` lists them"
     return f"{lake.name}: the lake can't be opened: {_reason(lake, str(error))}"
 
 
 def _reason(lake: Lake, text: str) -> str:
-    """DuckDB's reason on one line. libpq quotes pieces of a string that it can't read: they may be of a password."""
+    """DuckDB's reason on one line. libpq quotes unparsable pieces of a connection string, possibly of its password."""
     if lake.catalog == "sqlite":
         return text.splitlines()[0]
-    _, found, told = text.rpartition(CONNECTION_FAILURE)
+    _, found, rest = text.rpartition(CONNECTION_FAILURE)
     if found:
-        return CONNECTION_FAILURE + told.splitlines()[0]
+        return CONNECTION_FAILURE + rest.splitlines()[0]
     if "Unable to connect" in text:
         return "its connection string can't be read, or its host is not known"
     return text.replace(lake.address, "...").splitlines()[0]

@@ -1,4 +1,4 @@
-"""Object storage that speaks S3: where in it a lake's files are, by which key, and what its refusals mean."""
+"""Object storage with the S3 protocol: location of a lake's files, access keys, and translation of its errors."""
 
 import os
 import re
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 PREFIX_PART = re.compile(r"(?!\.+$)[A-Za-z0-9._-]+")  # DuckDB would read *, ? and [ as patterns, NAME=VALUE as a column
 DEFAULT_REGION = "us-east-1"
-PROBE = "probe"  # beside the tables' folder: no table ever names it
-# What httpfs took out of the environment: a person's SQL could ask `current_setting` for it.
-_KEPT_SETTINGS = ("s3_access_key_id", "s3_secret_access_key", "s3_session_token")
+PROBE = "probe"  # beside the tables' folder: no table ever references it
+# Settings that httpfs takes from the environment: a user's SQL could read them with `current_setting`.
+_HTTPFS_SETTINGS = ("s3_access_key_id", "s3_secret_access_key", "s3_session_token")
 
 _REFUSED = re.compile(
     r"HTTP (?:status )?40[013]\b|ACCESS_DENIED|ACCESS DENIED|Forbidden|INVALID_ACCESS_KEY|SIGNATURE|TOKEN|CREDENTIALS",
@@ -34,24 +34,24 @@ _OF_STORE = re.compile(r"\bHTTP\b|\bs3://|AWS Error|curl", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class BucketPlace:
-    """Where in object storage a lake's files are."""
+    """Bucket and prefix of a lake's files."""
 
     bucket: str
     prefix: str  # without slashes at its ends; empty: the whole bucket
 
     @property
     def path(self) -> str:
-        """Bucket and prefix, as pyarrow writes it."""
+        """Bucket and prefix, as pyarrow writes them."""
         return f"{self.bucket}/{self.prefix}" if self.prefix else self.bucket
 
     @property
     def uri(self) -> str:
-        """As `--data` names it, without a slash at its end."""
+        """Address as `--data` takes it, without a trailing slash."""
         return f"s3://{self.path}"
 
 
 def read_place(data: str) -> BucketPlace:
-    """Read `s3://BUCKET/PREFIX`. Raises `LakeError`, which repeats nothing that could be a key."""
+    """Parse `s3://BUCKET/PREFIX`. Raises `LakeError` with a message that repeats nothing that could be a key."""
     expected = "expected a local folder or s3://BUCKET/PREFIX, of letters, digits, '.', '-' and '_'"
     scheme, _, rest = data.partition("://")
     if "@" in data or "?" in data:
@@ -69,7 +69,7 @@ def read_place(data: str) -> BucketPlace:
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """By which key, and at which address, object storage is reached; never shown."""
+    """Key and address of the object storage; never shown."""
 
     key_id: str
     secret: str = field(repr=False)
@@ -80,7 +80,7 @@ class StoreAccess:
 
 
 def read_access(environment: Mapping[str, str]) -> StoreAccess:
-    """Read AWS's own variables. Raises `LakeError` where the key is missing or the address is none."""
+    """Read AWS's environment variables. Raises `LakeError` for a missing key or an invalid address."""
     missing = [name for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY") if not environment.get(name)]
     if missing:
         raise LakeError(
@@ -110,7 +110,7 @@ def _endpoint(address: str) -> tuple[str, bool]:
 
 
 def open_store() -> "S3FileSystem":
-    """The storage by pyarrow, with the key of the environment. Raises `LakeError` where there is none."""
+    """Open the storage through pyarrow with the environment's key. Raises `LakeError` if there is no key."""
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
     access = read_access(os.environ)
@@ -123,55 +123,57 @@ def open_store() -> "S3FileSystem":
         scheme="https" if access.is_encrypted else "http",
         connect_timeout=10,
         request_timeout=60,
-        allow_delayed_open=True,  # a small file is one request and not three
+        allow_delayed_open=True,  # one request for a small file instead of three
         retry_strategy=AwsStandardS3RetryStrategy(max_attempts=4),
     )
 
 
 def allow_reading(connection: duckdb.DuckDBPyConnection, place: BucketPlace) -> None:
-    """Give a connection the key of the environment, for this bucket and as long as it is open."""
+    """Give a connection the environment's key, for this bucket only and until the connection closes."""
     access = read_access(os.environ)
     options = {"key_id": access.key_id, "secret": access.secret, "region": access.region, "session_token": access.token}
     options |= {"endpoint": access.endpoint, "url_style": "path" if access.endpoint else "vhost"}
-    told = ", ".join(f"{name} '{quoted(text)}'" for name, text in options.items() if text)
+    options_text = ", ".join(f"{name} '{quoted(text)}'" for name, text in options.items() if text)
     scope = f"scope '{place.uri}/', use_ssl {str(access.is_encrypted).lower()}"
-    for setting in _KEPT_SETTINGS:
+    for setting in _HTTPFS_SETTINGS:
         connection.execute(f"set {setting} = ''")
     connection.execute("set enable_http_metadata_cache = true")  # a lake's files never change
     try:
-        connection.execute(f"create temporary secret gradebook_lake_files (type s3, {told}, {scope})")
+        connection.execute(f"create temporary secret gradebook_lake_files (type s3, {options_text}, {scope})")
     except duckdb.Error:
-        raise LakeError("--data s3://: DuckDB can't read the key in AWS_ACCESS_KEY_ID and its fellows") from None
+        raise LakeError(
+            "--data s3://: DuckDB can't read the key in AWS_ACCESS_KEY_ID and the related variables"
+        ) from None
 
 
 def probe_store(place: BucketPlace) -> None:
-    """Write a few bytes: a wrong key or bucket is told before anything is asked and paid for."""
-    with faults_told(place), open_store().open_output_stream(f"{place.path}/{PROBE}") as stream:
+    """Write a few bytes, so that a wrong key or bucket is reported before any paid request."""
+    with translate_storage_errors(place), open_store().open_output_stream(f"{place.path}/{PROBE}") as stream:
         stream.write(b"gradebook writes here\n")
 
 
 def look_at_store(place: BucketPlace) -> None:
-    """Ask for the bucket, and write nothing. Raises `LakeError` where it is not there, or as `faults_told` does."""
-    with faults_told(place):
+    """Check that the bucket exists, without writing. Raises `LakeError`, or as `translate_storage_errors` does."""
+    with translate_storage_errors(place):
         _ask_for_bucket(place)
 
 
 @contextmanager
-def faults_told(place: BucketPlace | None) -> Iterator[None]:
-    """Tell what the storage refuses in one sentence; what else is raised goes through as it is."""
+def translate_storage_errors(place: BucketPlace | None) -> Iterator[None]:
+    """Raise the storage's refusals as errors of gradebook with one sentence; other errors pass unchanged."""
     try:
         yield
     except (duckdb.Error, OSError) as error:
         fault = store_fault(place, error)
         if fault is None:
             raise
-        raise fault from None  # the libraries' own words may hold the key's id
+        raise fault from None  # the libraries' messages may contain the key's id
 
 
 def store_fault(place: BucketPlace | None, error: Exception) -> GradebookError | None:
-    """What an error of DuckDB or pyarrow says of the storage; None where it is not about that.
+    """Translate an error of DuckDB or pyarrow about the storage; None for other errors.
 
-    `LakeError` where a person has to mend something, `StorageUnavailable` where the same command may go through later.
+    `LakeError` if the user has to fix something, `StorageUnavailable` if a retry of the command may succeed.
     """
     text = str(error)
     if place is None or not _OF_STORE.search(text):
@@ -189,7 +191,7 @@ def store_fault(place: BucketPlace | None, error: Exception) -> GradebookError |
 
 
 def _missing(place: BucketPlace, text: str) -> GradebookError:
-    """A bucket or a file that is not there: a bucket is asked for."""
+    """Error for a missing bucket or file; asks the storage which of them."""
     try:
         _ask_for_bucket(place)
     except OSError:

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Query results as rows by column name, and the row of one run."""
 
 from typing import Any
 
@@ -56,13 +56,13 @@ def read_published_run(
 
 
 def model_name(row: Row) -> str:
-    """The model, and its checkpoint where it has one."""
+    """Model with its checkpoint, if any: `m @ 100`."""
     name: str = row["model"] if row["checkpoint"] is None else f"{row['model']} @ {row['checkpoint']}"
     return name
 
 
 def pair_name(name_a: str, name_b: str) -> str:
-    """Two models beside each other, by their names: one name where it is one, `m @ 100 → 200` where it moved on."""
+    """Name of a pair of models: one name if equal, `m @ 100 → 200` for two checkpoints of one model."""
     of_a, of_b = name_a.rpartition(" @ "), name_b.rpartition(" @ ")
     if name_a != name_b and of_a[0] and of_a[0] == of_b[0]:
         return f"{name_a} → {of_b[2]}"

@@ -1,4 +1,4 @@
-"""The lake's tables and views: made where they are missing, widened where an earlier gradebook made them."""
+"""Tables and views of the lake: created if missing, extended if an earlier gradebook made them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,8 +14,8 @@ from gradebook.tasks.lake.sql import query, quoted, read_sql
 
 CATALOG = "__ducklake_metadata_lake"  # DuckLake's name for the database of the catalog
 NARROWED = ("output_scores", "verdicts", "case_criteria", "written_feedback")
-NARROWED_VIEWS = ("verdict_lines", "output_feedback")  # that read them
-# Each after those that it reads. A view is worked out when somebody asks: a publication spends nothing on it.
+NARROWED_VIEWS = ("verdict_lines", "output_feedback")  # views over the narrowed tables
+# Each view comes after the views it reads. Views are computed on reading, so a publication pays nothing for them.
 VIEWS = (
     "criterion_ladders",
     "verdict_lines",
@@ -55,14 +55,14 @@ where not exists (from levels where rubric_id = ? and rubric_version = ?)
 
 
 def is_up_to_date(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Whether every table, column and view is there, the views with their present text."""
+    """Whether all tables, columns and views exist, the views with their current text."""
     columns, views = _wanted()
     found = _columns(connection, "lake")
     return all(column in found for column in columns) and views.items() <= _views(connection, "lake").items()
 
 
 def missing_parts(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """The tables and views that are not there, and the columns, as `table.column`, that a table lacks."""
+    """Missing tables and views, and missing columns as `table.column`."""
     columns, views = _wanted()
     found = _columns(connection, "lake")
     tables = {table for table, _ in found}
@@ -75,9 +75,9 @@ def missing_parts(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make what is missing, within the transaction at hand; nothing is ever taken away.
+    """Create the missing tables, columns and views within the open transaction; drop nothing.
 
-    What an earlier gradebook did not note of its rubrics is filled in from their texts.
+    Columns about rubrics that an earlier gradebook did not have are filled from the stored rubrics.
     """
     earlier = {table for table, _ in _columns(connection, "lake")}
     make_tables(connection)
@@ -95,37 +95,36 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def make_tables(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the tables that are not there yet."""
     connection.execute(read_sql("tables.sql"))
 
 
 def begin_statistics(connection: duckdb.DuckDBPyConnection) -> None:
-    """Write a row into each table that never had one, and delete it: DuckLake keeps statistics of it from then on.
+    """Insert and delete a row in each table that never had one, so that DuckLake keeps statistics of it.
 
-    Where there are none it looks for them in each query that names the table, 30 ms long (DuckLake of DuckDB 1.5.5): a
-    run's report names tables that many lakes never fill, of ratings, opinions or noise, dozens of times.
+    Without statistics, DuckLake searches for them in every query that names the table, for 30 ms (DuckLake of
+    DuckDB 1.5.5). A run's report queries tables that many lakes never fill (ratings, opinions, noise) dozens of times.
     """
     for table in tables_without_statistics(connection):
         connection.execute(f'insert into "{quoted(table)}" default values; delete from "{quoted(table)}"')
 
 
 def tables_without_statistics(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Of the tables that gradebook makes, those that are there and never had a row, sorted."""
+    """Tables of gradebook that exist and never had a row, sorted."""
     made = {table for table, _ in _wanted()[0]}.difference(VIEWS)
     begun = {table for (table,) in connection.execute(query("lake/begun_tables")).fetchall()}
     return sorted(made.intersection(table for table, _ in _columns(connection, "lake")) - begun)
 
 
 def make_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make or replace the views over the tables, each a `select` in a file of its name."""
+    """Create or replace the views over the tables, each a `select` in a file of its name."""
     for view in VIEWS:
         connection.execute(f"create or replace view {view} as {read_sql(f'views/{view}.sql')}")
 
 
 def _comment(connection: duckdb.DuckDBPyConnection) -> None:
-    """Put the words of sql/columns.yml beside the tables and columns, where other programs show them.
+    """Store the descriptions of sql/columns.yml as comments on tables and columns, for other programs.
 
-    They alone make no lake out of date: reading them would cost each command more than it is worth.
+    Comments alone do not make a lake outdated: comparing them would slow down every command.
     """
     for table, words in yaml.safe_load(read_sql("columns.yml")).items():
         kind = "view" if table in VIEWS else "table"
@@ -135,9 +134,9 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def narrow_to_outputs(connection: duckdb.DuckDBPyConnection, run_id: str, output_ids: Sequence[str]) -> None:
-    """Let this connection see of a run's large tables, and of the views over them, these outputs alone.
+    """Restrict this connection's view of a run's large tables, and of the views over them, to these outputs.
 
-    A view puts all outputs of a run together before a join picks some of them, and a run may have millions.
+    A view assembles all outputs of a run, possibly millions, before a join selects some.
     """
     marks = ", ".join("?" for _ in output_ids) or "null"
     for table in NARROWED:
@@ -153,7 +152,7 @@ def narrow_to_outputs(connection: duckdb.DuckDBPyConnection, run_id: str, output
 def narrowed_to_outputs(
     connection: duckdb.DuckDBPyConnection, run_id: str, output_ids: Sequence[str]
 ) -> Iterator[None]:
-    """`narrow_to_outputs` for as long as this is open; the connection sees everything again then."""
+    """Apply `narrow_to_outputs` for the duration of the block."""
     try:
         narrow_to_outputs(connection, run_id, output_ids)
         yield
@@ -165,11 +164,11 @@ def narrowed_to_outputs(
 
 
 def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:
-    """Fill in the columns of `criteria` and the rows of `levels` that only later gradebooks write."""
+    """Fill in the columns of `criteria` and the rows of `levels` that earlier gradebooks did not write."""
     bodies = connection.execute(query("lake/unfilled_rubrics")).fetchall()
     if not bodies:
         return
-    # Here, for every command opens a lake and hardly one of them has something to fill in.
+    # Imported here: every command opens a lake, and few have something to fill in.
     from gradebook.rubrics.files.tables import criteria_table, levels_table
 
     for rubric in _readable(body for (body,) in bodies):
@@ -182,7 +181,7 @@ def _fill_criteria(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _readable(bodies: Iterable[str]) -> "Iterator[Rubric]":
-    """The rubrics of these bodies; one that this gradebook can't read stays as it was kept."""
+    """Parse stored rubrics, skipping those that this gradebook can't read."""
     for body in bodies:
         with suppress(RubricError):
             yield rubric_from_body(body)
@@ -202,6 +201,6 @@ def _columns(connection: duckdb.DuckDBPyConnection, database: str) -> Columns:
 
 
 def _views(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, str]:
-    """The text of each view, without what only says where it stands."""
+    """Text of each view, without qualifiers and differences of white space."""
     rows = connection.execute(_VIEWS.format(database=database)).fetchall()
     return {name: " ".join(text.replace("lake.main.", "").replace("lake.", "").split()) for name, text in rows}

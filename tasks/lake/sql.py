@@ -4,23 +4,23 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 
-# DuckDB shows one on stdout, where a command's answer goes, to a program that has no file, such as a notebook.
+# Without a terminal (a notebook) DuckDB prints its progress bar on stdout, among a command's output.
 NO_PROGRESS_BAR = "set enable_progress_bar = false"
 
 
 def quoted(text: str) -> str:
-    """The inside of a SQL string."""
+    """Escape text for use inside a SQL string literal."""
     return text.replace("'", "''")
 
 
 def file_list(paths: Iterable[str]) -> str:
-    """A list of paths, for `read_parquet` in a view."""
+    """SQL list of paths, for `read_parquet` in a view."""
     return "[" + ", ".join(f"'{quoted(path)}'" for path in paths) + "]"
 
 
 @cache
 def read_sql(file: str) -> str:
-    """The text of a file of sql/."""
+    """Text of a file of sql/."""
     return resources.files("gradebook.sql").joinpath(file).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""A person's SQL over the lake: it reads, and can do nothing else."""
+"""Read-only SQL queries of users over the lake, in a locked-down connection."""
 
 import json
 import re
@@ -19,7 +19,8 @@ from gradebook.tasks.lake.sql import quoted
 
 READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 EXPLAIN = re.compile(r"\s*explain(\s+analyze)?\s+", re.IGNORECASE)
-# Any other might reach beyond the lake: sqlite_scan reads each SQLite file on disk, postgres_query the whole server;
+# Other table functions reach beyond the lake: sqlite_scan reads any SQLite file on disk, postgres_query the whole
+# server. DuckDB's settings don't restrict them.
 # DuckDB's settings don't hold them back.
 TABLE_FUNCTIONS = {
     "range",
@@ -37,18 +38,18 @@ TABLE_FUNCTIONS = {
     "ducklake_table_insertions",
     "ducklake_table_deletions",
 }
-DATABASE_LISTS = {"duckdb_databases", "pragma_database_list"}  # they show the whole connection string
-SETTINGS = {"current_setting", "pg_settings"}  # paths of this machine; keys and a proxy's password where they are set
-# How DuckDB writes a view of plain names; with any other name its own text could hide where the body begins.
+DATABASE_LISTS = {"duckdb_databases", "pragma_database_list"}  # these list the whole connection string
+SETTINGS = {"current_setting", "pg_settings"}  # paths of this machine; keys and proxy passwords, if set
+# How DuckDB writes a view of plain names; a quoted name could hide where the body begins.
 VIEW_HEAD = re.compile(r"CREATE VIEW (?:\w+\.)*\w+ ?(?:\(\w+(?:, \w+)*\) ?)?AS ")
 CATALOG_PREFIX = "__ducklake_metadata"  # DuckLake's own name for the SQLite or PostgreSQL database behind the lake
 
 
 def run_query(lake: Lake, query: str) -> pa.Table:
-    """Run one reading statement over the lake, within half of the memory; what does not fit goes to TMPDIR.
+    """Run one reading statement over the lake in half of the memory, spilling to TMPDIR.
 
-    Raises `QueryError` for anything that is not one `select` (or `from`, `show`, `describe`, `explain`) over the lake's
-    tables, and for whatever DuckDB finds wrong with it.
+    Raises `QueryError` for anything but one `select` (or `from`, `show`, `describe`, `explain`) over the lake's tables,
+    and for any error of DuckDB about it.
     """
     with (
         tempfile.TemporaryDirectory(prefix="gradebook-sql-") as folder,
@@ -72,7 +73,7 @@ def run_query(lake: Lake, query: str) -> pa.Table:
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> pa.Table:
-    """The rows of a statement. It runs in another thread, for it is deaf to Ctrl-C until a step of it is done."""
+    """Rows of a statement. Executed in another thread: DuckDB ignores Ctrl-C until a step is done."""
     with ThreadPoolExecutor(1) as threads:
         asked = threads.submit(lambda: connection.execute(statement).to_arrow_table())
         try:
@@ -95,10 +96,10 @@ def _only_statement(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb
 
 
 def _refuse_other_sources(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> None:
-    """Look through the parsed select: what an `explain` holds may write, and a table function may read anything."""
+    """Check the parsed select: an `explain` may wrap a write, and a table function may read anything."""
     select = statement.query
     if statement.type == duckdb.StatementType.EXPLAIN:
-        head = EXPLAIN.match(select)  # at the start alone: taken out of a comment it could hide the next line
+        head = EXPLAIN.match(select)  # only at the start: removing it from a comment could hide the next line
         select = select[head.end() :] if head else select
     own_functions = _column(connection, "select function_name from duckdb_functions() where database_name = 'lake'")
     listed = (
@@ -111,13 +112,16 @@ def _refuse_other_sources(connection: duckdb.DuckDBPyConnection, statement: duck
 def _refuse_functions_and_tables(
     connection: duckdb.DuckDBPyConnection, select: str, own_functions: set[str], views: dict[str, str]
 ) -> None:
-    """views: the text of those that were not looked through yet, by name; one that the select reads is taken out."""
+    """Check all nodes of a select, and recursively the views that it reads.
+
+    views: texts of the views not checked yet, by lower-case name; checked ones are removed.
+    """
     for node in _nodes(_parsed(connection, select)):
         _refuse_function(node, own_functions)
         if node.get("type") == "BASE_TABLE":
             _refuse_table(node)
             name = node["table_name"].lower()
-            for view in views.pop(name, "").split("\0"):  # whoever may write the lake can put anything into it
+            for view in views.pop(name, "").split("\0"):  # anyone who may write the lake can define any view
                 if view:
                     _refuse_functions_and_tables(connection, _body(name, view), own_functions, views)
 
@@ -136,7 +140,7 @@ def _refuse_function(node: dict[str, Any], own_functions: set[str]) -> None:
 
 def _refuse_table(node: dict[str, Any]) -> None:
     table, places = node["table_name"], (node["catalog_name"], node["schema_name"])
-    if "://" in table:  # DuckDB would take s3://LAKE/../OTHER for a file of the lake
+    if "://" in table:  # DuckDB would treat s3://LAKE/../OTHER as a file of the lake
         raise QueryError("sql", f"the address {table}", "the lake's tables")
     is_listed = table.lower() in DATABASE_LISTS | SETTINGS
     if is_listed or any(name.lower().startswith(CATALOG_PREFIX) for name in places):
@@ -146,7 +150,7 @@ def _refuse_table(node: dict[str, Any]) -> None:
 def _body(name: str, view: str) -> str:
     head = VIEW_HEAD.match(view)
     if head is None:
-        raise QueryError("sql", f"the view {name!r}, whose text can't be looked through", "the lake's tables")
+        raise QueryError("sql", f"the view {name!r}, whose text can't be checked", "the lake's tables")
     return view[head.end() :].rstrip(";\n ")
 
 
@@ -166,7 +170,7 @@ def _column(connection: duckdb.DuckDBPyConnection, query: str) -> set[str]:
 
 
 def _nodes(tree: object) -> Iterator[dict[str, Any]]:
-    """Every object of a parsed statement."""
+    """Yield every object of a parsed statement."""
     branches = [tree]
     while branches:
         branch = branches.pop()
@@ -178,20 +182,20 @@ def _nodes(tree: object) -> Iterator[dict[str, Any]]:
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: str) -> None:
-    """No file outside the lake's tables, no extension, no setting: what a query could otherwise reach for.
+    """Forbid files outside the lake's tables, extensions and changes of settings.
 
-    folder: for what does not fit into memory.
+    folder: where DuckDB may spill.
     """
     connection.execute(f"set memory_limit = '{_half_memory(connection)}'")
     connection.execute(f"set temp_directory = '{quoted(folder)}'")
     connection.execute(f"set allowed_directories = ['{quoted(lake.data_path)}/', '{quoted(folder)}/']")
-    connection.execute("set python_enable_replacements = false")  # `from lake` is no variable of this program
+    connection.execute("set python_enable_replacements = false")  # `from lake` must not read a variable of this program
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
 
 
 def _half_memory(connection: duckdb.DuckDBPyConnection) -> str:
-    """Half of what DuckDB would take, which is most of what there is: the rows are held once more to be written."""
-    ((told,),) = connection.execute("select current_setting('memory_limit')").fetchall()  # as 18.8 GiB
-    size, unit = told.split()
+    """Half of DuckDB's limit, which is most of the machine's memory: writing the result needs a second copy."""
+    ((limit,),) = connection.execute("select current_setting('memory_limit')").fetchall()  # as 18.8 GiB
+    size, unit = limit.split()
     return f"{float(size) / 2} {unit}"

@@ -1,4 +1,4 @@
-"""The versions of a lake: which one a text means."""
+"""Versions of a lake: resolve a version from text, and list the log of versions."""
 
 import re
 from collections.abc import Sequence
@@ -24,19 +24,19 @@ _FIRST = "select strftime(timezone('UTC', min(snapshot_time)), '%Y-%m-%d %H:%M:%
 
 
 def find_lake_at(uri: str, data: str | None, at: str | None) -> Lake:
-    """Read a lake's URI, as `find_lake` does, and what `--at` says: the lake as it was then.
+    """Lake of a URI (as `find_lake`) at the version that `--at` names.
 
-    Raises `InputError` for a text that means no version, `LakeError` where there is no such lake.
+    Raises `InputError` if the text names no version, `LakeError` if there is no such lake.
     """
     lake = find_lake(uri, data)
     return lake if at is None else replace(lake, at=find_version(lake, at))
 
 
 def find_version(lake: Lake, text: str) -> int:
-    """The version that a text means: a version's number, the id of a published run, or a time.
+    """Resolve a version from its number, the id of a published run, or a time.
 
-    A time means the last version made by then: in UTC where it has no zone; to the end of the day, minute or second
-    that it names. A number is not looked up: opening the lake tells whether it has that version. Raises `InputError`.
+    A time selects the last version made by then: in UTC unless it has a zone, and to the end of the named day, minute
+    or second. A number is not looked up: opening the lake checks it. Raises `InputError`.
     """
     if _NUMBER.fullmatch(text):
         return int(text)
@@ -69,7 +69,7 @@ def _version_by(connection: duckdb.DuckDBPyConnection, text: str) -> int:
 
 
 def _end_of(text: str) -> datetime:
-    """The first moment after the day, minute, second or microsecond that a text names."""
+    """First instant after the day, minute, second or microsecond that a text names."""
     written = _TIME.fullmatch(text)
     length = timedelta(days=1)
     if written and written[1]:
@@ -92,11 +92,11 @@ from ducklake_table_insertions('lake', 'main', '{name}', {low:d}, {high:d}) grou
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What one transaction made of the tables.
+    """Changes that one transaction made to the tables.
 
-    kind: published (a run), ratings, failed (a run), tables, other; on the way to those: running, judgments, empty;
+    kind: published (a run), ratings, failed (a run), tables, other; intermediate: running, judgments, empty;
     upkeep, which changes no row.
-    run_id: None where it is of no one run. row_counts: the rows that it added, by table, the most first.
+    run_id: None if it belongs to no single run. row_counts: rows added, by table, largest first.
     """
 
     version: int
@@ -109,21 +109,20 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class VersionLog:
-    """Versions of a lake, the newest first. older_count: those beyond the limit; hidden_count: those on the way."""
+    """Versions of a lake, newest first. older_count: versions beyond the limit; hidden_count: intermediate versions."""
 
     versions: tuple[Version, ...]
     older_count: int
     hidden_count: int
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
         return asdict(self)
 
 
 def list_versions(lake: Lake, limit: int, *, is_all: bool = False) -> VersionLog:
-    """The versions of a lake, the newest first; without those that a run makes on its way, unless `is_all`.
+    """List a lake's versions, newest first; intermediate ones only with `is_all`.
 
-    limit: 1 to `MOST_VERSIONS`, else an `InputError`. Raises `LakeError` where there is no lake.
+    limit: 1 to `MOST_VERSIONS`, else an `InputError`. Raises `LakeError` if there is no lake.
     """
     if not 1 <= limit <= MOST_VERSIONS:
         raise InputError("--limit", f"{limit:,}", f"1 to {MOST_VERSIONS:,}")
@@ -137,12 +136,12 @@ def list_versions(lake: Lake, limit: int, *, is_all: bool = False) -> VersionLog
 
 
 def _version(row: Row, row_counts: dict[str, int]) -> Version:
-    made_at = row["made_at"].astimezone(UTC)  # DuckDB gives the time of where the command runs
+    made_at = row["made_at"].astimezone(UTC)  # DuckDB returns local time
     return Version(row["version"], made_at, row["kind"], row["message"], row["run_id"], row_counts)
 
 
 def _count_added(connection: duckdb.DuckDBPyConnection, versions: Sequence[int]) -> dict[int, dict[str, int]]:
-    """How many rows each version added to which tables, the most first."""
+    """Rows that each version added, by table, largest first."""
     if not versions:
         return {}
     low, high = versions[-1], versions[0]

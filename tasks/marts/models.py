@@ -1,7 +1,7 @@
-"""Turn a run's verdicts into its marts: run the models of the `sql` package, each after those that it reads.
+"""Models of the `sql` package, run in dependency order to turn a run's verdicts into its marts.
 
-A model is a file: its name is the relation, its folder the layer, its header names the kind of relation, and its SQL
-the relations that it reads.
+A model is a file. Its name is that of the relation, its folder the layer; its header states the kind of relation, and
+its SQL the relations that it reads.
 """
 
 import json
@@ -33,7 +33,7 @@ SOURCES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How the source of a staging model is made in Python over other models, where SQL alone can't."""
+    """Source of a staging model that is computed in Python from other models, because SQL alone can't."""
 
     models: tuple[str, ...]
     add: Callable[[duckdb.DuckDBPyConnection], None]
@@ -43,15 +43,15 @@ class Measured:
 MEASURED: Mapping[str, Measured] = MappingProxyType(
     {"stg_points_intervals": Measured(("int_scores_unioned",), add_points_intervals)}
 )
-# Relations by the kind in a header, `-- materialized: table`. A table bounds the memory that one statement needs,
-# and DuckDB takes longer to plan views of views than to write a few rows. A temporary table is neither compressed nor
-# written to the file, which takes longer; in the file ten million rows take a third of the room.
+# Relation by its kind in a header, `-- materialized: table`. A table bounds the memory of one statement, and DuckDB
+# takes longer to plan views of views than to write a few rows. A temporary table is neither compressed nor written
+# to the file; compression takes longer, but in the file ten million rows need a third of the space.
 MATERIALIZED: Mapping[str, str] = MappingProxyType({"view": "temp view", "table": "temp table", "file": "table"})
 _MATERIALIZED = re.compile(r"^-- materialized: (\w+)$", re.MULTILINE)
 
 
 class UnknownRelation(GradebookError):
-    """A file of the `sql` package reads a relation that is neither a source nor a model."""
+    """File of the `sql` package that reads a relation which is neither a source nor a model."""
 
     def __init__(self, path: str, relation: str) -> None:
         super().__init__(path, relation)  # args == parameters, so it pickles
@@ -63,7 +63,7 @@ class UnknownRelation(GradebookError):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One SQL file: the relation it makes is the file's name."""
+    """SQL file, named like the relation that it makes."""
 
     layer: str
     name: str
@@ -71,13 +71,13 @@ class Model:
 
     @property
     def path(self) -> str:
-        """Where the file is, from the root of the wheel."""
+        """Path of the file from the root of the wheel."""
         return f"sql/{self.layer}/{self.name}.sql"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """What one check of sql/checks found; the check is met where broken_count is 0."""
+    """Finding of one check of sql/checks; the check is met if broken_count is 0."""
 
     name: str
     rule: str
@@ -89,12 +89,12 @@ class CheckFinding:
 def connect_marts(path: Path, memory_limit: str = "4GB") -> duckdb.DuckDBPyConnection:
     """Open the run's own DuckDB file, which spills into `PATH.tmp` when memory_limit is reached.
 
-    memory_limit: as DuckDB writes it, `900MB`; the process takes about 250 MB more at its peak.
+    memory_limit: in DuckDB's notation, `900MB`; the process takes about 250 MB more at its peak.
     """
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": memory_limit,
         "temp_directory": f"{path}.tmp",
-        "preserve_insertion_order": "false",  # rows of a mart have no order; keeping one costs memory
+        "preserve_insertion_order": "false",  # rows of a mart are unordered; preserving an order costs memory
     }
     connection = duckdb.connect(path, config=settings)
     connection.execute(NO_PROGRESS_BAR)
@@ -102,10 +102,10 @@ def connect_marts(path: Path, memory_limit: str = "4GB") -> duckdb.DuckDBPyConne
 
 
 def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) -> tuple[str, ...]:
-    """Build every model over the sources, which exist as views or tables; returns the marts' names in the order built.
+    """Build every model over the sources, which exist as views or tables; returns the marts' names in build order.
 
     Marts become tables, other models views unless their header names another kind; an earlier build is replaced. They
-    last as long as the connection. only: build this mart, and what it reads.
+    last as long as the connection. only: build this mart and its dependencies.
     """
     for macro in _read_layer("macros"):
         connection.execute(macro.sql)
@@ -118,13 +118,13 @@ def build_marts(connection: duckdb.DuckDBPyConnection, only: str | None = None) 
 
 
 def _relation(model: Model) -> str:
-    """The kind of relation that a model becomes: of a mart a table, of any other what its header names, else a view."""
+    """Kind of relation that a model becomes: a table for marts, else as its header says, else a view."""
     named = _MATERIALIZED.search(model.sql)
     return MATERIALIZED[named[1] if named else "table" if model.layer == "marts" else "view"]
 
 
 def _models_behind(parser: duckdb.DuckDBPyConnection, name: str) -> tuple[Model, ...]:
-    """The model of that name and all that it reads, in order."""
+    """Model with its direct and indirect dependencies, in build order."""
     models, wanted = _ordered_models(), {name}
     known = SOURCES.union(model.name for model in models)
     for model in reversed(models):
@@ -134,17 +134,17 @@ def _models_behind(parser: duckdb.DuckDBPyConnection, name: str) -> tuple[Model,
 
 
 def run_sql_checks(connection: duckdb.DuckDBPyConnection) -> list[CheckFinding]:
-    """Run every check over the built marts; one finding a check, by name, met or not."""
+    """Run every check over the built marts; returns one finding per check, by name, met or not."""
     return [_run_check(connection, check) for check in _checks()]
 
 
 def mart_names() -> tuple[str, ...]:
-    """Names of the marts, in the order they are built. Raises `UnknownRelation`."""
+    """Names of the marts, in build order. Raises `UnknownRelation`."""
     return tuple(model.name for model in _ordered_models() if model.layer == "marts")
 
 
 def model_order() -> tuple[str, ...]:
-    """Names of all models, each after those it reads. Raises `UnknownRelation`."""
+    """Names of all models, each after its dependencies. Raises `UnknownRelation`."""
     return tuple(model.name for model in _ordered_models())
 
 
@@ -164,7 +164,7 @@ def _checks() -> tuple[Model, ...]:
 
 
 def order_models(models: tuple[Model, ...]) -> tuple[Model, ...]:
-    """Sort models so that each comes after those it reads. Raises `UnknownRelation`, `graphlib.CycleError`."""
+    """Sort models so that each comes after its dependencies. Raises `UnknownRelation`, `graphlib.CycleError`."""
     by_name = {model.name: model for model in models}
     known = SOURCES.union(by_name)
     with duckdb.connect() as parser:
@@ -173,13 +173,13 @@ def order_models(models: tuple[Model, ...]) -> tuple[Model, ...]:
 
 
 def _needs(parser: duckdb.DuckDBPyConnection, model: Model, known: frozenset[str]) -> tuple[str, ...]:
-    """What has to be there before a model is built. Raises `UnknownRelation`."""
+    """Direct dependencies of a model. Raises `UnknownRelation`."""
     measured = MEASURED[model.name].models if model.name in MEASURED else ()
     return (*_relations_read(parser, model, known), *measured)
 
 
 def _relations_read(parser: duckdb.DuckDBPyConnection, model: Model, known: frozenset[str]) -> tuple[str, ...]:
-    """Names of the relations that a model reads, sorted. Raises `UnknownRelation` for one that is not known."""
+    """Names of the relations that a model reads, sorted. Raises `UnknownRelation` for an unknown one."""
     serialized = parser.execute("select json_serialize_sql(?)", [model.sql]).fetchone()
     nodes = list(_walk(json.loads(serialized[0]))) if serialized else []
     expressions = {entry["key"] for node in nodes for entry in node.get("cte_map", {}).get("map", [])}
@@ -190,7 +190,7 @@ def _relations_read(parser: duckdb.DuckDBPyConnection, model: Model, known: froz
 
 
 def _walk(node: Any) -> Iterator[dict[str, Any]]:
-    """Every JSON object below a node, the node among them."""
+    """Yield every JSON object in a tree, including its root."""
     if isinstance(node, dict):
         yield node
         for child in node.values():
@@ -218,6 +218,6 @@ def _run_check(connection: duckdb.DuckDBPyConnection, check: Model) -> CheckFind
 
 
 def _header(check: Model) -> tuple[str, str]:
-    """The rule and the severity: a check begins with a comment that says the one, then `-- severity: error|warning`."""
+    """Rule and severity of a check, from the leading comment and the line `-- severity: error|warning`."""
     rule, _, below = check.sql.partition("\n-- severity: ")
     return rule.removeprefix("-- ").replace("\n-- ", " "), below.partition("\n")[0]

@@ -1,6 +1,7 @@
-"""The intervals on the means of a points rubric: its scores are skewed and unbounded, so clusters are drawn again.
+"""Bootstrap intervals for the means of a points rubric, whose scores are skewed and unbounded.
 
-See `rubrics.statistics.bootstrap`; the draws are seeded, and the scores sorted, so that they come out the same.
+Clusters are resampled, see `rubrics.statistics.bootstrap`. Draws are seeded and scores sorted, so results are
+reproducible.
 """
 
 from collections.abc import Iterator
@@ -43,12 +44,12 @@ inner join int_outputs_numbered as outputs on scores.output_number = outputs.out
 where scores.scope = ? and scores.scope_id = ? and scores.model = ? and scores.checkpoint is not distinct from ?
 order by cluster_number, scores.score
 """
-# Of more t is as good, and draws take minutes.
+# For larger groups t intervals are as good, and draws take minutes.
 MOST_OUTPUTS = 20_000
 
 
 def add_points_intervals(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the source of stg_points_intervals, over int_scores_unioned; empty without penalties."""
+    """Make the source of stg_points_intervals from int_scores_unioned; empty without penalties."""
     connection.register("measured_points", pa.Table.from_pylist(list(_intervals(connection)), POINTS_INTERVAL_SCHEMA))
     connection.execute("create or replace table source_points_intervals as from measured_points")
     connection.unregister("measured_points")
@@ -65,7 +66,7 @@ def _intervals(connection: duckdb.DuckDBPyConnection) -> Iterator[dict[str, obje
     for group in connection.execute(_GROUPS, [MOST_OUTPUTS]).fetchall():
         found = connection.execute(_OF_GROUP, group).fetchnumpy()
         ends = percentile_interval(bootstrap_means(found["score"], clusters=found["cluster_number"]))
-        # The mean of a category is shown as it is, that of a run held to 0..1.
+        # The mean of a category is shown unclipped, the mean of a run clipped to 0..1.
         held = ends.clipped(SCORES) if group[0] == "run" else ends
         if held.is_known:
             named = dict(zip(("scope", "scope_id", "model", "checkpoint"), group, strict=True))

@@ -1,4 +1,4 @@
-"""The criteria of a run as rows: its rubric's, the tree that weighs them, and those that its outputs bring along."""
+"""Sources of the models: the rubric's criteria and weight tree, per-case criteria, outputs, verdicts and costs."""
 
 import duckdb
 import pyarrow as pa
@@ -29,7 +29,7 @@ STEPS_SCHEMA = pa.schema(
 
 
 def add_criteria_sources(connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric) -> None:
-    """Make the sources that say what the run asks for: its rubric's, and the criteria that its rows bring along."""
+    """Make the sources about criteria: those of the rubric, and per-case criteria."""
     add_rubric_sources(connection, folder.run_id, rubric)
     files = [str(file) for file in case_criteria_files(folder)]
     if files:
@@ -39,7 +39,7 @@ def add_criteria_sources(connection: duckdb.DuckDBPyConnection, folder: RunFolde
 
 
 def add_rubric_sources(connection: duckdb.DuckDBPyConnection, run_id: str, rubric: Rubric) -> None:
-    """Make the sources that the rubric gives: the run's own row, its criteria, and by what weights."""
+    """Make the sources about the rubric: the run's row, its criteria and their weights."""
     connection.execute(
         "create or replace table source_run as "
         "select ?::varchar as run_id, ?::varchar as rubric_id, ?::varchar as rubric_version, "
@@ -80,7 +80,7 @@ def add_cost_sources(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
 
 
 def paid_judgments(lake: Lake, run_id: str) -> pa.Table:
-    """What the marts read of the judgments that a run paid for: no texts."""
+    """Columns of a run's paid judgments that the marts read, without texts."""
     query = (
         "select output_id, criterion_id, prompt_tokens, cached_tokens, completion_tokens, cost_usd, attempts "
         "from judgments where run_id = ?"
@@ -90,7 +90,7 @@ def paid_judgments(lake: Lake, run_id: str) -> pa.Table:
 
 
 def run_costs(run: Run) -> pa.Table:
-    """The rows of `stage_costs` as they stand now: once the marts are built, they took time too."""
+    """Current rows of `stage_costs`: building the marts takes time too, so they change afterwards."""
     with duckdb.connect() as connection:
         add_criteria_sources(connection, run.folder, run.rubric)
         add_cost_sources(connection, run)
@@ -101,7 +101,7 @@ def run_costs(run: Run) -> pa.Table:
 def add_score_sources(
     connection: duckdb.DuckDBPyConnection, folder: RunFolder, rubric: Rubric, shards: tuple[str, ...]
 ) -> None:
-    """Make the sources of everything but costs: outputs, their verdicts, and what they are held to."""
+    """Make the sources of all marts but costs: outputs, verdicts and criteria."""
     collected = [str(folder.collected_file(index)) for index in range(len(shards))]
     _view(connection, "source_outputs", shards)
     _view(connection, "source_verdicts", collected)
@@ -109,7 +109,7 @@ def add_score_sources(
 
 
 def add_opinions(connection: duckdb.DuckDBPyConnection, folder: RunFolder) -> None:
-    """Make the source of what verdicts rest on; empty where the run has one opinion of each."""
+    """Make the source of the opinions behind verdicts; empty if the run has one opinion of each."""
     files = [str(file) for file in folder.opinion_files()]
     if files:
         _view(connection, "source_opinions", files)

@@ -18,7 +18,7 @@ from gradebook.tasks.lake.sql import query
 from gradebook.tasks.published.requirements import unmet_requirements
 from gradebook.tasks.runs.resume_command import going_on, read_kept
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.lock import is_at_work
+from gradebook.tasks.workspace.lock import is_running
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _read(folder: RunFolder, begun_at: datetime, now: datetime, lake_words: tupl
     timings = list(_timings(folder))
     return UnpublishedRun(
         run_id=folder.run_id,
-        is_at_work=is_at_work(folder),
+        is_at_work=is_running(folder),
         stage=_stage(folder, {timing["stage"] for timing in timings}),
         done_rate=_done_rate(timings, planned.get("verdict_count")),
         judged_count=judged_count,

@@ -1,4 +1,4 @@
-"""Files of people's ratings: read whole, every fault at its line."""
+"""Ratings files of `evaluate --ratings`: read whole, with every fault reported at its line."""
 
 import json
 import os
@@ -21,7 +21,7 @@ RATING_SCHEMA = pa.schema(
         pa.field("criterion_id", pa.string(), nullable=False),
         pa.field("rater", pa.string(), nullable=False),
         pa.field("level_id", pa.string()),
-        pa.field("score", pa.float64()),  # null, and no level: what the rater said before is taken back
+        pa.field("score", pa.float64()),  # null without a level: the rater retracted an earlier rating
         pa.field("notes", pa.string()),
         pa.field("rated_at", pa.timestamp("us", tz="UTC")),
         pa.field("source", pa.string(), nullable=False),
@@ -40,7 +40,7 @@ SLOT_SCHEMA = pa.schema(
 
 
 OwnScores = Callable[[], dict[tuple[str, str, str], dict[str, float]]]
-OVERALL = "overall"  # the free overall row of a rubric, where it has one
+OVERALL = "overall"  # the optional overall row of a rubric
 
 
 def _text(value: Any) -> Any:
@@ -56,7 +56,7 @@ OptionalText = Annotated[str | None, BeforeValidator(_blank_as_none), BeforeVali
 
 
 class RatingRow(BaseModel):
-    """A row of a ratings file: which output, which criterion, who, and a level or a score in 0..1."""
+    """Row of a ratings file: output, criterion, rater, and a level or a score in 0..1."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -81,8 +81,9 @@ class RatingRow(BaseModel):
 def read_ratings(path: Path, rubric: Rubric, own_scores: OwnScores = dict) -> pa.Table:
     """Read a ratings file (JSON Lines or CSV) as `SLOT_SCHEMA`. Raises `RatingsError` with every fault.
 
-    own_scores: called where a rating is of no criterion of the rubric: the level scores of the criteria that rows bring
-    along, by case, model and criterion.
+    own_scores: returns the level scores of per-case criteria, by case, model and criterion. Called only if a rating
+    names
+    no criterion of the rubric.
     """
     faults: list[Fault] = []
     rows: list[dict[str, Any]] = []
@@ -90,7 +91,7 @@ def read_ratings(path: Path, rubric: Rubric, own_scores: OwnScores = dict) -> pa
     try:
         for raw in _read_rows(path):
             _take_row(raw, scales, rows, faults)
-    except OutputsError as error:  # the file as a whole
+    except OutputsError as error:  # about the file as a whole
         raise RatingsError(error.faults) from error
     if not rows and not faults:
         faults.append(Fault(str(path), None, "found no ratings, expected at least one"))
@@ -127,7 +128,7 @@ def _column_faults(path: str, line: int | None, columns: Iterable[str]) -> tuple
 
 
 class _Scales:
-    """The level scores of what may be rated: the rubric's criteria, its overall row, and the criteria of rows."""
+    """Level scores of the rubric's criteria, its overall row and per-case criteria."""
 
     def __init__(self, rubric: Rubric, own_scores: OwnScores) -> None:
         self._of_rubric = {criterion.id: _scores(criterion) for criterion in rubric.criteria}
@@ -136,7 +137,7 @@ class _Scales:
         self._own_scores = cache(own_scores)
 
     def scores(self, case_id: str, model: str, criterion_id: str) -> dict[str, float]:
-        """Score by level. Raises `ValueError` where nothing of that id may be rated."""
+        """Score by level. Raises `ValueError` if the criterion is unknown."""
         found = self._of_rubric.get(criterion_id) or self._own_scores().get((case_id, model, criterion_id))
         if found is None:
             known = ", ".join(self._of_rubric) or "a criterion of the row"

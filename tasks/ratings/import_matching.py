@@ -1,4 +1,4 @@
-"""Which output of the lake each sheet of ratings is about."""
+"""Matching of imported rating sheets to outputs of the lake."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ _SLOT_COLUMNS = SLOT_SCHEMA.names[1:]
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """What was found for each sheet. output_ids: (sheet,), None where fit_counts is 0; fit_counts: (sheet,).
+    """Match of each sheet. output_ids: (sheet,), None where fit_counts is 0; fit_counts: (sheet,), matching outputs.
 
-    own_criteria: by output, the criteria that it brings along, as JSON text.
+    own_criteria: per-case criteria by output, as JSON text.
     """
 
     output_ids: list[str | None]
@@ -37,7 +37,7 @@ class Matches:
 
 
 def match_slots(connection: duckdb.DuckDBPyConnection, slots: Sequence[Slot], run_id: str | None) -> Matches:
-    """Find the output of each slot among the lake's, or among those of a run. Raises `InputError` for no such run."""
+    """Find the output of each slot in the lake or in one run. Raises `InputError` for an unknown run."""
     if run_id is not None:
         _refuse_unknown_run(connection, run_id)
     columns = {name: [getattr(slot, name) for slot in slots] for name in _SLOT_COLUMNS}
@@ -55,7 +55,7 @@ def match_slots(connection: duckdb.DuckDBPyConnection, slots: Sequence[Slot], ru
 
 
 def slot_fault(slot: Slot, fit_count: int) -> str | None:
-    """What is wrong where a slot fits no output, or several; None where it fits one."""
+    """Fault of a slot that matches no output, or several; None if it matches one."""
     if fit_count == 1:
         return None
     named = [(name, getattr(slot, name)) for name in (*_SLOT_COLUMNS[:-1], "name") if getattr(slot, name) is not None]

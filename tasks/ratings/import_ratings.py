@@ -1,4 +1,4 @@
-"""Ratings of people, read from another system's file and kept in the lake beside the verdicts, never over them."""
+"""Import of people's ratings from another system's file; they are stored beside the verdicts, never over them."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -38,12 +38,13 @@ from gradebook.tasks.ratings.table import (
 
 @dataclass(frozen=True, slots=True)
 class RatingImport:
-    """What came of a file. A sheet is what one person says of one output; it is taken whole or refused.
+    """Result of an import. A sheet is one rater's ratings of one output, imported whole or refused.
 
-    rating_count: ratings of the good sheets, without those that a later mark of the file takes back; new_count: those
-    that the lake did not hold, or not as the last ones. missing_count: marks that say "not applicable";
-    taken_back_count: those of them that take back what the lake held. numbers: what the numbers of a criterion were
-    taken for. version: of the lake, None where nothing was written.
+    rating_count: ratings of the good sheets, without those retracted later in the file; new_count: those that the lake
+    did not have, or not as the latest. missing_count: marks "not applicable"; taken_back_count: those of them that
+    retract a rating of the lake. numbers: how the numbers of each criterion were interpreted. version: of the lake;
+    None
+    if nothing was written.
     """
 
     file: str
@@ -70,12 +71,11 @@ class RatingImport:
 
 
 def import_ratings(lake: Lake, rubric: Rubric, file: RatingFile, *, is_dry: bool = False) -> RatingImport:
-    """Keep the ratings of a file in the lake, in one transaction; the same file again adds nothing.
+    """Import a file's ratings into the lake in one transaction; importing the file again adds nothing.
 
-    What does not fit goes to the quarantine with its line and reason. is_dry: only say what would come of it.
-    Raises `RatingsError` where the file can't be read, has no rating of the rubric, or more than a share of
-    max_bad_rate does not fit; `LakeError` where there is no lake; `InputError` for wrong settings. Then nothing was
-    written.
+    Misfits go to the quarantine with line and reason. is_dry: report the result without writing. Raises `RatingsError`
+    if the file can't be read, has no rating of the rubric's criteria, or a larger share than max_bad_rate does not fit;
+    `LakeError` if there is no lake; `InputError` for wrong settings. Nothing is written then.
     """
     _refuse_bad_settings(file)
     scales = scales_of_rubric(rubric)
@@ -129,12 +129,12 @@ def _refuse_bad_settings(file: RatingFile) -> None:
 
 
 def _criterion_names(rubric: Rubric, scales: Scales) -> Callable[[str], bool]:
-    """Whether a column may be a criterion: one of the rubric, any where the outputs bring their own."""
+    """Predicate of columns that may be criteria: the rubric's, or any if outputs have per-case criteria."""
     return (lambda name: scales.find(name) is not None) if rubric.criteria else (lambda _name: True)
 
 
 def _raise_if_too_many(file: RatingFile, reading: SheetReading, mark_count: int) -> None:
-    """Raise `RatingsError` where too much is refused, or the file says nothing of the rubric's criteria."""
+    """Raise `RatingsError` if too many sheets are refused, or the file rates none of the rubric's criteria."""
     bad_count = len(reading.refused)
     faults = [Fault(source, line, reason) for source, line, reason, _ in reading.refused[: MOST_FAULTS_SHOWN - 1]]
     if bad_count and bad_count / reading.sheet_count > file.max_bad_rate:
@@ -148,14 +148,14 @@ def _raise_if_too_many(file: RatingFile, reading: SheetReading, mark_count: int)
 
 
 def _count_new(connection: duckdb.DuckDBPyConnection, given: pa.Table, refused: pa.Table) -> tuple[int, int, int]:
-    """How many ratings the lake does not hold yet, how many are to be taken back, and how many refused rows are new."""
+    """Counts of new ratings, of retracted ratings and of new refused rows."""
     connection.register("given_ratings", given)
     connection.register("refused_rows", refused)
     return *count_new_ratings(connection, "given_ratings"), count_new_refused(connection, "refused_rows")
 
 
 def _publish(lake: Lake, file: RatingFile, given: pa.Table, refused: pa.Table) -> tuple[int, int, int]:
-    """Add what is new in one transaction; returns the counts of new and taken back ratings, and the lake's version."""
+    """Add new rows in one transaction; returns the counts of new and retracted ratings, and the lake's version."""
     new_count, taken_back_count = 0, 0
 
     def insert_new(connection: duckdb.DuckDBPyConnection, _version: int) -> None:

@@ -1,4 +1,4 @@
-"""Sheets of ratings out of a file: which outputs they are about, what each mark is worth, and what is refused."""
+"""Rating sheets of a file: parsed, graded by the rubric's ladders, or refused."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ from gradebook.tasks.ratings.evaluation_file import RATING_SCHEMA
 from gradebook.tasks.ratings.import_matching import Matches, slot_fault
 from gradebook.tasks.ratings.import_sources import read_rating_rows
 
-MOST_SHEETS = 2_000_000  # they are held in memory, about a kilobyte each
+MOST_SHEETS = 2_000_000  # in memory, about a kilobyte each
 MOST_ROW_CHARACTERS = 2_000  # of a refused row
-MOST_REFUSED_TEXTS = 20_000  # the rows of which so much is kept; of the others the line and the reason
+MOST_REFUSED_TEXTS = 20_000  # refused rows stored with their text; later ones only with line and reason
 GIVEN_SCHEMA = pa.schema([*RATING_SCHEMA, pa.field("line", pa.int64(), nullable=False)])
 REFUSED_SCHEMA = pa.schema(
     [
@@ -35,9 +35,10 @@ REFUSED_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class RatingFile:
-    """A file of ratings and how it is to be read; the words of the command line.
+    """File of ratings with the options of the command line that say how to read it.
 
-    form: one of `READERS`; None: the first row tells. numbers, missing: see `Grader`. run_id: only outputs of it.
+    form: one of `READERS`; None: guess from the first row. numbers, missing: see `Grader`. run_id: match only its
+    outputs.
     """
 
     path: Path
@@ -52,7 +53,7 @@ class RatingFile:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A sheet, and the row that it stands in."""
+    """A sheet with its position in the file."""
 
     sheet: Sheet
     source: str
@@ -62,22 +63,21 @@ class Placed:
 
 @dataclass(slots=True)
 class SheetReading:
-    """What was read of a file so far. refused: (source, line, reason, row)."""
+    """Sheets read so far. refused: (source, line, reason, row)."""
 
     form: str | None
     placed: list[Placed] = field(default_factory=list)
     refused: list[tuple[str, int, str, str]] = field(default_factory=list)
     left_out: LeftOut = field(default_factory=LeftOut)
     row_count: int = 0
-    unread_count: int = 0  # rows without any sheet; one such row counts as a sheet that does not fit
+    unread_count: int = 0  # rows without any sheet; each counts as one refused sheet
 
     def refuse_row(self, raw: RawRow, reason: str, text: str) -> None:
-        """Refuse a row that no sheet was made of."""
+        """Refuse a row that contains no sheet."""
         self.unread_count += 1
         self._hold(raw.source, raw.line, reason, text)
 
     def refuse(self, placed: Placed, reason: str) -> None:
-        """Refuse one sheet."""
         self._hold(placed.source, placed.line, reason, placed.text)
 
     def _hold(self, source: str, line: int, reason: str, text: str) -> None:
@@ -85,7 +85,7 @@ class SheetReading:
 
     @property
     def sheet_count(self) -> int:
-        """Sheets, good and bad."""
+        """Number of sheets, good and bad."""
         return self.unread_count + len(self.placed)
 
 
@@ -123,16 +123,16 @@ def _read_row(raw: RawRow, naming: Naming, reading: SheetReading) -> None:
     reading.placed += [Placed(sheet, raw.source, raw.line, row_text) for sheet in sheets]
 
 
-@lru_cache(maxsize=10_000)  # several models answer a case
+@lru_cache(maxsize=10_000)  # several models answer each case
 def _own_scales(criteria: str) -> Scales:
-    """What may be rated of an output by the criteria that it brings along."""
+    """Scales of an output's per-case criteria."""
     return scales_of_row(CASE_CRITERIA.validate_json(criteria))
 
 
 def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader: Grader) -> tuple[pa.Table, int]:
-    """The marks of the good sheets as `GIVEN_SCHEMA`, and how many do not apply; the other sheets are refused.
+    """Marks of the good sheets as `GIVEN_SCHEMA`, and the number that do not apply; other sheets are refused.
 
-    A mark that does not apply has no level and no score: it may take back what the person said before.
+    A mark that does not apply has no level and no score: it may retract the rater's earlier rating.
     """
     found: list[tuple[Placed, str, list[tuple[Mark, Ladder]]]] = []
     for placed, output_id, fit_count in zip(reading.placed, matches.output_ids, matches.fit_counts, strict=True):
@@ -167,13 +167,13 @@ def grade_sheets(reading: SheetReading, matches: Matches, scales: Scales, grader
 
 
 def _ladder(mark: Mark, scales: Scales, own: Scales | None) -> Ladder:
-    """The ladder of a mark: the rubric's, else that of the output's own criterion. Raises `Misfit`."""
+    """Ladder of a mark: the rubric's, else that of a per-case criterion. Raises `Misfit`."""
     is_own = own is not None and mark.kind != "running_score" and scales.find(mark.criterion) is None
     return own.ladder_of(mark) if own is not None and is_own else scales.ladder_of(mark)
 
 
 def _refuse_repeated(ladders: Iterable[tuple[Mark, Ladder]]) -> None:
-    """Two names of one criterion in a sheet: which of them counts would be a guess."""
+    """Raise `Misfit` if a sheet names one criterion twice: choosing one mark would be a guess."""
     seen: set[str] = set()
     for mark, ladder in ladders:
         if ladder.name in seen:
@@ -182,7 +182,7 @@ def _refuse_repeated(ladders: Iterable[tuple[Mark, Ladder]]) -> None:
 
 
 def _rating_rows(placed: Placed, output_id: str, rated: Sequence[Rated]) -> Iterable[tuple[Any, ...]]:
-    """What is kept of a sheet. Its notes are those of the overall row, or of every rating without its own."""
+    """Rows of a sheet's ratings. Its notes go to its overall row, else to ratings without notes of their own."""
     sheet = placed.sheet
     has_overall = any(each.criterion_id == OVERALL for each in rated)
     for each in rated:
@@ -193,7 +193,7 @@ def _rating_rows(placed: Placed, output_id: str, rated: Sequence[Rated]) -> Iter
 
 
 def _missing_rows(placed: Placed, output_id: str, criterion_ids: Iterable[str]) -> Iterable[tuple[Any, ...]]:
-    """What is kept of the marks of a sheet that do not apply."""
+    """Rows of a sheet's marks that do not apply."""
     sheet = placed.sheet
     for criterion_id in criterion_ids:
         yield output_id, criterion_id, sheet.rater, None, None, None, sheet.rated_at, placed.source, placed.line

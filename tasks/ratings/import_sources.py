@@ -1,4 +1,4 @@
-"""Files of ratings as rows: JSON Lines, a JSON list or object, CSV; each bad row with its reason, nothing unbounded."""
+"""Rows of foreign rating files: JSON Lines, a JSON list or object, CSV; bad rows with reasons, sizes bounded."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from gradebook.rubrics.model.errors import Fault, OutputsError, RatingsError, Ru
 from gradebook.rubrics.model.outputs import describe_value
 from gradebook.tasks.datasets.file_formats import Encoding, RawRow, encoding_of, read_format
 
-MOST_BYTES = 2**28  # of a JSON file that is no JSON Lines, unpacked: it is read whole
+MOST_BYTES = 2**28  # of a JSON file other than JSON Lines, decompressed: it is read whole
 _HEAD_BYTES = 2**20
 _BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -23,7 +23,7 @@ _SUFFIXES = ".jsonl, .json or .csv, alone or with .gz or .zst"
 
 
 def read_rating_rows(path: Path) -> tuple[bool, Iterator[RawRow]]:
-    """Whether the file is CSV, and its rows. Raises `RatingsError`, the rows too, where it can't be read as a whole."""
+    """Whether the file is CSV, and its rows. Both raise `RatingsError` if the file as a whole can't be read."""
     encoding = encoding_of(path)
     if encoding is None or encoding.format == "parquet":
         raise _fatal(path, None, f"found the suffix {path.suffix or 'none'}, expected ratings: {_SUFFIXES}")
@@ -37,7 +37,7 @@ def read_rating_rows(path: Path) -> tuple[bool, Iterator[RawRow]]:
 
 
 def _own_errors(rows: Iterable[RawRow]) -> Iterator[RawRow]:
-    """The rows; what is wrong with the file as a whole is a fault of ratings."""
+    """Yield the rows, raising faults of the whole file as `RatingsError`."""
     try:
         yield from rows
     except OutputsError as error:
@@ -59,7 +59,7 @@ def _open(path: Path, encoding: Encoding) -> IO[bytes]:
 
 
 def _read(path: Path, encoding: Encoding, byte_count: int) -> bytes:
-    """The first bytes of a file, unpacked."""
+    """First bytes of a file, decompressed."""
     try:
         with _open(path, encoding) as stream:
             return stream.read(byte_count)
@@ -68,13 +68,13 @@ def _read(path: Path, encoding: Encoding, byte_count: int) -> bytes:
 
 
 def _is_lines(path: Path, encoding: Encoding) -> bool:
-    """Whether it is JSON Lines: its first line is an object of its own."""
+    """Whether the file is JSON Lines: its first line is a whole object."""
     first = _read(path, encoding, _HEAD_BYTES).removeprefix(_BOM).lstrip().partition(b"\n")
     return not first[0] or (first[0].startswith(b"{") and (not first[1] or first[0].rstrip().endswith(b"}")))
 
 
 def _reread(raw: RawRow) -> RawRow:
-    """The row by the strict reader: a key that is there twice, or a number without measure, makes it a bad one."""
+    """Parse a row again strictly: a repeated key or an oversized number makes it a bad row."""
     if isinstance(raw.content, str) or raw.text is None:
         return raw
     text = raw.text.decode() if isinstance(raw.text, bytes) else raw.text
@@ -92,7 +92,7 @@ def _parsed(source: str, line: int, text: str) -> RawRow:
 
 
 def _whole_rows(path: Path, encoding: Encoding) -> Iterator[RawRow]:
-    """The entries of a JSON list, or the objects of a file that stand over several lines each."""
+    """Entries of a JSON list, or objects that span several lines each."""
     content = _read(path, encoding, MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise _fatal(path, None, f"found more than {MOST_BYTES} bytes in one JSON value, expected JSON Lines")
@@ -109,7 +109,7 @@ def _whole_rows(path: Path, encoding: Encoding) -> Iterator[RawRow]:
 
 
 def _entries(path: Path, text: str) -> Iterator[tuple[int, int]]:
-    """Where each entry begins and ends: of a list those in it, else the values one after the other."""
+    """Start and end of each entry: items of a list, else consecutive values."""
     place = _skip(text, 0)
     is_list = text.startswith("[", place)
     place = _skip(text, place + 1) if is_list else place
@@ -127,7 +127,7 @@ def _entries(path: Path, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _value_end(path: Path, text: str, place: int) -> int:
-    # Only its end is wanted: each entry is read for good by itself.
+    # Only the end is needed: each entry is parsed strictly later.
     try:
         return json.JSONDecoder(parse_int=str, parse_float=str).raw_decode(text, place)[1]
     except json.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""Verdicts of people: ratings given in a file, or kept in the lake by an earlier run."""
+"""People's ratings as verdicts of a run, from a file or stored in the lake by an earlier run."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,23 +24,23 @@ from gradebook.tasks.workspace.folder import RunFolder
 MATCHED_SCHEMA = pa.schema(
     [
         *RATING_SCHEMA,
-        pa.field("is_from_file", pa.bool_(), nullable=False),  # given with --ratings; else kept in the lake
-        pa.field("line", pa.int64(), nullable=False),  # the later counts: of the file, or the lake's row number
+        pa.field("is_from_file", pa.bool_(), nullable=False),  # given with --ratings; else stored in the lake
+        pa.field("line", pa.int64(), nullable=False),  # later ones win: line of the file, or the lake's row number
     ]
 )
 NOT_RATED = "not_rated"
-UNMATCHED_COUNT = b"unmatched_count"  # in the metadata of the run's Parquet file
-LAKE_VERSION = b"lake_version"  # there too: the version whose ratings the run took
+UNMATCHED_COUNT = b"unmatched_count"  # key in the metadata of the run's Parquet file
+LAKE_VERSION = b"lake_version"  # key there too: the version whose ratings the run took
 
 
 def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...], ratings: pa.Table | None) -> int:
-    """Write the run's ratings, by output, as `MATCHED_SCHEMA`: those of the file and those that the lake holds.
+    """Write the run's ratings as `MATCHED_SCHEMA`, by output, from the file and from the lake.
 
-    lake: None where there is none yet. Returns how many ratings of the file fit no output. Where an interrupted command
-    of the same run wrote them already they stay as they are, so that every verdict of the run comes from the same
-    ratings.
+    lake: None if there is none yet. Returns the number of ratings of the file that match no output. Ratings written by
+    an
+    interrupted command of the same run are left unchanged, so that all verdicts of the run use the same ratings.
 
-    Raises `RatingsError` for a rating that fits several outputs.
+    Raises `RatingsError` for a rating that matches several outputs.
     """
     unmatched_count = kept_count(folder.ratings_file)
     if unmatched_count is not None:
@@ -60,11 +60,11 @@ def match_ratings(lake: Lake | None, folder: RunFolder, shards: tuple[str, ...],
 
 
 def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_file: Path) -> pa.Table:
-    """The raters' mean score of each output of a shard; a level where all raters agree. Returns `VERDICT_SCHEMA`.
+    """Mean score by the raters for each output of a shard, with a level if all raters agree, as `VERDICT_SCHEMA`.
 
-    One rating of a rater counts: what is given with --ratings replaces what the lake holds for the same output,
-    criterion and rater; within either, the latest `rated_at`, then the later line. Where that one takes the rating
-    back, none counts. A level has the score that this criterion gives it, whatever it was worth when it was stored.
+    One rating per rater counts: a rating given with --ratings replaces the lake's for the same output, criterion and
+    rater; within each source the latest `rated_at`, then the later line wins. None counts if that one retracts the
+    rating. Levels have the score of the current criterion, whatever they were worth when stored.
     """
     scale = criterion.ranked_levels
     levels = {"level_id": [level.id for level in scale], "score": [level.score for level in scale]}
@@ -88,24 +88,24 @@ def score_ratings(run_id: str, criterion: Criterion, shard: pa.Table, ratings_fi
 
 @contextmanager
 def _no_ratings() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database whose table `ratings` is empty."""
+    """Database with an empty table `ratings`."""
     with duckdb.connect() as connection:
         connection.register("no_ratings", RATING_SCHEMA.empty_table())
         connection.execute("create table ratings as from no_ratings")
         yield connection
 
 
-def kept_version(ratings_file: Path) -> int | None:
-    """The lake's version whose ratings the run took; None where it has not matched its ratings yet."""
-    return _kept_number(ratings_file, LAKE_VERSION)
+def ratings_version(ratings_file: Path) -> int | None:
+    """Lake version whose ratings the run took; None if the run has not matched its ratings yet."""
+    return _stored_number(ratings_file, LAKE_VERSION)
 
 
 def kept_count(ratings_file: Path) -> int | None:
     """Stored count of unmatched ratings; None where the run has not matched its ratings yet."""
-    return _kept_number(ratings_file, UNMATCHED_COUNT)
+    return _stored_number(ratings_file, UNMATCHED_COUNT)
 
 
-def _kept_number(ratings_file: Path, name: bytes) -> int | None:
+def _stored_number(ratings_file: Path, name: bytes) -> int | None:
     if not ratings_file.exists():
         return None
     stored = (pq.read_schema(ratings_file).metadata or {}).get(name)
@@ -131,17 +131,17 @@ def _refuse_ambiguous(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def prefers_people(criterion: Criterion) -> bool:
-    """Whether it is a judged criterion whose ratings, where there are some, take the judge's place."""
+    """Whether ratings of this judged criterion replace the judge's verdicts."""
     return isinstance(criterion.method, JudgeMethod) and criterion.method.prefer == "human"
 
 
 def has_preferred(rubric: Rubric) -> bool:
-    """Whether a run has to look for ratings although the method of no criterion is `ratings`."""
+    """Whether a run needs ratings although no criterion has the method `ratings`."""
     return any(prefers_people(criterion) for criterion in rubric.criteria)
 
 
 def rated_outputs(criterion: Criterion, output_ids: Sequence[str], ratings_file: Path) -> frozenset[str]:
-    """Those of the outputs that people score on the criterion; none where the run has no ratings."""
+    """Outputs that people scored on the criterion; none if the run has no ratings."""
     if not ratings_file.exists() or not prefers_people(criterion):
         return frozenset()
     rated = score_ratings("", criterion, pa.table({"output_id": pa.array(output_ids, pa.string())}), ratings_file)

@@ -1,4 +1,4 @@
-"""The table `ratings`: what is added to it, once, and what it holds."""
+"""The table `ratings`: insert new ratings, count and find stored ones."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import connect_up_to_date
 from gradebook.tasks.lake.sql import query
 
-# What makes two ratings the same one. The file is not among it: the same rating from another path is the same rating.
+# Identity of a rating, without its file: the same rating from another path is the same rating.
 RATING_KEY = ("output_id", "criterion_id", "rater", "level_id", "score", "notes", "rated_at")
-WHOSE = ("output_id", "criterion_id", "rater")  # of the rows that agree in these one counts
+WHOSE = ("output_id", "criterion_id", "rater")  # of the rows with equal values here one counts
 QUARANTINE_KEY = ("source", "line", "reason", "row")
 
 
 def drop_taken_back(marks: pa.Table) -> pa.Table:
-    """The marks of one file without those that a later one takes back.
+    """Drop the marks of one file that a later mark retracts.
 
-    marks: `RATING_SCHEMA` and `line`; score is null where a mark does not apply. Returns the same columns: where the
-    latest mark of a rater, output and criterion does not apply that one alone, else the ratings alone.
+    marks: `RATING_SCHEMA` and `line`; score is null for a mark that does not apply. Returns the same columns, for each
+    rater, output and criterion: only the latest mark if that one does not apply, else only the ratings.
     """
     if not marks.column("score").null_count:
         return marks
@@ -30,32 +30,33 @@ def drop_taken_back(marks: pa.Table) -> pa.Table:
 
 
 def insert_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> None:
-    """Add the rows of a relation that the table does not hold yet, each once.
+    """Insert the rows of a relation that the table does not have yet, each once.
 
-    given: a relation with the columns of `RATING_SCHEMA` and `line`, by which the rows are stored: of a rater's
-    ratings the one stored later counts. So one without a date is added again where another one came after it. A row
-    without a score is added where the table holds a rating that it takes back.
+    given: relation with the columns of `RATING_SCHEMA` and `line`, in whose order rows are stored: of a rater's ratings
+    the one stored later counts. So an undated rating is inserted again if another one was stored after it. A row
+    without
+    a score is inserted if it retracts a stored rating.
     """
-    connection.execute("set threads = 1")  # more would mix up the lines
+    connection.execute("set threads = 1")  # more threads would change the order of lines
     connection.execute(f"insert into ratings by name select * exclude (line) from ({_new_rows(given)}) order by line")
     connection.execute("reset threads")
 
 
 def count_new_ratings(connection: duckdb.DuckDBPyConnection, given: str) -> tuple[int, int]:
-    """How many ratings of a relation `insert_ratings` would add, and how many rows that take one back."""
+    """Number of ratings that `insert_ratings` would add, and of rows that retract one."""
     counted = f"select count(score), count(*) - count(score) from ({_new_rows(given)})"
     ((new_count, taken_back_count),) = connection.execute(counted).fetchall()
     return int(new_count), int(taken_back_count)
 
 
 def _new_rows(given: str) -> str:
-    """The query of the rows of a relation that are to be added."""
+    """Query for the rows of a relation that must be inserted."""
     is_same = " and ".join(f"kept.{name} is not distinct from given.{name}" for name in RATING_KEY)
     return query("ratings/new_ratings", given=given, is_same=is_same)
 
 
 def count_new_refused(connection: duckdb.DuckDBPyConnection, given: str) -> int:
-    """How many refused rows of a relation `insert_refused` would add."""
+    """Number of refused rows that `insert_refused` would add."""
     keys = ", ".join(QUARANTINE_KEY)
     row = connection.execute(
         f"select count(*) from (select distinct {keys} from {given} "
@@ -65,7 +66,7 @@ def count_new_refused(connection: duckdb.DuckDBPyConnection, given: str) -> int:
 
 
 def insert_refused(connection: duckdb.DuckDBPyConnection, given: str) -> None:
-    """Add refused rows to the quarantine, under no run; what a file was refused for before is not added again."""
+    """Add refused rows to the quarantine, without a run; rows refused before are not added again."""
     is_same = " and ".join(f"kept.{name} is not distinct from given.{name}" for name in QUARANTINE_KEY)
     connection.execute(
         f"""
@@ -78,12 +79,12 @@ def insert_refused(connection: duckdb.DuckDBPyConnection, given: str) -> None:
 
 
 def count_ratings(lake: Lake) -> list[dict[str, Any]]:
-    """The ratings of each rater on each criterion, counted."""
+    """Number of ratings of each rater on each criterion."""
     return _rows(lake, query("ratings/rater_counts"), {})
 
 
 def find_ratings(lake: Lake, name: str) -> list[dict[str, Any]]:
-    """The ratings of an output, or of a case's outputs. Raises `InputError` where there is none."""
+    """Ratings of an output, or of all outputs of a case. Raises `InputError` if there are none."""
     rows = _rows(lake, query("ratings/ratings_of"), {"name": name})
     if not rows:
         raise InputError(name, f"no rating of it in {lake.name}", "an output's or a case's id")

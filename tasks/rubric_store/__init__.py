@@ -1,5 +1,5 @@
 """Rubrics: versions in the lake, files on disk.
 
-versions  find_rubric, keep_rubric, list_versions: immutable versions in the lake
+versions  find_rubric, store_rubric, list_versions: immutable versions in the lake
 files     lint_rubrics, import_file, export_source: rubric files
 """

@@ -1,4 +1,4 @@
-"""Rubric files on disk: linted, imported from other systems' formats, exported to them."""
+"""Rubric files on disk: lint them, import them from other systems' formats, export them."""
 
 import os
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ ROW_SUFFIXES = (".jsonl",)
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """What an import wrote. kept: foreign fields, now under metadata; unmatched: answers that fit no case."""
+    """Files that an import wrote. kept: foreign fields, now under metadata; unmatched: answers that fit no case."""
 
     written: tuple[Path, ...]
     criterion_count: int
@@ -38,7 +38,6 @@ class ImportSummary:
     findings: tuple[Finding, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: what `--json` prints."""
         return {
             "written": [str(path) for path in self.written],
             "criterion_count": self.criterion_count,
@@ -51,9 +50,9 @@ class ImportSummary:
 
 
 def lint_rubrics(names: Sequence[str], lake: Lake, against: str | None = None) -> tuple[Finding, ...]:
-    """Lint files and shipped rubrics, each against the version before it: the one named, or the lake's latest.
+    """Lint files and shipped rubrics, each compared with `against` or else with the lake's previous version.
 
-    Raises `RubricError` where there is no such file.
+    Raises `RubricError` for a missing file.
     """
     previous = None if against is None else find_rubric(against, lake)
     return tuple(finding for name in names for finding in _lint(name, lake, previous))
@@ -66,21 +65,21 @@ def _lint(name: str, lake: Lake, previous: Rubric | None) -> tuple[Finding, ...]
     elif name in shipped_rubrics():
         (text, shown), folder = shipped_text(name), None
     else:
-        read_rubric(name)  # raises, and says what there is
+        read_rubric(name)  # raises with the list of shipped rubrics
         raise InputError(name, "no file", "one")
     return lint_text(text, shown, previous or _previous(text, shown, folder, lake), folder)
 
 
 def _previous(text: bytes, path: str, folder: Path | None, lake: Lake) -> Rubric | None:
-    """The version that the lake holds before this one; none where the file is that very version."""
+    """Version that the lake stores before this one; None if there is none, or the file can't be parsed."""
     try:
         return version_before(lake, parse_rubric(text, path, folder))
-    except RubricError:  # the lint tells what is wrong with it
+    except RubricError:  # the lint reports its faults
         return None
 
 
 def describe_shipped(name: str) -> Row:
-    """A line about a shipped rubric."""
+    """Summary row of a shipped rubric."""
     rubric = read_rubric(name)
     return {
         "name": name,
@@ -96,8 +95,8 @@ def import_file(
 ) -> ImportSummary:
     """Read a foreign file and write its parts: a rubric, rows of cases or outputs, ratings.
 
-    Raises `RubricError` with every fault of the file, `InputError` where `out` can't take what there is. Nothing is
-    written then.
+    Raises `RubricError` with every fault of the file, `InputError` if `out` does not fit its parts. Nothing is written
+    then.
     """
     imported = find_format(format_name).read(_decoded(file), str(file))
     cases, unmatched = imported.cases, cast("tuple[str, ...]", ())
@@ -117,7 +116,7 @@ def import_file(
 
 
 def _parts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Path, str]:
-    """The text of each file to write, by its path."""
+    """Text of each file to write, by path."""
     texts = {
         "rubric.yaml": values_yaml(imported.rubric) if imported.rubric else "",
         "outputs.jsonl": json_lines(row for row in cases if "output" in row),
@@ -133,7 +132,7 @@ def _parts(imported: Imported, cases: Sequence[Row], out: Path) -> dict[Path, st
 
 
 def _lint_import(texts: dict[Path, str]) -> tuple[Finding, ...]:
-    """Lint the imported rubric; one that gradebook itself refuses is never written."""
+    """Lint the imported rubric; raises for a rubric that gradebook itself would refuse."""
     for path, text in texts.items():
         if path.suffix in RUBRIC_SUFFIXES:
             parse_rubric(text, str(path))
@@ -142,7 +141,7 @@ def _lint_import(texts: dict[Path, str]) -> tuple[Finding, ...]:
 
 
 def export_source(format_name: str, source: str, lake: Lake) -> Exported:
-    """A rubric, or a file of rows with criteria of their own, as text in a foreign format. Raises `RubricError`."""
+    """Export a rubric, or a file of rows with per-case criteria, to a foreign format. Raises `RubricError`."""
     form = find_format(format_name)
     if form.source == "rubric":
         rubric = find_rubric(source, lake)
@@ -158,7 +157,7 @@ def export_source(format_name: str, source: str, lake: Lake) -> Exported:
 
 
 def write_new(path: Path, text: str, *, is_forced: bool = False) -> None:
-    """Write a file that is not there yet, whole or not at all. Raises `InputError`."""
+    """Write a new file atomically. Raises `InputError` if it exists."""
     _refuse_taken(path, is_forced=is_forced)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

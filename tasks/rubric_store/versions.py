@@ -1,4 +1,4 @@
-"""The rubric versions of a lake: each is kept for ever; a pointer says which one an id alone means."""
+"""Rubric versions of a lake: immutable once stored; a pointer names the version that a bare id means."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -20,7 +20,7 @@ from gradebook.tasks.lake.sql import query
 
 
 def find_rubric(name: str, lake: Lake) -> Rubric:
-    """The rubric of a file, else the shipped one, else the one that the lake keeps under `ID@VERSION` or `ID`.
+    """Find a rubric: a file, else a shipped rubric, else `ID@VERSION` or `ID` in the lake.
 
     Raises `RubricError`.
     """
@@ -39,52 +39,52 @@ def find_rubric(name: str, lake: Lake) -> Rubric:
 
 
 def list_versions(lake: Lake) -> tuple[Row, ...]:
-    """Every rubric version that the lake holds, the newest first; none where there is no lake."""
+    """Rubric versions in the lake, newest first; none if there is no lake."""
     with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
         return read_rows(connection, query("rubric_store/versions"))
     return ()
 
 
 def stored_rubric(lake: Lake, name: str) -> Rubric | None:
-    """The rubric `ID@VERSION`, or the one that the pointer of `ID` names; None where the lake does not know the id.
+    """Rubric `ID@VERSION`, or the one that the pointer of `ID` names; None if the lake does not know the id.
 
     Raises `RubricError` for an unknown version, and for an id whose pointer was deleted.
     """
     rubric_id, _, version = name.partition("@")
-    held: dict[str, str] = {}
+    stored: dict[str, str] = {}
     latest = None
     with suppress(NoLakeThere), connect_up_to_date(lake) as connection:
-        held = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric_id)}
+        stored = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric_id)}
         latest = _pointer(connection, rubric_id)
-    if not held:
+    if not stored:
         return None
     wanted = version or latest
     if wanted is None:
-        message = f"found no latest version, expected {rubric_id}@VERSION with one of {', '.join(sorted(held))}"
+        message = f"found no latest version, expected {rubric_id}@VERSION with one of {', '.join(sorted(stored))}"
         raise RubricError((Fault(rubric_id, None, message, "unknown-rubric"),))
-    if wanted not in held:
-        message = f"found the version {wanted!r}, expected {unknown_word(wanted, held)}"
+    if wanted not in stored:
+        message = f"found the version {wanted!r}, expected {unknown_word(wanted, stored)}"
         raise RubricError((Fault(rubric_id, None, message, "unknown-rubric"),))
-    return rubric_from_body(held[wanted])
+    return rubric_from_body(stored[wanted])
 
 
 def version_before(lake: Lake, rubric: Rubric) -> Rubric | None:
-    """The kept version that a rubric is the next one of: the highest below its own.
+    """Stored predecessor of a rubric: the highest version below its own.
 
-    The same version with another text is its own predecessor, which no step leads away from; with the same text it has
-    none. Where all are higher it is the highest.
+    The same version with another text is its own predecessor: no version step explains the change. With the same text
+    it has none. If all versions are higher, the highest.
     """
-    held: dict[str, str] = {}
+    stored: dict[str, str] = {}
     with suppress(NoLakeThere), connect(lake, read_only=True) as connection:
-        held = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric.id)}
-    if held.get(rubric.version) == canonical_body(rubric) or not held:
+        stored = {row["rubric_version"]: row["body"] for row in _bodies(connection, rubric.id)}
+    if stored.get(rubric.version) == canonical_body(rubric) or not stored:
         return None
-    below = [version for version in held if _numbers(version) <= _numbers(rubric.version)]
-    return rubric_from_body(held[max(below or held, key=_numbers)])
+    below = [version for version in stored if _numbers(version) <= _numbers(rubric.version)]
+    return rubric_from_body(stored[max(below or stored, key=_numbers)])
 
 
 def delete_pointer(lake: Lake, rubric_id: str) -> None:
-    """Delete the pointer of an id: its versions stay, and have to be named. Raises `InputError` where there is none."""
+    """Delete the pointer of an id; its versions remain and must be named. Raises `InputError` if there is none."""
 
     upgrade_lake(lake)
 
@@ -97,26 +97,26 @@ def delete_pointer(lake: Lake, rubric_id: str) -> None:
 
 
 def refuse_changed_rubric(lake: Lake, rubric: Rubric) -> None:
-    """Raise `RubricError` where the lake holds this id and version with another digest; the difference is shown."""
+    """Raise `RubricError`, with the differences, if the lake stores this id and version with another digest."""
     with suppress(NoLakeThere), connect(lake, read_only=True) as connection:
-        _is_kept(connection, rubric)
+        _is_stored(connection, rubric)
 
 
-def keep_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: datetime) -> None:
-    """Keep a version that a run used, with its criteria and levels, and let its id mean it.
+def store_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: datetime) -> None:
+    """Store a version that a run used, with its criteria and levels, and point its id to it.
 
-    A version that is kept already stays as it is. Raises `RubricError` where it has another digest.
+    A version stored already stays unchanged. Raises `RubricError` if its digest differs.
     """
-    is_kept = _is_kept(connection, rubric)
+    is_stored = _is_stored(connection, rubric)
     _point_to(connection, rubric.id, rubric.version, now)
-    if not is_kept:
+    if not is_stored:
         connection.execute(
             "insert into rubrics (rubric_id, rubric_version, digest, body, created_at) values (?, ?, ?, ?, ?)",
             [rubric.id, rubric.version, rubric_digest(rubric), canonical_body(rubric), now],
         )
         connection.register("kept_criteria", criteria_table("", rubric))
         connection.execute("insert into criteria by name select * exclude (run_id, gate_threshold) from kept_criteria")
-    connection.register("kept_levels", levels_table(rubric))  # an earlier gradebook kept none
+    connection.register("kept_levels", levels_table(rubric))  # earlier gradebooks stored none
     connection.execute(
         "insert into levels by name from kept_levels where not exists ("
         "from levels where rubric_id = ? and rubric_version = ?)",
@@ -124,12 +124,12 @@ def keep_rubric(connection: duckdb.DuckDBPyConnection, rubric: Rubric, now: date
     )
 
 
-def _is_kept(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> bool:
+def _is_stored(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> bool:
     try:
         row = connection.execute(
             "select digest, body from rubrics where rubric_id = ? and rubric_version = ?", [rubric.id, rubric.version]
         ).fetchone()
-    except duckdb.CatalogException:  # a lake whose tables are not made yet
+    except duckdb.CatalogException:  # the lake's tables do not exist yet
         return False
     if row is None:
         return False
@@ -141,7 +141,7 @@ def _is_kept(connection: duckdb.DuckDBPyConnection, rubric: Rubric) -> bool:
 
 
 def _point_to(connection: duckdb.DuckDBPyConnection, rubric_id: str, version: str, now: datetime) -> None:
-    """Let the id mean this version, unless it means a newer one already."""
+    """Point the id to this version, unless it points to a newer one."""
     current = _pointer(connection, rubric_id)
     if current is not None and _numbers(current) >= _numbers(version):
         return

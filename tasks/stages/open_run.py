@@ -14,22 +14,22 @@ import pyarrow as pa
 
 from gradebook.rubrics.files.digest import rubric_digest
 from gradebook.rubrics.model.errors import GradebookError, InputError
-from gradebook.tasks.comparing.baseline import Baseline, kept_baseline
+from gradebook.tasks.comparing.baseline import Baseline, stored_baseline
 from gradebook.tasks.datasets.discovery import digest_files
 from gradebook.tasks.judging.settings.panels import verdict_digest
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.connections import commit, connect, lake_exists, prepare_lake, refuse_unusable
 from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.planning.plan import RunPlan
-from gradebook.tasks.ratings.run_ratings import kept_version
+from gradebook.tasks.ratings.run_ratings import ratings_version
 from gradebook.tasks.runs.function_settings import runnable_functions
 from gradebook.tasks.runs.request import EvaluationRequest, Use, json_values
 from gradebook.tasks.runs.resume_command import keep_words
 from gradebook.tasks.runs.run import Run, code_version
 from gradebook.tasks.stages.check_request import CheckedRequest, check_request
 from gradebook.tasks.stages.quality import read_findings
-from gradebook.tasks.system.events import run_told
-from gradebook.tasks.system.files import told_storage_faults, write_text
+from gradebook.tasks.system.events import run_span
+from gradebook.tasks.system.files import translate_full_disk, write_text
 from gradebook.tasks.system.logs import begin_logging
 from gradebook.tasks.system.number_format import counted
 from gradebook.tasks.workspace.folder import RunFolder
@@ -90,7 +90,7 @@ def claimed_run(
 
     run_in: the run that works in a folder. Raises `InputError` as `claim_run`.
     """
-    with told_storage_faults(lake.name), claim_run(lake.root / "runs", fingerprint, run_id, now) as claim:
+    with translate_full_disk(lake.name), claim_run(lake.root / "runs", fingerprint, run_id, now) as claim:
         yield run_in(claim.folder)
         if claim.folder.published_file.exists():
             claim.folder.tidy()
@@ -116,11 +116,11 @@ def _run_of(
 @contextmanager
 def recorded(run: Run) -> Iterator[None]:
     """Keep the run's row in the lake: running while the block runs; failed, and why, when it raises."""
-    with told_storage_faults(run.lake.name):
+    with translate_full_disk(run.lake.name):
         _write_row(run, "running", None)
         keep_words(run.folder, run.request)
     try:
-        with told_storage_faults(run.lake.name), run_told(run.run_id, _names(run)):
+        with translate_full_disk(run.lake.name), run_span(run.run_id, _names(run)):
             yield
     except BaseException as error:
         reason = str(error) if isinstance(error, GradebookError) else f"{type(error).__name__}: {error}"
@@ -177,12 +177,12 @@ def _cases_words(sample: int | None) -> str:
 def run_row(run: Run, status: str, reason: str | None) -> dict[str, object]:
     """The columns of the run's row that do not depend on what came out."""
     request = run.request
-    baseline = kept_baseline(run.folder) if request.baseline else Baseline()
+    baseline = stored_baseline(run.folder) if request.baseline else Baseline()
     settings = json_values(request, Use.SETTINGS) | {
         "judge": run.judge.identity if run.judge else None,  # by which `gradebook ledger verify` works keys out anew
         "baseline_run_id": baseline.run_id,
         "baseline_fault": baseline.fault,
-        "ratings_version": kept_version(run.folder.ratings_file),
+        "ratings_version": ratings_version(run.folder.ratings_file),
         "suite": request.suite,  # by these two `latest` finds the nightly run before
         "night": None if request.night is None else request.night.isoformat(),
         "functions": sorted(set(runnable_functions(run.rubric, run.functions).values())),

@@ -18,7 +18,7 @@ from gradebook.tasks.stages.publish import conclude_run, publish_run
 from gradebook.tasks.stages.quality import validate_judgments, validate_outputs
 from gradebook.tasks.stages.score import collect_verdicts, write_run_feedback
 from gradebook.tasks.stages.submit import Pending, Stages
-from gradebook.tasks.system.events import Piece, piece_told
+from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.progress import reporter
 
 
@@ -32,7 +32,7 @@ def evaluate_run(run: Run, stages: Stages) -> None:
     if planned.request_count:
         stages.finish(checked)  # before any money is spent
     planned = stages.call(ask_run_in_batches, run, ingested, planned)
-    with piece_told(Piece(run.run_id, "score")), opened_setup(run, planned, ingested.shards) as setup:
+    with piece_span(Piece(run.run_id, "score")), opened_setup(run, planned, ingested.shards) as setup:
         reporter().begin("score", ingested.output_count * len(run.rubric.criteria) + planned.own_count.criterion_count)
         scored = [each for index in range(len(ingested.shards)) for each in _score(run, setup, ingested, index, stages)]
         stages.finish([*checked, *scored])

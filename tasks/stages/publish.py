@@ -19,7 +19,7 @@ from gradebook.tasks.datasets.ingest import Ingested
 from gradebook.tasks.lake.address import Lake
 from gradebook.tasks.lake.commits import CommitUnknown
 from gradebook.tasks.lake.connections import commit, connect
-from gradebook.tasks.lake.object_store import BucketPlace, faults_told, open_store
+from gradebook.tasks.lake.object_store import BucketPlace, open_store, translate_storage_errors
 from gradebook.tasks.lake.sql import quoted
 from gradebook.tasks.ledger.recordings import write_recording
 from gradebook.tasks.marts.models import model_order
@@ -27,11 +27,11 @@ from gradebook.tasks.marts.sources import run_costs
 from gradebook.tasks.published.summary import RunSummary, summarise
 from gradebook.tasks.ratings.table import insert_ratings
 from gradebook.tasks.reporting.page import write_own_report
-from gradebook.tasks.rubric_store.versions import keep_rubric
+from gradebook.tasks.rubric_store.versions import store_rubric
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.stages.open_run import is_published, replace_findings, replace_row, run_row
 from gradebook.tasks.stages.quality import read_findings
-from gradebook.tasks.system.events import Piece, piece_told
+from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.files import write_parquet, write_text
 from gradebook.tasks.system.progress import reporter
 from gradebook.tasks.workspace.folder import RunFolder
@@ -54,7 +54,7 @@ class RunFiles:
     def put(self, table: str, file: Path, partition: str = "") -> str:
         """Put a file where the table's are and return its place, which no table names yet.
 
-        Raises `LakeError` and `StorageUnavailable` as `faults_told` does.
+        Raises `LakeError` and `StorageUnavailable` as `translate_storage_errors` does.
         """
         if (table, file) not in self._places:
             folder = f"{table}/{partition}" if partition else table
@@ -87,7 +87,7 @@ def _link(file: Path, place: Path) -> None:
 
 def _upload(file: Path, place: str, bucket: BucketPlace) -> None:
     with (
-        faults_told(bucket),
+        translate_storage_errors(bucket),
         file.open("rb") as source,
         open_store().open_output_stream(place.removeprefix("s3://")) as target,
     ):
@@ -101,7 +101,7 @@ def publish_run(run: Run, ingested: Ingested, notes: list[str]) -> int:
     `StorageUnavailable` where the storage of the lake's files is gone.
     """
     reporter().begin("publish", None)
-    with piece_told(Piece(run.run_id, "publish")):
+    with piece_span(Piece(run.run_id, "publish")):
         version = _publish(run, ingested, notes)
     reporter().end("publish")
     return version
@@ -121,7 +121,7 @@ def _publish(run: Run, ingested: Ingested, notes: list[str]) -> int:
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
         _refuse_published(connection, run.run_id)
         added.clear()  # by a transaction that is run again
-        keep_rubric(connection, run.rubric, run.created_at)
+        store_rubric(connection, run.rubric, run.created_at)
         for index, shard in enumerate(ingested.shards):
             if _has_new_outputs_only(connection, shard):
                 added.add(_add_file(connection, "outputs", files.put("outputs", Path(shard))))

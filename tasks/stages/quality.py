@@ -22,7 +22,7 @@ from gradebook.tasks.ledger.ledger import run_judgments
 from gradebook.tasks.runs.run import Run
 from gradebook.tasks.system.events import tell_finding
 from gradebook.tasks.system.files import append_lines
-from gradebook.tasks.system.lazy_imports import imported_later, uncollected
+from gradebook.tasks.system.lazy_imports import deferred_imports, uncollected
 from gradebook.tasks.system.processes import COMPUTING
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import timed
@@ -237,7 +237,7 @@ SUITES: dict[str, Callable[[], list[Any]]] = {
 def _great_expectations() -> Any:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")  # read at import
     # Of two of its modules, one for a test and one for a drawing, none of ours has need.
-    with _IMPORT, uncollected(), imported_later("scipy.stats", "altair"):
+    with _IMPORT, uncollected(), deferred_imports("scipy.stats", "altair"):
         import great_expectations
     # One of its modules sets its own level to INFO, to tell of a folder that nobody asked for.
     logging.getLogger("great_expectations.data_context.types.base").setLevel(logging.WARNING)

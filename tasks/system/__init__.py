@@ -8,5 +8,5 @@ tracing         tracing: OpenTelemetry traces and metrics
 progress        reporter: progress of stages for whoever shows it
 number_format   numbers as people read them
 prefect_blocks  read_secret, limited: Prefect's secrets and concurrency limits
-lazy_imports    imported_later: heavy modules imported on first use
+lazy_imports    deferred_imports: heavy modules imported on first use
 """

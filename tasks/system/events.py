@@ -1,6 +1,6 @@
-"""What a run tells those outside while it runs: log lines, and spans and metrics where there is an exporter.
+"""Events of a run in progress: log lines, and spans and metrics if an exporter is configured.
 
-Nothing of an output, a prompt, a reply or a key is told: names, counts, times, dollars and kinds of failures.
+Events never contain any of an output, a prompt, a reply or a key: only names, counts, times, costs and error types.
 """
 
 import logging
@@ -19,7 +19,7 @@ RUNS, STAGES, QUALITY = (logging.getLogger(f"{LOGGER}.{name}") for name in ("run
 
 @dataclass(slots=True)
 class Piece:
-    """A run, or a stage, a criterion or a shard of it, while it is at work; its counts are filled in meanwhile."""
+    """A run, stage, criterion or shard in progress; its counts are filled in meanwhile."""
 
     run_id: str
     stage: str | None = None  # None: the run itself
@@ -30,7 +30,7 @@ class Piece:
 
     @property
     def fields(self) -> dict[str, object]:
-        """Where it is, without what it has none of."""
+        """Identifying fields, without absent ones."""
         place = {"stage": self.stage, "criterion_id": self.criterion_id, "shard": self.shard}
         return {"run_id": self.run_id} | {name: value for name, value in place.items() if value is not None}
 
@@ -41,7 +41,7 @@ class Piece:
 
 @dataclass(slots=True)
 class _Spent:
-    """What the judges of a run cost in this process; None from the first reply without a price."""
+    """Spending on the judges of a run in this process. cost_usd: None from the first reply without a price."""
 
     request_count: int = 0
     cost_usd: float | None = 0.0
@@ -51,7 +51,7 @@ _spent: dict[str, _Spent] = {}
 
 
 def count_request(run_id: str, *, is_paid: bool, cost_usd: float | None) -> None:
-    """Count a request to a judge of a run, and what its reply cost; None where nobody knows."""
+    """Count a request to a judge of a run, and the cost of its reply; None if unknown."""
     spent = _spent.get(run_id)
     if spent is None:
         return
@@ -62,12 +62,12 @@ def count_request(run_id: str, *, is_paid: bool, cost_usd: float | None) -> None
 
 
 @contextmanager
-def run_told(run_id: str, names: Mapping[str, object]) -> Iterator[None]:
-    """Tell the beginning and the end of a run, and send what was told before it goes on."""
+def run_span(run_id: str, names: Mapping[str, object]) -> Iterator[None]:
+    """Log the beginning and the end of a run, and export its spans and metrics before continuing."""
     begin_logging()
     _spent[run_id] = _Spent()
     try:
-        with piece_told(Piece(run_id, names=names)):
+        with piece_span(Piece(run_id, names=names)):
             yield
     finally:
         del _spent[run_id]
@@ -77,10 +77,10 @@ def run_told(run_id: str, names: Mapping[str, object]) -> Iterator[None]:
 
 
 @contextmanager
-def piece_told(piece: Piece) -> Iterator[Piece]:
-    """Tell the beginning and the end of a piece of work; where it fails, the kind of failure."""
+def piece_span(piece: Piece) -> Iterator[Piece]:
+    """Log the beginning and the end of a piece of work, or the type of its failure."""
     logger, traced, started = RUNS if piece.stage is None else STAGES, tracing(), time.perf_counter()
-    if traced is None and not logger.isEnabledFor(logging.ERROR):  # nobody listens
+    if traced is None and not logger.isEnabledFor(logging.ERROR):  # no listener
         yield piece
         return
     tell(logger, logging.INFO, "begin", f"{piece} begins", **piece.fields, **piece.names)
@@ -89,36 +89,36 @@ def piece_told(piece: Piece) -> Iterator[Piece]:
             yield piece
         except BaseException as error:
             ended = _ended(piece, started) | {"error_type": type(error).__name__}
-            tell(logger, logging.ERROR, "failed", f"{piece} failed: {_said(error)}", **ended)
+            tell(logger, logging.ERROR, "failed", f"{piece} failed: {_message(error)}", **ended)
             raise
     tell(logger, logging.INFO, "end", f"{piece} is done", **_ended(piece, started))
 
 
 def tell_finding(finding: Any) -> None:
-    """Tell a data-quality finding; an expectation that is met is told at the level of details."""
+    """Log a data-quality finding, at debug level if its expectation is met."""
     broken = logging.ERROR if finding.severity == "error" else logging.WARNING
     level, words = (logging.DEBUG, "is met") if finding.is_met else (broken, "is not met")
-    told = {"run_id": finding.run_id, "stage": finding.stage, "subject": finding.subject}
-    told |= {"expectation": finding.expectation, "unexpected_count": finding.unexpected_count}
-    tell(QUALITY, level, "finding", f"{finding.stage} · {finding.subject}: {finding.expectation} {words}", **told)
+    fields = {"run_id": finding.run_id, "stage": finding.stage, "subject": finding.subject}
+    fields |= {"expectation": finding.expectation, "unexpected_count": finding.unexpected_count}
+    tell(QUALITY, level, "finding", f"{finding.stage} · {finding.subject}: {finding.expectation} {words}", **fields)
 
 
-def _said(error: BaseException) -> str:
-    """What a failure says where its words are our own; else its kind: it may repeat an output."""
+def _message(error: BaseException) -> str:
+    """Message of an error if the words are our own, else its type: other messages may quote an output."""
     is_ours = isinstance(error, BudgetReached | LakeUnavailable) or type(error) is UnfinishedError
     return str(error) if is_ours else type(error).__name__
 
 
 def _ended(piece: Piece, started: float) -> dict[str, object]:
-    told: dict[str, object] = piece.fields | piece.counts | {"seconds": round(time.perf_counter() - started, 3)}
+    fields: dict[str, object] = piece.fields | piece.counts | {"seconds": round(time.perf_counter() - started, 3)}
     spent = _spent.get(piece.run_id)
     if spent is not None and piece.stage in {None, "score"}:
-        told |= {"run_request_count": spent.request_count}
-        told |= {"run_cost_usd": None if spent.cost_usd is None else round(spent.cost_usd, 9)}
-    return told
+        fields |= {"run_request_count": spent.request_count}
+        fields |= {"run_cost_usd": None if spent.cost_usd is None else round(spent.cost_usd, 9)}
+    return fields
 
 
 def tell(logger: logging.Logger, level: int, event: str, message: str, **fields: object) -> None:
-    """One record with its fields, where anybody takes it."""
+    """Log one record with its fields."""
     if logger.isEnabledFor(level):
         logger.log(level, "%s", message, extra={FIELDS: {"event": event} | fields})

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written under a temporary name, then renamed."""
+"""Atomic files: written under a temporary name, then renamed; and appends of whole lines."""
 
 import errno
 import fcntl
@@ -17,19 +17,19 @@ from gradebook.rubrics.model.errors import UnfinishedError
 
 
 def temporary_path(path: Path) -> Path:
-    """Where this process writes a file before it takes its name: no other one does, on this machine or another."""
+    """Temporary name of a file, unique to this process across machines."""
     return path.with_name(f".{path.name}.{os.getpid()}-{_mark_of(os.getpid())}.tmp")
 
 
 @cache
 def _mark_of(_process: int) -> str:
-    """What tells processes with one number apart, on machines or in containers that share a folder."""
+    """Random mark that separates processes with the same id on machines or containers sharing a folder."""
     return secrets.token_hex(4)
 
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; it takes the place of `path` when the block ends without an error."""
+    """Yield a temporary path; it replaces `path` when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(path)
     try:
@@ -40,21 +40,21 @@ def replaced_file(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file atomically."""
     with replaced_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file atomically."""
     with replaced_file(path) as temporary:
         temporary.write_bytes(content)
 
 
 def append_whole(file: int | None, lines: bytes, *, is_synced: bool = False) -> str | None:
-    """Append lines to an open file in one call; what went wrong, if anything: after half a line nothing may follow.
+    """Append lines to an open file in one call; returns the fault, if any: nothing may follow half a line.
 
-    file: None where it is closed. is_synced: the disk has them on return; else the kernel.
+    file: None if closed. is_synced: wait until the lines are on disk, not only in the kernel.
     """
     if file is None:
         return "it is closed"
@@ -68,12 +68,12 @@ def append_whole(file: int | None, lines: bytes, *, is_synced: bool = False) -> 
 
 
 def append_lines(path: Path, lines: bytes) -> None:
-    """Append lines to a file, whole or not at all, whoever else does so. Raises `OSError` where there is no room."""
+    """Append lines to a file, all or none, under a lock. Raises `OSError` if there is no room."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # else what is taken back could be another's
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # else the truncation below could remove another process's lines
         size = os.fstat(descriptor).st_size
-        # One write: whole after a SIGKILL, or not there. A disk that is nearly full takes a part of it.
+        # One write is whole or absent after a SIGKILL. A nearly full disk takes a part of it.
         if os.write(descriptor, lines) < len(lines):
             os.ftruncate(descriptor, size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
@@ -82,7 +82,7 @@ def append_lines(path: Path, lines: bytes) -> None:
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:
-    """Write a Parquet file (zstd), whole or not at all."""
+    """Write a Parquet file (zstd) atomically."""
     with replaced_file(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", compression_level=1)
 
@@ -92,8 +92,8 @@ _FULL_WORDS = ("no space left on device", "disk is full", "disk quota exceeded",
 
 
 @contextmanager
-def told_storage_faults(name: str) -> Iterator[None]:
-    """Raise `UnfinishedError` where the block found no room. name: of the lake."""
+def translate_full_disk(name: str) -> Iterator[None]:
+    """Raise `UnfinishedError` if the disk is full during the block. name: of the lake."""
     try:
         yield
     except (OSError, duckdb.Error) as error:
@@ -106,5 +106,5 @@ def told_storage_faults(name: str) -> Iterator[None]:
 
 
 def is_full(error: Exception) -> bool:
-    """Whether there was no room for what was to be written."""
+    """Whether the error means that the disk is full."""
     return getattr(error, "errno", None) in _FULL or any(word in str(error).lower() for word in _FULL_WORDS)

@@ -1,4 +1,4 @@
-"""What makes slow imports cheaper: no garbage is collected meanwhile, and what is hardly ever used is put off."""
+"""Cheaper imports: garbage collection paused, and rarely used modules deferred."""
 
 import gc
 import importlib
@@ -13,7 +13,7 @@ _holders: set[object] = set()
 
 
 class _Later(ModuleType):
-    """A module that is imported when it is first asked for something."""
+    """Placeholder that imports its module on first attribute access."""
 
     def __getattr__(self, name: str) -> object:
         if sys.modules.get(self.__name__) is self:
@@ -22,10 +22,10 @@ class _Later(ModuleType):
 
 
 @contextmanager
-def imported_later(*names: str) -> Iterator[None]:
-    """Put the modules off, while the block runs: whoever imports one then, has it imported when it is used.
+def deferred_imports(*names: str) -> Iterator[None]:
+    """Defer imports of these modules during the block until they are first used.
 
-    After the block an import is as ever.
+    After the block, imports work as usual.
     """
     put_off = {name: _Later(name) for name in names if name not in sys.modules}
     sys.modules.update(put_off)
@@ -39,9 +39,9 @@ def imported_later(*names: str) -> Iterator[None]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Collect no garbage while the block imports: it makes a million objects and hardly any of them is garbage.
+    """Pause garbage collection while the block imports: of its million objects hardly any is garbage.
 
-    Threads that import at once share it: garbage is collected again when the last of them is done.
+    Shared by threads that import concurrently: collection resumes when the last of them is done.
     """
     holder = object()
     with _COUNTING:

@@ -1,46 +1,46 @@
-"""Numbers as people read them, in the terminal and on the report's page."""
+"""Number formats of the terminal and the report."""
 
 import math
 from fractions import Fraction
 
-TINY_USD = 0.001  # less has no three digits in four places
-SHORTEST_S = 0.0005  # less is as good as nothing
+TINY_USD = 0.001  # smaller amounts lose their three digits in four decimal places
+SHORTEST_S = 0.0005  # shorter times are shown as 0
 
 
 def score_words(value: float | None) -> str:
-    """A score of 0..1 with three digits."""
+    """Score of 0..1 with three decimal places."""
     return "–" if value is None else f"{value:.3f}"
 
 
 def sqrt_words(variance: float | None) -> str:
-    """The standard deviation that a variance of scores comes to."""
+    """Standard deviation of scores with this variance."""
     return score_words(None if variance is None else math.sqrt(variance))
 
 
 def signed_words(value: float | None, digits: int = 3) -> str:
-    """A difference of scores, with its sign."""
+    """Difference of scores with its sign."""
     return "–" if value is None else f"{value:+.{digits}f}"
 
 
-def span_words(low: float | None, high: float | None) -> str:
-    """An interval on a difference."""
+def difference_interval_words(low: float | None, high: float | None) -> str:
+    """Interval of a difference of scores: `-0.010..+0.020`."""
     return "–" if low is None else f"{signed_words(low)}..{signed_words(high)}"
 
 
-def span_of(low: float | None, high: float | None) -> str:
-    """An interval on a score."""
+def interval_words(low: float | None, high: float | None) -> str:
+    """Interval of a score: `0.710 to 0.750`."""
     return "–" if low is None else f"{score_words(low)} to {score_words(high)}"
 
 
 def p_words(p: float | None) -> str:
-    """A chance with what digits it has; a tiny one is not 0."""
+    """p-value with three decimal places; a tiny one is never shown as 0."""
     if p is None:
         return "–"
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
 def rate_words(value: float | None) -> str:
-    """A share of 0..1 in percent; none and all only where it is none or all."""
+    """Share of 0..1 in percent; 0% and 100% only if exact."""
     if value is None:
         return "–"
     words = f"{100 * value:.1f}%"
@@ -50,26 +50,26 @@ def rate_words(value: float | None) -> str:
 
 
 def usd_words(value: float | None) -> str:
-    """Dollars; an unknown price is not a price of 0, and a tiny one neither."""
+    """Amount in dollars; unknown and tiny amounts are never shown as 0."""
     if value is None:
         return "unknown"
     return f"${value:,.4f}" if abs(value) >= TINY_USD or not value else price_words(value)
 
 
 def price_words(value: float | None) -> str:
-    """Dollars with three digits, for a page: $12.3, $0.000123; whole ones from $100."""
+    """Amount in dollars with three digits, for a page: $12.3, $0.000123; whole dollars from $100."""
     if value is None:
         return "unknown"
     return "$0" if not value else f"${_three_digits(value)}"
 
 
 def known_words(value: float | None, unknown_count: int) -> str:
-    """Dollars; where some are unknown the sum of the others is the least that it can be."""
+    """Sum of known amounts, as a lower bound if some are unknown."""
     return f"at least {price_words(value)}" if unknown_count and value is not None else price_words(value)
 
 
 def seconds_words(value: float) -> str:
-    """A time with three digits: 0.012 s, 8.25 min, 3.4 h."""
+    """Duration with three digits: 0.012 s, 8.25 min, 3.4 h."""
     for unit, seconds in (("h", 3600.0), ("min", 60.0)):
         if value >= 2 * seconds:
             return f"{_three_digits(value / seconds)} {unit}"
@@ -77,7 +77,7 @@ def seconds_words(value: float) -> str:
 
 
 def count_words(count: float) -> str:
-    """A large count with three digits: 950, 12.3k, 4.56M."""
+    """Large count with three digits: 950, 12.3k, 4.56M."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
         if count >= size:
             return f"{_three_digits(count / (1e3 if unit == 'k' else size))}{unit}"
@@ -85,19 +85,19 @@ def count_words(count: float) -> str:
 
 
 def _three_digits(value: float) -> str:
-    """A number with three significant digits, never in powers of ten; its whole digits all."""
-    rounded = float(f"{value:.3g}")  # first: 0.9999 is 1.00, not 1.000
+    """Number with three significant digits, all of its integer digits and no exponent."""
+    rounded = float(f"{value:.3g}")  # rounded first: 0.9999 is 1.00, not 1.000
     places = max(0, 2 - math.floor(math.log10(abs(rounded)))) if rounded else 0
     return f"{value:,.{places}f}"
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """A count and its noun: 1 row, 2,000 rows."""
+    """Count with its noun: 1 row, 2,000 rows."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def share_words(count: int, total: int) -> str:
-    """How many of a total, in percent: 74%, 47.3%; all and none only where it is all or none."""
+    """Share of a total in percent: 74%, 47.3%; 0% and 100% only if exact."""
     if not total:
         return "–"
     permille = round(Fraction(1000 * count, total))

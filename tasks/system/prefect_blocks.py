@@ -9,7 +9,7 @@ from gradebook.rubrics.model.errors import EndpointUnavailable
 
 
 def read_secret(name: str) -> str:
-    """The text of a Secret block. Raises `EndpointUnavailable` where it is not to be had, without any of the text."""
+    """Text of a Secret block. Raises `EndpointUnavailable`, without any of the text, if it can't be read."""
     with ThreadPoolExecutor(1) as threads:  # a flow's event loop may be running in this thread
         return threads.submit(asyncio.run, _load_secret(name)).result()
 

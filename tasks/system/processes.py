@@ -1,4 +1,4 @@
-"""Processes of Python beside the run's own: with its import path, in sessions of their own, ended with it."""
+"""Python child processes: with this process's import path, in sessions of their own, ended with their parent."""
 
 import ctypes
 import json
@@ -20,9 +20,9 @@ _PROGRAM = (
     "importlib.import_module(sys.argv[2]).main(*map(int, sys.argv[3:]))"
 )
 _ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",  # a process a core
+    "OMP_NUM_THREADS": "1",  # one process per core
     "OPENBLAS_NUM_THREADS": "1",
-    "PYTHONHASHSEED": "0",  # the order of a set is the same in each run
+    "PYTHONHASHSEED": "0",  # same order of sets in each run
 }
 
 
@@ -33,13 +33,13 @@ def start_python(
     log: IO[bytes] | None = None,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> "subprocess.Popen[bytes]":
-    """Start Python, which calls `main(descriptor, parent, *numbers)` of a module of gradebook.
+    """Start Python and call `main(descriptor, parent, *numbers)` of a module of gradebook.
 
-    descriptor: the one open file that it has beside its log. parent: this process, for `end_with_parent`. log: takes
-    what it prints; None drops that, but for errors, which go where this process's go. environment: variables that it
-    has beside this process's.
+    descriptor: the only open file that the child inherits beside its log. parent: id of this process, for
+    `end_with_parent`. log: receives its output; None: drop the output, and send errors to this process's stderr.
+    environment: variables added to this process's.
     """
-    # Last: a folder of the user's, such as tasks/, must not stand in for gradebook's or the library's.
+    # "." comes last: a user's folder such as tasks/ must not hide gradebook's or a library's.
     path = [*dict.fromkeys(str(Path(entry or ".").absolute()) for entry in [*sys.path, "."])]
     words = (module, *map(str, (descriptor, os.getpid(), *numbers)))
     return subprocess.Popen(
@@ -54,36 +54,34 @@ def start_python(
 
 
 def end_with_parent(parent: int) -> bool:
-    """Let this process be killed when the one that started it ends; returns whether that one is still there."""
+    """Let the kernel kill this process when its parent ends; returns whether the parent is still alive."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
     return os.getppid() == parent
 
 
 def end_process(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process and what it started."""
+    """Kill a process and its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 class Process(Protocol):
-    """What a pool holds."""
+    """Process that a pool manages."""
 
     def is_alive(self) -> bool:
-        """Whether it can be called."""
+        """Whether it can take a call."""
         ...
 
-    def end(self) -> None:
-        """Kill it."""
-        ...
+    def end(self) -> None: ...
 
 
 Held = TypeVar("Held", bound=Process)
 
 
 class ProcessPool(Generic[Held]):
-    """Processes: one for each call under way, kept for the next; all end with the pool."""
+    """Pool of processes: one for each concurrent call, reused by later calls; all end with the pool."""
 
     def __init__(self, start: Callable[[], Held]) -> None:
         self._start = start
@@ -91,16 +89,16 @@ class ProcessPool(Generic[Held]):
         self._idle: list[Held] = []
         self._alive: set[Held] = set()
         self._is_closed = False
-        # The kernel ends a process with the thread that started it: this one lives as long as the pool.
+        # The kernel ends a process with the thread that started it: this thread lives as long as the pool.
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="start processes")
 
     def held(self) -> tuple[Held, ...]:
-        """The processes there are, at work or not."""
+        """All processes, busy or idle."""
         with self._lock:
             return tuple(self._alive)
 
     def take(self) -> Held:
-        """A process that nothing else calls until it is given back or dropped."""
+        """Take a process for exclusive use until it is given back or dropped."""
         while process := self._idle_process():
             if process.is_alive():
                 return process
@@ -111,13 +109,13 @@ class ProcessPool(Generic[Held]):
         return process
 
     def give_back(self, process: Held) -> None:
-        """Keep a process for the next call."""
+        """Return a process to the pool for the next call."""
         with self._lock:
             if not self._is_closed:
                 self._idle.append(process)
 
     def drop(self, process: Held) -> None:
-        """End a process. Raises `RuntimeError` where the pool was closed: then it is no call's fault that it ended."""
+        """End a process. Raises `RuntimeError` if the pool was closed, which means that the call is not at fault."""
         process.end()
         with self._lock:
             if self._is_closed:
@@ -125,7 +123,7 @@ class ProcessPool(Generic[Held]):
             self._alive.discard(process)
 
     def close(self) -> None:
-        """End all processes; a call under way raises."""
+        """End all processes; a call in progress raises."""
         with self._lock:
             self._is_closed = True
             alive, self._alive, self._idle = list(self._alive), set(), []
@@ -139,9 +137,9 @@ class ProcessPool(Generic[Held]):
 
 
 def core_count() -> int:
-    """The cores that this process may use, at least 1."""
+    """Number of cores that this process may use, at least 1."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-# Tasks that wait for a judge are many; those that compute hold a shard in memory each.
+# Tasks waiting for a judge may be many; computing tasks hold a shard in memory each.
 COMPUTING = threading.BoundedSemaphore(core_count())

@@ -1,41 +1,43 @@
-"""How far a run is: stages say it here, and whoever watches (the command line) listens."""
+"""Progress of runs, reported by stages to one watcher such as the command line."""
 
 from typing import Protocol
 
 
 class Reporter(Protocol):
-    """Somebody who watches a run. Called from many threads."""
+    """Watcher of a run's progress. Called from many threads."""
 
     def begin(self, stage: str, total: int | None) -> None:
-        """A stage begins; total: units of work, None where it can't be known."""
+        """Report the start of a stage. total: units of work; None if unknown."""
 
     def advance(self, stage: str, count: int) -> None:
-        """So many more units are done."""
+        """Report that `count` more units are done."""
 
     def end(self, stage: str) -> None:
-        """The stage is done."""
+        """Report the end of a stage."""
 
 
 class _Silent:
+    """Reporter that discards all events."""
+
     def begin(self, stage: str, total: int | None) -> None:
-        """Nobody watches."""
+        pass
 
     def advance(self, stage: str, count: int) -> None:
-        """Nobody watches."""
+        pass
 
     def end(self, stage: str) -> None:
-        """Nobody watches."""
+        pass
 
 
 _reporter: Reporter = _Silent()
 
 
 def watch(reporter: Reporter) -> None:
-    """From now on tell `reporter` how far the runs of this process are."""
+    """Send the progress of this process's runs to `reporter` from now on."""
     global _reporter  # noqa: PLW0603 - one terminal, one watcher a process
     _reporter = reporter
 
 
 def reporter() -> Reporter:
-    """Who is watching now."""
+    """Current watcher."""
     return _reporter

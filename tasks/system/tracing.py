@@ -1,6 +1,6 @@
-"""OpenTelemetry spans and metrics of runs, where an exporter is configured and the extra `otel` is installed.
+"""OpenTelemetry spans and metrics of runs, if an exporter is configured and the extra `otel` is installed.
 
-Names are those of the GenAI semantic conventions. A receiver that is gone costs a run two seconds at most, once.
+Names follow the GenAI semantic conventions. An unreachable receiver costs a run two seconds at most, once.
 """
 
 import atexit
@@ -27,15 +27,15 @@ from opentelemetry.trace import Span
 ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{part}ENDPOINT" for part in ("", "TRACES_", "METRICS_"))
 NAME = "gradebook"
 EXPORT_TIMEOUT_S = 2.0
-GONE_S = 60.0  # how long a receiver that did not answer is left alone
-# As the GenAI conventions advise.
+GONE_S = 60.0  # how long nothing is sent to a receiver that did not answer
+# Buckets recommended by the GenAI conventions.
 TOKEN_BUCKETS = [4.0**power for power in range(14)]
 SECOND_BUCKETS = [0.01 * 2**power for power in range(14)]
 
 
 @dataclass(frozen=True, slots=True)
-class RequestTold:
-    """A request to a judge that is back. cost_usd and tokens: None where nobody knows them."""
+class FinishedRequest:
+    """Finished request to a judge. cost_usd and tokens: None if unknown."""
 
     model: str
     base_url: str
@@ -48,23 +48,23 @@ class RequestTold:
 
 
 class Receiver:
-    """Whether somebody takes what is sent: after a failure nothing is for a while, so that nobody waits again."""
+    """Circuit breaker of the exporters: after a failure nothing is sent for a while, so that nothing waits again."""
 
     def __init__(self) -> None:
         self._gone_until = 0.0
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is left alone now."""
+        """Whether sending is suspended."""
         return time.monotonic() < self._gone_until
 
     def note(self, is_taken: bool) -> None:
-        """Learn from an export."""
+        """Record the outcome of an export."""
         self._gone_until = 0.0 if is_taken else time.monotonic() + GONE_S
 
 
 class Tracing:
-    """The spans and metrics of this process, sent by threads of their own."""
+    """Spans and metrics of this process, sent by threads of their own."""
 
     def __init__(self) -> None:
 
@@ -84,7 +84,7 @@ class Tracing:
 
     @contextmanager
     def span(self, fields: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[None]:
-        """A span of a run, a stage, or a criterion and a shard; its counts are read at its end."""
+        """Span of a run, a stage, or a criterion and a shard; its counts are read at its end."""
         run_id, stage = fields["run_id"], fields.get("stage")
         is_whole = not fields.keys() & {"criterion_id", "shard"}
         name = " ".join(str(fields[key]) for key in ("stage", "criterion_id") if key in fields) or "run"
@@ -105,48 +105,48 @@ class Tracing:
             if is_whole:
                 self._open.pop((run_id, stage), None)
 
-    def request(self, run_id: str, told: RequestTold, error_type: str | None) -> None:
-        """A request to a judge: its span, tokens, time and dollars. error_type: None where a reply came."""
+    def request(self, run_id: str, finished: FinishedRequest, error_type: str | None) -> None:
+        """Record a request to a judge: span, tokens, duration and cost. error_type: None if a reply came."""
         from opentelemetry.trace import SpanKind, StatusCode
 
-        address = urlsplit(told.base_url)
+        address = urlsplit(finished.base_url)
         shared: dict[str, Any] = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": "openai",  # the protocol, whoever speaks it
-            "gen_ai.request.model": told.model,
+            "gen_ai.provider.name": "openai",  # the protocol, whatever the provider
+            "gen_ai.request.model": finished.model,
             "server.address": address.hostname or "",
             "server.port": address.port or (443 if address.scheme == "https" else 80),
-            "gen_ai.response.model": told.model_returned,
+            "gen_ai.response.model": finished.model_returned,
             "error.type": error_type,
         }
         shared = {name: value for name, value in shared.items() if value is not None}
-        tokens = {"input": told.prompt_tokens, "output": told.completion_tokens}
+        tokens = {"input": finished.prompt_tokens, "output": finished.completion_tokens}
         used = {f"gen_ai.usage.{kind}_tokens": count for kind, count in tokens.items() if count is not None}
-        more = _attributes({"run_id": run_id, "cost_usd": told.cost_usd})
+        more = _attributes({"run_id": run_id, "cost_usd": finished.cost_usd})
         span = self._start(
-            f"chat {told.model}",
+            f"chat {finished.model}",
             run_id,
             "score",
             shared | used | more,
             kind=SpanKind.CLIENT,
-            start_time=told.started_ns,
+            start_time=finished.started_ns,
         )
         if error_type is not None:
             span.set_status(StatusCode.ERROR, error_type)
-        span.end(told.ended_ns)
-        self._seconds.record((told.ended_ns - told.started_ns) / 1e9, shared)
+        span.end(finished.ended_ns)
+        self._seconds.record((finished.ended_ns - finished.started_ns) / 1e9, shared)
         for kind, count in tokens.items():
             if count is not None:
                 self._tokens.record(count, shared | {"gen_ai.token.type": kind})
-        if told.cost_usd:
-            self._cost.add(told.cost_usd, {"gen_ai.request.model": told.model})
+        if finished.cost_usd:
+            self._cost.add(finished.cost_usd, {"gen_ai.request.model": finished.model})
 
     def flush(self) -> bool:
-        """Send what is kept, for two seconds at most. Returns whether the receiver took it."""
+        """Send pending data within two seconds. Returns whether the receiver took it."""
         return self._bounded(self._traces.force_flush, self._metrics.force_flush)
 
     def _start(self, name: str, run_id: str, stage: object, attributes: Mapping[str, Any], **more: Any) -> "Span":
-        """A span below that of its stage, or else of its run; where neither is of this process, by itself."""
+        """Start a span below that of its stage or run; a root span if this process has neither."""
         from opentelemetry.context import Context
         from opentelemetry.trace import set_span_in_context
 
@@ -158,7 +158,7 @@ class Tracing:
         self._bounded(self._traces.shutdown, self._metrics.shutdown)
 
     def _bounded(self, *sends: Any) -> bool:
-        """Call some in a thread that nobody waits for longer than an export may take."""
+        """Call functions in a thread, waiting at most `EXPORT_TIMEOUT_S`."""
         thread = threading.Thread(target=lambda: [send() for send in sends], name="otel flush", daemon=True)
         thread.start()
         thread.join(EXPORT_TIMEOUT_S)
@@ -167,7 +167,7 @@ class Tracing:
 
 @cache
 def tracing() -> Tracing | None:
-    """The tracing of this process; None, and nothing imported, where no exporter is configured."""
+    """Tracing of this process; None, without importing OpenTelemetry, if no exporter is configured."""
     is_disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if is_disabled or not any(os.environ.get(name) for name in ENDPOINTS):
         return None
@@ -180,19 +180,19 @@ def tracing() -> Tracing | None:
 
 
 def _attributes(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields as attributes of ours; what is None is left out."""
+    """Attributes prefixed with gradebook's name, without None."""
     return {f"{NAME}.{name}": value for name, value in fields.items() if value is not None}
 
 
 class _Spans(SpanExporter):
-    """Sends spans while somebody takes them."""
+    """Span exporter behind the circuit breaker."""
 
     def __init__(self, receiver: "Receiver") -> None:
         self._receiver = receiver
         self._exporter = OTLPSpanExporter(timeout=_timeout_s("TRACES"))
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send some; at once where nobody takes them."""
+        """Send spans; fail at once while sending is suspended."""
         if self._receiver.is_gone:
             return SpanExportResult.FAILURE
         sent = self._exporter.export(spans)
@@ -200,12 +200,12 @@ class _Spans(SpanExporter):
         return sent
 
     def shutdown(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
 class _Metrics(OTLPMetricExporter):
-    """Sends metrics while somebody takes them."""
+    """Metric exporter behind the circuit breaker."""
 
     def __init__(self, receiver: "Receiver") -> None:
         super().__init__(timeout=_timeout_s("METRICS"))
@@ -214,7 +214,7 @@ class _Metrics(OTLPMetricExporter):
     def export(
         self, metrics_data: MetricsData, timeout_millis: float | None = 10_000, **more: Any
     ) -> MetricExportResult:
-        """Send some; at once where nobody takes them."""
+        """Send metrics; fail at once while sending is suspended."""
         if self._receiver.is_gone:
             return MetricExportResult.FAILURE
         sent = super().export(metrics_data, timeout_millis, **more)
@@ -223,8 +223,8 @@ class _Metrics(OTLPMetricExporter):
 
 
 def open_providers(receiver: "Receiver") -> tuple[TracerProvider, MeterProvider]:
-    """What spans and metrics are made with: of our own, so that nobody else's are sent."""
-    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # a receiver that is gone is told once, by us
+    """Private providers of spans and metrics, so that other libraries' data is not sent."""
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # an unreachable receiver is logged once, by us
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": NAME}
     resource = Resource.create(named)
     traces = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -234,9 +234,9 @@ def open_providers(receiver: "Receiver") -> tuple[TracerProvider, MeterProvider]
 
 
 def _timeout_s(signal: str) -> float:
-    """How long an export may take: as the environment says, in seconds, but no longer than a run may wait."""
-    told = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT") or os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT")
+    """Timeout of an export: the environment's, in seconds, but at most `EXPORT_TIMEOUT_S`."""
+    timeout = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT") or os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT")
     try:
-        return min(float(told), EXPORT_TIMEOUT_S) if told else EXPORT_TIMEOUT_S
+        return min(float(timeout), EXPORT_TIMEOUT_S) if timeout else EXPORT_TIMEOUT_S
     except ValueError:
         return EXPORT_TIMEOUT_S

@@ -1,6 +1,6 @@
 """A run's working folder.
 
 folder   RunFolder: every file of a run
-lock     claim_run, is_at_work: one process works on a run
+lock     claim_run, is_running: one process works on a run
 timings  Timing, timed: wall and CPU seconds of stages
 """

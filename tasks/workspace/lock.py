@@ -1,4 +1,4 @@
-"""Whether a process works on a run, asked from outside."""
+"""Locks on runs: one process works on a run, and others can ask whether one does."""
 
 import errno
 import fcntl
@@ -19,12 +19,12 @@ LOCKS = Path("/proc/locks")
 _FILE = re.compile(r"FLOCK .* ([0-9a-f]+:[0-9a-f]+:\d+) ")
 
 
-def is_at_work(folder: RunFolder) -> bool:
+def is_running(folder: RunFolder) -> bool:
     """Whether a process works on a run.
 
-    The kernel's list is asked first: a lock taken to see whether there is one could turn away a run that begins in the
-    same instant. It does not name processes of other machines and containers, nor some file systems' files as they name
-    themselves, so where it names none the lock is tried, shared, for a moment.
+    Reads the kernel's list of locks first: trying the lock could turn away a run that begins in the same instant. The
+    list lacks processes of other machines and containers, and some file systems' files have other names there, so
+    otherwise a shared lock is tried for a moment.
     """
     try:
         file = os.open(folder.lock_file, os.O_RDONLY | os.O_CLOEXEC)
@@ -42,7 +42,7 @@ def is_at_work(folder: RunFolder) -> bool:
 
 
 def _listed_as(file: os.stat_result) -> str:
-    """How the kernel lists a file: another file system may have a file of the same number."""
+    """Device and inode as the kernel lists them: another file system may have a file with the same inode."""
     return f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
 
 
@@ -54,7 +54,7 @@ def _held_files() -> set[str]:
 
 
 class RunClaim:
-    """A run's folder, held by this process alone until it is released or the process dies."""
+    """Exclusive lock on a run's folder, until it is released or the process dies."""
 
     def __init__(self, folder: RunFolder, descriptor: int) -> None:
         self.folder = folder
@@ -64,7 +64,6 @@ class RunClaim:
         return self
 
     def release(self) -> None:
-        """Let go of the folder."""
         os.close(self._descriptor)  # the kernel drops the lock, as it does for a killed process
 
     def __exit__(
@@ -74,10 +73,10 @@ class RunClaim:
 
 
 def claim_run(runs: Path, fingerprint: str, run_id: str | None, now: datetime) -> RunClaim:
-    """Hold the folder of a new run, or of the unfinished run that evaluated the same in the same way.
+    """Lock the folder of a new run, or of the unfinished run with the same fingerprint.
 
-    What published runs of the same left, killed before they had tidied up, is removed. Raises `InputError` where
-    `run_id` is at work in another process or evaluated something else.
+    Removes the working files of published runs with that fingerprint whose process was killed before tidying up. Raises
+    `InputError` if another process works on `run_id`, or it evaluated something else.
     """
     _tidy_published(runs, fingerprint)
     if run_id is not None:
@@ -98,10 +97,10 @@ def find_run(runs: Path, fingerprint: str, run_id: str | None) -> str | None:
     Raises `InputError` as `claim_run` does.
     """
     if run_id is None:
-        idle = (folder for folder in _unfinished(runs, fingerprint) if not is_at_work(folder))
+        idle = (folder for folder in _unfinished(runs, fingerprint) if not is_running(folder))
         return next((folder.run_id for folder in idle), None)
     folder = RunFolder(runs / run_id)
-    if is_at_work(folder):
+    if is_running(folder):
         raise _at_work(run_id)
     if _fingerprint_of(folder) not in {None, fingerprint}:
         raise _evaluates_other(run_id)
@@ -139,12 +138,12 @@ def _evaluates_other(run_id: str) -> InputError:
 
 
 def created_at(folder: RunFolder) -> datetime:
-    """When the run was begun, UTC."""
+    """Time when the run began, UTC."""
     return datetime.fromisoformat(json.loads(folder.identity_file.read_text(encoding="utf-8"))["created_at"])
 
 
-def held_folder(folder: RunFolder) -> RunClaim:
-    """Hold the folder of a run, whatever it evaluates. Raises `InputError` where another process does."""
+def lock_folder(folder: RunFolder) -> RunClaim:
+    """Lock the folder of a run, whatever it evaluates. Raises `InputError` if another process has it."""
     claim = _try_claim(folder)
     if claim is None:
         raise InputError(folder.run_id, "a process that is evaluating it now", "it to have ended")
@@ -161,13 +160,13 @@ def _tidy_published(runs: Path, fingerprint: str) -> None:
         if not (folder.published_file.exists() and folder.is_untidy and _is_of(folder, fingerprint)):
             continue
         claim = _try_claim(folder)
-        if claim is not None:  # else its process is at it
+        if claim is not None:  # else its process is tidying up
             with claim:
                 folder.tidy()
 
 
 def _is_of(folder: RunFolder, fingerprint: str) -> bool:
-    """Whether a run evaluates that; one that nobody can tell of, after a power failure, is in nobody's way."""
+    """Whether a run has this fingerprint; a run with an unreadable identity, after a power failure, has not."""
     try:
         return _fingerprint_of(folder) == fingerprint
     except InputError:
@@ -175,7 +174,7 @@ def _is_of(folder: RunFolder, fingerprint: str) -> bool:
 
 
 def _fingerprint_of(folder: RunFolder) -> str | None:
-    """What a run evaluates; None where it is not begun. Raises `InputError` where its file does not say."""
+    """Fingerprint of a run; None if it has not begun. Raises `InputError` if its file has none."""
     try:
         fingerprint: str = json.loads(folder.identity_file.read_text(encoding="utf-8"))["fingerprint"]
     except FileNotFoundError:
@@ -185,7 +184,7 @@ def _fingerprint_of(folder: RunFolder) -> str | None:
             f"{folder.identity_file}",
             "no fingerprint of a run",
             "what it evaluates",
-            "remove its folder: what it asked stays in the ledger",
+            "remove its folder: its judgments stay in the ledger",
         ) from None
     return fingerprint
 

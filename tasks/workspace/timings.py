@@ -1,4 +1,4 @@
-"""What each piece of work took: a line in the run's folder when it is done, so that a resumed run adds up."""
+"""Timings of a run's pieces of work, appended as each one ends, so that they add up over resumed runs."""
 
 import json
 import resource
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from gradebook.tasks.system.events import Piece, piece_told
+from gradebook.tasks.system.events import Piece, piece_span
 from gradebook.tasks.system.files import append_lines
 from gradebook.tasks.workspace.folder import RunFolder
 
@@ -29,7 +29,7 @@ TIMING_SCHEMA = pa.schema(
 
 @dataclass(slots=True)
 class Timing:
-    """A piece of work under way; its counts are filled in while it runs. saved_usd: None where a price is unknown."""
+    """Timing of a piece of work; counts are filled in while it runs. saved_usd: None if a price is unknown."""
 
     stage: str
     criterion_id: str | None = None
@@ -44,26 +44,26 @@ class Timing:
 def timed(
     folder: RunFolder, stage: str, criterion_id: str | None = None, shard_index: int | None = None
 ) -> Iterator[Timing]:
-    """Measure and tell a block: wall time, and the CPU time of its thread (of the process, where it runs alone)."""
+    """Measure and log a block: wall time, and CPU time of its thread (in the main thread: of the process)."""
     timing = Timing(stage, criterion_id)
     # Tasks in worker threads share the process; a stage in the main thread runs while no task does.
     clock = process_cpu_s if threading.current_thread() is threading.main_thread() else time.thread_time
     wall, cpu = time.perf_counter(), clock()
     is_done = False
-    with piece_told(Piece(folder.run_id, stage, criterion_id, shard_index)) as piece:
+    with piece_span(Piece(folder.run_id, stage, criterion_id, shard_index)) as piece:
         try:
             yield timing
             is_done = True
         finally:
             timing.wall_s += time.perf_counter() - wall
             timing.cpu_s += clock() - cpu
-            with nullcontext() if is_done else suppress(OSError):  # what ended the work is the error to tell
+            with nullcontext() if is_done else suppress(OSError):  # the error that ended the work is the one to report
                 keep_timing(folder, timing)
             piece.counts |= {"row_count": timing.row_count, "replayed_count": timing.replayed_count}
 
 
 def read_timings(folder: RunFolder) -> pa.Table:
-    """All pieces of work of the run so far, as `TIMING_SCHEMA`."""
+    """Timings of all pieces of work of the run so far, as `TIMING_SCHEMA`."""
     if not folder.timings_file.exists():
         return TIMING_SCHEMA.empty_table()
     lines = folder.timings_file.read_text(encoding="utf-8").splitlines()
@@ -77,5 +77,5 @@ def process_cpu_s() -> float:
 
 
 def keep_timing(folder: RunFolder, timing: Timing) -> None:
-    """Append a line for a piece of work that is done."""
+    """Append the timing of a finished piece of work."""
     append_lines(folder.timings_file, json.dumps(asdict(timing)).encode() + b"\n")

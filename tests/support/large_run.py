@@ -15,7 +15,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.marts.models import build_marts, connect_marts
 from gradebook.tasks.marts.sources import add_criteria_sources
-from gradebook.tasks.rubric_store.versions import keep_rubric
+from gradebook.tasks.rubric_store.versions import store_rubric
 from gradebook.tasks.workspace.folder import RunFolder
 from gradebook.tasks.workspace.timings import TIMING_SCHEMA
 
@@ -128,7 +128,7 @@ def make_large_run(folder: Path, cases: int, models: int, criteria: int) -> Lake
 
 def _publication(database: Path, rubric: Rubric, marts: list[str], output_count: int) -> Any:
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
-        keep_rubric(connection, rubric, NOW)
+        store_rubric(connection, rubric, NOW)
         connection.execute(f"attach '{database}' as given (read_only)")
         for statement in PUBLISHED:
             connection.execute(statement.format(run_id=RUN_ID))

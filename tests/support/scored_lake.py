@@ -15,7 +15,7 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
 from gradebook.tasks.marts.models import build_marts
 from gradebook.tasks.marts.sources import add_criteria_sources
-from gradebook.tasks.rubric_store.versions import keep_rubric
+from gradebook.tasks.rubric_store.versions import store_rubric
 from gradebook.tasks.workspace.folder import RunFolder
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -110,7 +110,7 @@ def write_run(lake: Lake, run_id: str, rubric: Rubric, outputs: pa.Table, verdic
             marts[name] = memory.execute(f"from {name}").to_arrow_table()
 
     def body(connection: duckdb.DuckDBPyConnection, version: int) -> None:
-        keep_rubric(connection, rubric, NOW)
+        store_rubric(connection, rubric, NOW)
         for name, table in (("outputs", outputs), *marts.items()):
             connection.register("given", table)
             connection.execute(f"insert into {name} by name from given")

@@ -12,7 +12,7 @@ from gradebook.tasks.judging.transport.circuit_breaker import CircuitBreaker
 from gradebook.tasks.judging.transport.endpoint import Failure
 from gradebook.tasks.system.events import count_request, tell
 from gradebook.tasks.system.logs import LOGGER
-from gradebook.tasks.system.tracing import RequestTold, tracing
+from gradebook.tasks.system.tracing import FinishedRequest, tracing
 
 JUDGE = logging.getLogger(f"{LOGGER}.judge")
 
@@ -32,7 +32,7 @@ def report_request(
     count_request(run_id, is_paid=reply is not None, cost_usd=paid_usd)
     traced = tracing()
     if traced is not None:
-        request = RequestTold(
+        request = FinishedRequest(
             model,
             base_url,
             asked_ns,

@@ -14,7 +14,7 @@ from gradebook.tasks.lake.connections import commit
 from gradebook.tasks.ledger.ledger import BATCH_ROWS
 from gradebook.tasks.operations.doctor.findings import NOTE, OK, PROBLEM, Finding, or_fine
 from gradebook.tasks.workspace.folder import RunFolder
-from gradebook.tasks.workspace.lock import RunClaim, held_folder, is_at_work
+from gradebook.tasks.workspace.lock import RunClaim, is_running, lock_folder
 
 MEND = "gradebook doctor --mend"
 ENDED = "its process ended before the run did, by a kill or with its machine; marked by gradebook doctor"
@@ -38,7 +38,7 @@ def examine_running(lake: Lake, running: list[str]) -> Iterator[Finding]:
     """Runs that the lake holds for running: at work, ended without a word, or of a folder that is not here."""
     for run_id in running:
         folder = run_folder(lake, run_id)
-        if is_at_work(folder):
+        if is_running(folder):
             yield Finding("running", OK, f"{run_id}: a process is at work on it")
         elif folder.path.exists():
             found = f"{run_id}: its process is gone; the command that began it goes on with it"
@@ -71,7 +71,7 @@ def fail_stuck(lake: Lake, running: list[str]) -> list[str]:
 def _free_folder(folder: RunFolder) -> RunClaim | None:
     """A run's folder, held by this process; None where the run's own process is at it again."""
     try:
-        return held_folder(folder)
+        return lock_folder(folder)
     except LakeError:  # it can't be written
         raise
     except InputError:
@@ -90,7 +90,7 @@ def _mark(connection: duckdb.DuckDBPyConnection, values: dict[str, object]) -> N
 def untidy_runs(lake: Lake, published: list[str]) -> list[RunFolder]:
     """The folders of published runs that still hold what the runs worked with, and no process."""
     folders = (run_folder(lake, run_id) for run_id in published)
-    return [folder for folder in folders if folder.is_untidy and not is_at_work(folder)]
+    return [folder for folder in folders if folder.is_untidy and not is_running(folder)]
 
 
 def examine_untidy(folders: list[RunFolder]) -> Iterator[Finding]:

@@ -14,12 +14,12 @@ from markupsafe import Markup
 from gradebook.tasks.reporting.drawing.marking import visible
 from gradebook.tasks.system.number_format import (
     counted,
+    difference_interval_words,
     p_words,
     price_words,
     rate_words,
     score_words,
     signed_words,
-    span_words,
     sqrt_words,
 )
 
@@ -55,7 +55,7 @@ def environment() -> jinja2.Environment:
     words = {"score": score_words, "signed": signed_words, "p": p_words, "sd": sqrt_words}
     found.filters |= words | {"rate": rate_words, "usd": price_words, "count": "{:,}".format}
     found.globals |= {
-        "span": span_words,
+        "span": difference_interval_words,
         "theme": theme(),
         "styles": styles,
         "script": script,

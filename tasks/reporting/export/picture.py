@@ -14,7 +14,7 @@ from gradebook.tasks.reporting.export.run_tables import beyond_chance, compared_
 from gradebook.tasks.reporting.page import run_page
 from gradebook.tasks.reporting.sections.scores.scores import interval_words
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource, opened_source
-from gradebook.tasks.system.number_format import counted, score_words, signed_words, span_words
+from gradebook.tasks.system.number_format import counted, difference_interval_words, score_words, signed_words
 
 MOST_CRITERIA = 20
 MOST_CHANGES = 16
@@ -150,7 +150,9 @@ def _changes(source: ReportSource, labels: Labels) -> tuple[list[Row], dict[str,
 
 def _change(name: str, row: ComparedRow) -> Row:
     figures, kind = row.figures, beyond_chance(row)
-    words = f"{signed_words(figures.mean_diff)} ({span_words(figures.diff_low, figures.diff_high)}) {kind}"
+    words = (
+        f"{signed_words(figures.mean_diff)} ({difference_interval_words(figures.diff_low, figures.diff_high)}) {kind}"
+    )
     return {"change": name, "diff": figures.mean_diff, "kind": kind, "words": words} | {
         "low": figures.mean_diff if figures.diff_low is None else figures.diff_low,
         "high": figures.mean_diff if figures.diff_high is None else figures.diff_high,

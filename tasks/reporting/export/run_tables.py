@@ -10,12 +10,12 @@ from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.reporting.drawing.figures import Table, table_of
 from gradebook.tasks.system.number_format import (
     counted,
+    difference_interval_words,
     p_words,
     price_words,
     rate_words,
     score_words,
     signed_words,
-    span_words,
 )
 
 COMPARED = ("A", "B", "B - A", "95% interval", "p", "{0}", "{1}", "Tied", "Pairs")
@@ -107,7 +107,7 @@ def _compared_cells(row: ComparedRow) -> tuple[str, ...]:
         score_words(found.mean_a),
         score_words(found.mean_b),
         signed_words(found.mean_diff),
-        span_words(found.diff_low, found.diff_high),
+        difference_interval_words(found.diff_low, found.diff_high),
         p_words(row.chance),
         *(f"{count:,}" for count in counts),
     )

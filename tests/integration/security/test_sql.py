@@ -47,7 +47,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
         ("summarize planted", "the table function sqlite_scan"),
         ("from planted at (version => 99)", "the table function sqlite_scan"),
         ("from odd", "the table function sqlite_scan"),
-        ('from "x AS select 1 --"', "whose text can't be looked through"),
+        ('from "x AS select 1 --"', "whose text can't be checked"),
         ("from lower_all()", "the table function lower_all"),
         ("from range(3)", "the function range of the lake itself"),
         ("select secret_of()", "the function secret_of of the lake itself"),

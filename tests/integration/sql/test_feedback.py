@@ -11,7 +11,7 @@ import pytest
 from gradebook.rubrics.model.rubric import Rubric
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
-from gradebook.tasks.rubric_store.versions import keep_rubric
+from gradebook.tasks.rubric_store.versions import store_rubric
 
 Fill = Callable[..., str]
 VERSION = {"rubric_id": "reply", "rubric_version": "1.0.0"}
@@ -216,7 +216,7 @@ def keep_tree(memory) -> None:
             for name, (category, weight) in (criteria | {"deep": ("inner", 1)}).items()
         ],
     }
-    keep_rubric(memory, Rubric.model_validate(body), datetime(2026, 11, 1, tzinfo=UTC))
+    store_rubric(memory, Rubric.model_validate(body), datetime(2026, 11, 1, tzinfo=UTC))
 
 
 def test_a_criterion_of_a_tree_weighs_what_a_row_s_own_can_stand_beside(memory):

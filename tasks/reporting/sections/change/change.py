@@ -20,7 +20,7 @@ from gradebook.tasks.reporting.drawing.figures import Figure, Table, table_of
 from gradebook.tasks.reporting.sections.change.decomposition import decomposition_of
 from gradebook.tasks.reporting.sections.change.forest import chance_words, forest_of
 from gradebook.tasks.reporting.source.report_source import MOST_DRAWN, ReportSource
-from gradebook.tasks.system.number_format import counted, p_words, score_words, signed_words, span_words
+from gradebook.tasks.system.number_format import counted, difference_interval_words, p_words, score_words, signed_words
 
 WORDS = ("Compared", "Beyond chance")
 NUMBERS = ("A", "B", "B - A", "95% interval", "p adjusted", "{0}", "{1}", "Tied", "Pairs", "Could find")
@@ -110,7 +110,7 @@ def _cells(row: ComparedRow) -> tuple[str, ...]:
         score_words(found.mean_a),
         score_words(found.mean_b),
         signed_words(found.mean_diff),
-        span_words(found.diff_low, found.diff_high),
+        difference_interval_words(found.diff_low, found.diff_high),
         p_words(row.chance),
         *(f"{count:,}" for count in (found.better_count, found.worse_count, found.tied_count, found.n)),
         score_words(found.detectable_diff),

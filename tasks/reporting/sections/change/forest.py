@@ -8,7 +8,7 @@ from gradebook.tasks.comparing.sentences import row_name
 from gradebook.tasks.lake.rows import Row
 from gradebook.tasks.reporting.drawing.charts import draw, labels_of
 from gradebook.tasks.reporting.drawing.figures import Figure, table_of
-from gradebook.tasks.system.number_format import counted, p_words, score_words, signed_words, span_words
+from gradebook.tasks.system.number_format import counted, difference_interval_words, p_words, score_words, signed_words
 
 MOST_ROWS = 20
 WORSE, BETTER, CHANCE, UNKNOWN = "worse", "better", "no", "–"
@@ -49,7 +49,8 @@ def forest_of(rows: Sequence[ComparedRow], place: int) -> Figure | None:
 
 def _mark(row: ComparedRow, label: str) -> Row:
     found = row.figures
-    tip = f"{label}: {signed_words(found.mean_diff)}, 95% interval {span_words(found.diff_low, found.diff_high)}"
+    interval = difference_interval_words(found.diff_low, found.diff_high)
+    tip = f"{label}: {signed_words(found.mean_diff)}, 95% interval {interval}"
     words = {WORSE: "worse beyond chance", BETTER: "better beyond chance"}.get(chance_words(row), "may be chance")
     return {
         "name": label,
@@ -63,7 +64,7 @@ def _mark(row: ComparedRow, label: str) -> Row:
 
 def _cells(row: ComparedRow) -> tuple[str, ...]:
     found = row.figures
-    span = span_words(found.diff_low, found.diff_high)
+    span = difference_interval_words(found.diff_low, found.diff_high)
     return row_name(row), chance_words(row), signed_words(found.mean_diff), span, p_words(row.chance)
 
 

@@ -10,7 +10,7 @@ from gradebook.tasks.reporting.sections.criteria.weak_spots import WeakSpots, re
 from gradebook.tasks.reporting.sections.scores.weights import weights_of
 from gradebook.tasks.reporting.source.criteria_tree import MeasuredCriterion, measured_criteria
 from gradebook.tasks.reporting.source.report_source import Group, ReportSource
-from gradebook.tasks.system.number_format import counted, rate_words, score_words, span_of
+from gradebook.tasks.system.number_format import counted, interval_words, rate_words, score_words
 
 NUMBERS = ("Mean", "95% interval", "At threshold", "Coverage", "Weight", "Contribution")
 _OWN_COUNT = "select count(distinct criterion_id) as own_count from case_criteria where run_id = ?"
@@ -130,7 +130,7 @@ def _cells(criterion: MeasuredCriterion, group: Group) -> tuple[str, ...]:
         f"{criterion.criterion_id} (gate)" if criterion.is_gate else criterion.criterion_id,
         group.name,
         score_words(row["mean"]),
-        span_of(row["ci_low"], row["ci_high"]),
+        interval_words(row["ci_low"], row["ci_high"]),
         rate_words(row["pass_rate"]),
         rate_words(row["coverage_rate"]),
         rate_words(row["weight"]),

@@ -7,7 +7,7 @@ from gradebook.tasks.lake.rows import Row, model_name
 from gradebook.tasks.reporting.drawing.charts import shortened
 from gradebook.tasks.reporting.drawing.figures import anchor_of
 from gradebook.tasks.reporting.source.report_source import ReportSource
-from gradebook.tasks.system.number_format import counted, score_words, signed_words, span_of
+from gradebook.tasks.system.number_format import counted, interval_words, score_words, signed_words
 
 MOST_SPOTS = 20
 _SPOTS = f"""
@@ -58,7 +58,7 @@ def _spot(row: Row, cases: Mapping[str, str]) -> WeakSpot:
         (
             f"{row['n']:,}",
             score_words(row["mean"]),
-            span_of(row["ci_low"], row["ci_high"]),
+            interval_words(row["ci_low"], row["ci_high"]),
             score_words(row["rest_mean"]),
             signed_words(row["lift"]),
             "gate" if row["gain"] is None else signed_words(row["gain"]),

@@ -147,7 +147,7 @@ def test_a_case_held_to_other_criteria_is_out_of_the_overall_score_and_named(com
     found = compared("a", "b")
     (row,) = [row for row in found["overall"] if row["model_a"] == "m"]
     assert (row["unpaired_count"], row["held_otherwise_count"]) == (3, 2)
-    assert "m: the overall score of 1 case, held to other criteria in run A than in run B" in found["not_compared"]
+    assert "m: the overall score of 1 case, scored on other criteria in run A than in run B" in found["not_compared"]
 
 
 @pytest.mark.server
@@ -176,7 +176,7 @@ def reviewed(gradebook, tmp_path: Path) -> Callable[..., Any]:
 def test_without_a_rubric_no_overall_score_is_of_cases_held_to_other_criteria(reviewed):
     found = reviewed(("none", output("c", criteria=[own(1)])), ("none", output("c", criteria=[own(3)])))
     assert (found["banner"], found["overall"][0]["n"], found["criteria"][0]["n"]) == (None, 0, 0)
-    assert found["not_compared"] == ["m: the overall score of 1 case, held to other criteria in run A than in run B"]
+    assert found["not_compared"] == ["m: the overall score of 1 case, scored on other criteria in run A than in run B"]
 
 
 def test_one_more_criterion_of_a_row_is_another_overall_score(reviewed):

@@ -9,7 +9,7 @@ from gradebook.tasks.agreement.published_run import known_criteria, measure_run
 from gradebook.tasks.agreement.statements import add_statements_of_run
 from gradebook.tasks.lake.address import find_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
-from gradebook.tasks.rubric_store.versions import keep_rubric
+from gradebook.tasks.rubric_store.versions import store_rubric
 
 TEXT = """
 id: rated
@@ -37,7 +37,7 @@ def lake(tmp_path_factory):
 
 def _fill(connection, _version):
     for place, (run_id, rubric) in enumerate((("r", WITH_OVERALL), ("s", WITHOUT)), start=1):
-        keep_rubric(connection, rubric, datetime(2026, 11, 1, tzinfo=UTC))
+        store_rubric(connection, rubric, datetime(2026, 11, 1, tzinfo=UTC))
         connection.execute(
             "insert into runs by name select ? as run_id, 'published' as status, ? as version, "
             "'rated' as rubric_id, ? as rubric_version",

@@ -268,8 +268,8 @@ def test_a_rule_fails_where_it_holds_or_can_not_be_known(lake, rule, is_failed):
 def test_a_model_that_one_side_has_alone_fails_a_gate(lake):
     gate = compare_runs(lake, "a", "more_b", Asked(rule="mean_diff < -1", resample_count=0)).gate
     assert gate.reasons == (
-        "n: only in run A: nothing to hold the rule against",
-        "o: only in run B: nothing to hold the rule against",
+        "n: only in run A: nothing to check the rule against",
+        "o: only in run B: nothing to check the rule against",
     )
 
 

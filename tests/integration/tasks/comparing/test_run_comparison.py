@@ -11,7 +11,14 @@ import pytest
 from gradebook.flows.display.comparison import show_run_comparison
 from gradebook.rubrics.files.load import read_rubric
 from gradebook.rubrics.model.errors import InputError
-from gradebook.tasks.comparing.baseline import LATEST, Baseline, Looking, baseline_notes, find_baseline, keep_baseline
+from gradebook.tasks.comparing.baseline import (
+    LATEST,
+    Baseline,
+    BaselineSearch,
+    baseline_notes,
+    find_baseline,
+    store_baseline,
+)
 from gradebook.tasks.comparing.compare import Asked, compare_runs
 from gradebook.tasks.comparing.gate import GateFinding
 from gradebook.tasks.comparing.mart_rows import comparison_table
@@ -194,13 +201,13 @@ def test_latest_is_the_last_run_with_a_model_in_common(folder, tmp_path, outputs
     with connect(lake_in(folder), read_only=True) as connection:
         file = run.mart_file("run_scores")
         connection.execute(f"copy (from (values {groups}) as scores (model, checkpoint)) to '{file}' (format parquet)")
-        found = [find_baseline(connection, run, Looking("d", rubric), LATEST) for rubric in ("words", "others")]
+        found = [find_baseline(connection, run, BaselineSearch("d", rubric), LATEST) for rubric in ("words", "others")]
     assert found == [expected, None]
 
 
 def test_a_first_run_is_compared_with_none_and_its_rule_fails_nothing(folder):
     summary = summarise(lake_in(folder), "a")
-    note = "no earlier run of words has a model in common: compared with none, and --fail-if is held against nothing"
+    note = "no earlier run of words has a model in common: compared with none, and --fail-if is checked against nothing"
     assert (summary.run["notes"][-1], summary.is_met, summary.comparison) == (note, True, None)
 
 
@@ -210,7 +217,7 @@ def test_what_stands_beside_nothing_is_a_note(folder):
 
 
 def test_of_a_crowd_that_stands_beside_nothing_some_are_named(tmp_path):
-    keep_baseline(RunFolder(tmp_path), Baseline("a", tuple("abcdefghijkl")))
+    store_baseline(RunFolder(tmp_path), Baseline("a", tuple("abcdefghijkl")))
     (note,) = baseline_notes("words", RunFolder(tmp_path), "a", None)
     assert note == "not compared with a: a; b; c; d; e; f; g; h; i; j; and 2 more"
 
@@ -261,7 +268,7 @@ def refused(folder: Path, *models: str, **words: Any) -> str:
         ({"baseline": "nope"}, "--baseline: found no 'nope' in "),
         ({"baseline": ""}, "--baseline: found an empty text"),
         ({"baseline": "c", "run_id": "c"}, "--baseline: found c, which --run-id names too"),
-        ({"fail_if": "p < 1"}, "--fail-if: found no --baseline, expected a run to hold the rule against, or latest"),
+        ({"fail_if": "p < 1"}, "--fail-if: found no --baseline, expected a run to check the rule against, or latest"),
         ({"baseline": "a", "fail_if": "mean < 1"}, "--fail-if: at character 1: found 'mean', expected 'mean_b'"),
         ({"baseline": "latest", "fail_if": "criterion.brif.p < 1"}, "found the criterion 'brif', expected 'brief'"),
         ({"baseline": "z", "fail_if": "criterion.terse.p < 1"}, "found the criterion 'terse', expected"),

@@ -12,7 +12,7 @@ import pytest
 from gradebook.rubrics.model.errors import LakeError
 from gradebook.tasks.lake import connections as lake_connections
 from gradebook.tasks.lake.address import Lake, find_lake
-from gradebook.tasks.lake.connection_cache import Attached, kept_lakes
+from gradebook.tasks.lake.connection_cache import Attached, cached_connections
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.user_queries import run_query
 from tests.support.other_writer import written_by_another
@@ -22,9 +22,9 @@ from tests.support.other_writer import written_by_another
 def lake(tmp_path: Path) -> Iterator[Lake]:
     found = find_lake(f"sqlite:{tmp_path}/lake/catalog.sqlite")
     prepare_lake(found)
-    kept_lakes.close()
+    cached_connections.close()
     yield found
-    kept_lakes.close()
+    cached_connections.close()
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_one_version_is_attached_once(lake, opened):
     assert [attached.at for attached in opened if attached.read_only] == [None, version]
     add_run(lake, "b")
     assert run_ids(lake, is_pinned=True) == ["a", "b"]
-    assert len(kept_lakes.connections) == 3
+    assert len(cached_connections.connections) == 3
 
 
 def test_what_another_process_commits_is_read(lake, opened):
@@ -121,7 +121,7 @@ def test_two_lakes_in_turn_are_not_mixed_up(lake, tmp_path):
     add_run(lake, "a")
     add_run(other, "b")
     assert [run_ids(each) for each in (lake, other, lake)] == [["a"], ["b"], ["a"]]
-    assert (kept_lakes.lake, len(kept_lakes.connections)) == (lake, 1)
+    assert (cached_connections.lake, len(cached_connections.connections)) == (lake, 1)
 
 
 def test_temporary_tables_and_registered_ones_end_with_their_block(lake):
@@ -164,7 +164,7 @@ def test_a_block_within_a_block_has_a_connection_of_its_own(lake):
         with connect(lake, read_only=True) as inner, pytest.raises(duckdb.CatalogException):
             inner.execute("from mine")
         assert outer.execute("from mine").fetchall() == [(1,)]
-    assert len(kept_lakes.connections) == 1
+    assert len(cached_connections.connections) == 1
 
 
 def test_a_pinned_lake_of_an_earlier_gradebook_is_named_as_such(lake):
@@ -177,7 +177,7 @@ def test_a_pinned_lake_of_an_earlier_gradebook_is_named_as_such(lake):
 def test_a_large_lake_is_not_kept(lake, monkeypatch):
     monkeypatch.setattr(lake_connections, "ONE_THREAD_BYTES", -1)
     assert run_ids(lake) == []
-    assert kept_lakes.connections == {}
+    assert cached_connections.connections == {}
 
 
 def test_a_forked_process_leaves_them_to_its_parent(lake):
@@ -186,7 +186,7 @@ def test_a_forked_process_leaves_them_to_its_parent(lake):
     read, write = os.pipe()
     if not (child := os.fork()):
         try:
-            os.write(write, str((len(kept_lakes.connections), run_ids(lake))).encode())
+            os.write(write, str((len(cached_connections.connections), run_ids(lake))).encode())
         finally:
             os._exit(0)
     os.close(write)

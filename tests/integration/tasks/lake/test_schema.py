@@ -16,7 +16,7 @@ from gradebook.tasks.lake.compaction import compact_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.lake.schema import VIEWS, is_up_to_date, narrow_to_outputs, tables_without_statistics
 from gradebook.tasks.lake.sql import read_sql
-from gradebook.tasks.rubric_store.versions import delete_pointer, keep_rubric
+from gradebook.tasks.rubric_store.versions import delete_pointer, store_rubric
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 GENERAL = read_rubric("general_answer")
@@ -115,7 +115,7 @@ def age(lake: Lake, *kept: Rubric, changes: str = "") -> None:
 
     def body(connection, _version):
         for rubric in kept:
-            keep_rubric(connection, rubric, NOW)
+            store_rubric(connection, rubric, NOW)
         connection.execute(changes)
         for view in reversed(VIEWS):
             connection.execute(f"drop view {view}")
@@ -151,7 +151,7 @@ def test_a_pointer_that_was_deleted_stays_away(lake: Lake):
 
 @pytest.mark.parametrize("table", ["criteria", "levels"])
 def test_an_older_lake_holds_the_same_of_its_rubrics_as_a_new_one(lake: Lake, table: str):
-    commit(lake, "keep", lambda connection, _version: keep_rubric(connection, GENERAL, NOW))
+    commit(lake, "keep", lambda connection, _version: store_rubric(connection, GENERAL, NOW))
     new = rows(lake, f"select {COLUMNS[table]} from {table} order by all")
     age(lake)
     prepare_lake(lake)

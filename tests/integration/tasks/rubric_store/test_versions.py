@@ -15,9 +15,9 @@ from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, connect, prepare_lake
 from gradebook.tasks.rubric_store.versions import (
     delete_pointer,
-    keep_rubric,
     list_versions,
     refuse_changed_rubric,
+    store_rubric,
     stored_rubric,
     version_before,
 )
@@ -37,7 +37,7 @@ def lake(tmp_path: Path) -> Lake:
 def keep(lake: Lake, *kept: Rubric) -> None:
     def body(connection, _version):
         for rubric in kept:
-            keep_rubric(connection, rubric, NOW)
+            store_rubric(connection, rubric, NOW)
 
     commit(lake, "keep rubrics", body)
 

@@ -15,7 +15,7 @@ from gradebook.tasks.judging.settings.judge import JudgeSettings
 from gradebook.tasks.judging.settings.panels import PanelSettings
 from gradebook.tasks.lake.address import Lake, find_lake
 from gradebook.tasks.lake.connections import commit, prepare_lake
-from gradebook.tasks.rubric_store.versions import find_rubric, keep_rubric
+from gradebook.tasks.rubric_store.versions import find_rubric, store_rubric
 from gradebook.tasks.stages.cost_preview import CostChange, preview_change
 from tests.support.media_samples import chat, image_part, png, text_part
 
@@ -46,7 +46,7 @@ def lake(tmp_path: Path) -> Lake:
     ]
 
     def body(connection: Any, _version: int) -> None:
-        keep_rubric(connection, rubric, NIGHT)
+        store_rubric(connection, rubric, NIGHT)
         connection.register("given", pa.Table.from_pylist(rows, SHARD_SCHEMA))
         connection.execute("insert into outputs by name from given")
         connection.execute("insert into output_scores (run_id, output_id) select 'r', output_id from given")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gradebook.tasks.system.lazy_imports import imported_later, uncollected
+from gradebook.tasks.system.lazy_imports import deferred_imports, uncollected
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def lone_module(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_module_put_off_is_imported_when_it_is_used(lone_module, capsys):
-    with imported_later(lone_module):
+    with deferred_imports(lone_module):
         import this
     assert (lone_module in sys.modules, capsys.readouterr().out) == (False, "")
     assert this.s.startswith("Gur Mra")
@@ -24,7 +24,7 @@ def test_a_module_put_off_is_imported_when_it_is_used(lone_module, capsys):
 
 
 def test_a_module_used_while_it_is_put_off_is_imported_at_once(lone_module, capsys):
-    with imported_later(lone_module):
+    with deferred_imports(lone_module):
         from this import s
     assert s.startswith("Gur Mra")
     assert sys.modules[lone_module].s == s

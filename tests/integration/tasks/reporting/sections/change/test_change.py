@@ -76,7 +76,7 @@ def test_where_nothing_changed_the_smallest_difference_to_be_found_is_said():
 
 
 def test_pairs_that_can_tell_nothing_are_not_called_unchanged():
-    assert unchanged_sentence([compared(OVERALL, "", [])]) == "No score of one side stands beside one of the other."
+    assert unchanged_sentence([compared(OVERALL, "", [])]) == "No score of one side has a counterpart on the other."
     assert unchanged_sentence([compared(OVERALL, "", [0.5])]) == "Too few pairs to tell a change from chance."
 
 
