@@ -24,21 +24,21 @@ from gradebook.tasks.system.number_format import score_words, signed_words, span
 
 
 def sweep(  # noqa: PLR0913 - each is an option
-    rubric: Annotated[str, typer.Option("--rubric", help="the rubric that decides, as the deployment names it")],
+    rubric: Annotated[str, typer.Option("--rubric", help="the deciding rubric, as the deployment names it")],
     place: Annotated[
         str | None, typer.Argument(help="a folder or a glob of checkpoints' outputs, or a file with a table of them")
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option("--query", help="in place of it, SQL over the lake: model, checkpoint or step, outputs"),
+        typer.Option("--query", help="SQL over the lake instead, with the columns model, checkpoint or step, outputs"),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="the model, where no path names it")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="model name, if the paths do not contain it")] = None,
     pattern: Annotated[
         str | None,
-        typer.Option("--pattern", help="how paths end: checkpoint-{step}/outputs.jsonl, {model}/{checkpoint}"),
+        typer.Option("--pattern", help="end of the paths: checkpoint-{step}/outputs.jsonl, {model}/{checkpoint}"),
     ] = None,
     is_notifying: Annotated[
-        bool, typer.Option("--notify/--list", help="have each evaluated, or only list them")
+        bool, typer.Option("--notify/--list", help="submit evaluations, or only list checkpoints")
     ] = False,
     deployment: DeploymentOption = DEPLOYMENT,
     param: ParamOption = None,
@@ -80,7 +80,7 @@ def sweep(  # noqa: PLR0913 - each is an option
 
 
 def checkpoints(
-    model: Annotated[str | None, typer.Option("--model", help="of this model alone")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="only this model")] = None,
     lake: LakeOption = DEFAULT_LAKE,
     data: DataOption = None,
     as_json: JsonOption = False,

@@ -30,11 +30,19 @@ HEADINGS = ("suite", "verdict", "model", "mean", "before", "difference", "cost")
 
 def nightly(  # noqa: PLR0913 - each is an option
     suites: Annotated[Path, typer.Argument(help="a suites file (YAML)")],
-    night: Annotated[str | None, typer.Option("--date", help="what {date} stands for, as 2026-11-22; today")] = None,
-    only: Annotated[list[str] | None, typer.Option("--only", help="a suite's id; may be repeated")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="list the suites, their outputs and price")] = False,
-    lake: Annotated[str | None, typer.Option("--lake", help="instead of the file's")] = None,
-    data: Annotated[str | None, typer.Option("--data", help="instead of the file's")] = None,
+    night: Annotated[
+        str | None, typer.Option("--date", help="value of {date}, such as 2026-11-22; default: today")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="evaluate only the suite with this id; may be repeated")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="list the suites with output counts and estimated prices, and stop")
+    ] = False,
+    lake: Annotated[str | None, typer.Option("--lake", help="lake, instead of the file's")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", help="place of the Parquet files, instead of the file's")
+    ] = None,
     as_json: JsonOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="show Prefect's log on stderr")] = False,
 ) -> None:

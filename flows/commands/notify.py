@@ -28,17 +28,18 @@ def notify(  # noqa: PLR0913 - each is an option
     model: Annotated[str, typer.Option("--model", help="the model, as the outputs name it")],
     step: Annotated[int | None, typer.Option("--step", help="the training step")] = None,
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", help="its name; default: the column of the outputs, or the step")
+        str | None, typer.Option("--checkpoint", help="checkpoint name; default: as in the outputs, or the step")
     ] = None,
     prompts: Annotated[
         str | None, typer.Option("--prompts", help="collect the outputs first: a dataset of prompts; with --endpoint")
     ] = None,
     endpoint: Annotated[
-        str | None, typer.Option("--endpoint", help="who serves the checkpoint: a model's name, or an endpoint file")
+        str | None,
+        typer.Option("--endpoint", help="endpoint that serves the checkpoint: a model name or an endpoint file"),
     ] = None,
     deployment: DeploymentOption = DEPLOYMENT,
     param: ParamOption = None,
-    event: Annotated[bool, typer.Option("--event", help="send the event checkpoint.saved too")] = False,
+    event: Annotated[bool, typer.Option("--event", help="also send the event checkpoint.saved")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Ask the Prefect server of PREFECT_API_URL to evaluate a checkpoint, and return at once.
