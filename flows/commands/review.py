@@ -14,6 +14,7 @@ from gradebook.flows.commands.options import (
     DataOption,
     JsonOption,
     LakeOption,
+    option_of,
     print_json,
 )
 from gradebook.flows.display.review import show_review
@@ -25,16 +26,11 @@ from gradebook.tasks.stages.review import APPROVED, STDIN, review_artifact
 def review(  # noqa: PLR0913 - each is an option
     artifact: Annotated[str, typer.Argument(help="a text or JSON file; - for stdin")],
     rubrics: Annotated[str, typer.Option("--rubrics", help="rubric files or names, separated by commas")],
-    judge: Annotated[
-        str | None, typer.Option("--judge", help="a model name, a judge file (YAML), or replay:FILE")
-    ] = None,
+    judge: Annotated[str | None, option_of("judge")] = None,
     budget_usd: Annotated[
         float | None, typer.Option("--budget-usd", help="maximum spend per rubric in US dollars")
     ] = None,
-    allow_unscored: Annotated[
-        bool,
-        typer.Option("--allow-unscored", help="leave criteria unscored if nothing can score them, instead of stopping"),
-    ] = False,
+    allow_unscored: Annotated[bool, option_of("allow_unscored")] = False,
     feedback: Annotated[str | None, typer.Option("--feedback", help="llm: let the judge write feedback")] = None,
     allow_functions: AllowFunctionsOption = None,
     lake: LakeOption = DEFAULT_LAKE,

@@ -42,9 +42,9 @@ class SuiteSettings(_Options):  # type: ignore[misc]
     outputs: Annotated[str, Field(min_length=1)] | None = None
     """a file, a folder or a glob; `{date}` stands for the night's date, as 2026-11-22"""
     ratings: Annotated[str, Field(min_length=1)] | None = None
-    """file of people's ratings; `{date}` as above"""
+    """a file of people's ratings; `{date}` as above"""
     baseline: Annotated[str, Field(min_length=1)] | None = LATEST
-    """run to compare with; latest: the suite's run of an earlier night; null: none"""
+    """a run to compare with; latest: the suite's run of an earlier night; null: none"""
 
 
 class Suite(SuiteSettings):

@@ -82,14 +82,14 @@ class Option:
         if isinstance(value, str):
             is_optional = self.default is None and not self.is_required and self.envvar is None
             if is_optional and not self.choices and not value.strip():  # a variable of the shell that is not set
-                raise InputError(f"{self.flag}: found an empty text, expected a value, or no {self.flag} at all")
+                raise InputError(self.flag, "an empty text", f"a value, or no {self.flag} at all")
             is_right = not self.choices or value in self.choices
         else:
             least, most = self.least, self.most
             is_right = (least is None or least <= value < math.inf) and (most is None or value <= most)
         if not is_right:
             shown = f"{value:g}" if isinstance(value, float) else repr(value)
-            raise InputError(f"{self.flag}: found {shown}, expected {self.expected}")
+            raise InputError(self.flag, shown, self.expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +112,20 @@ class EvaluationRequest:
     rubric: Annotated[
         str,
         Option(
-            "rubric file, name of a shipped rubric, ID@VERSION in the lake, or none: rows bring their own criteria",
+            "a rubric file, a shipped rubric's name, ID@VERSION in the lake, or none: rows bring their own criteria",
             ASKED | Use.FINGERPRINT,
         ),
     ]
     judge: Annotated[
         str | None,
         Option(
-            "model name, judge file, or replay:FILE",
+            "a model name, a judge file (YAML), or replay:FILE",
             EVERYWHERE,
             form_hint="its API key belongs in the worker's environment",
         ),
     ] = None
     _: KW_ONLY
-    ratings: Annotated[str | None, Option("file of people's ratings", EVERYWHERE)] = None
+    ratings: Annotated[str | None, Option("a file of people's ratings", EVERYWHERE)] = None
     column_map: Annotated[
         Mapping[str, str],
         Option(
@@ -149,7 +149,7 @@ class EvaluationRequest:
         Option("maximum share of invalid rows", EVERYWHERE, least=0, most=1, expected="a share of 0 to 1"),
     ] = 0.01
     allow_unscored: Annotated[
-        bool, Option("continue where nothing scores a criterion's method; it stays unscored", EVERYWHERE)
+        bool, Option("leave criteria unscored if nothing can score them, instead of stopping", EVERYWHERE)
     ] = False
     allow_functions: Annotated[
         tuple[str, ...], Option("packages whose functions may run", ASKED | Use.FINGERPRINT)
@@ -161,7 +161,7 @@ class EvaluationRequest:
     feedback: Annotated[
         str | None,
         Option(
-            "llm: the judge writes a text for each output and model",
+            "llm: let the judge write feedback on each output and model",
             EVERYWHERE & ~Use.CHECKPOINT_FLOW,
             choices=("llm",),
             expected="llm, or no --feedback at all",
@@ -176,19 +176,19 @@ class EvaluationRequest:
     ] = None
     record: Annotated[
         str | None,
-        Option("file to write the judge's replies to, for replay:FILE", ASKED & ~Use.CHECKPOINT_FLOW & ~Use.SUITE),
+        Option("a file to write the judge's replies to, for replay:FILE", ASKED & ~Use.CHECKPOINT_FLOW & ~Use.SUITE),
     ] = None
     baseline: Annotated[
         str | None,
         Option(
-            "run to compare with, or latest: the rubric's last published run",
+            "a run to compare with, or latest: the rubric's last published run",
             (ASKED | Use.SETTINGS) & ~Use.CHECKPOINT_FLOW,
         ),
     ] = None
     fail_if: Annotated[
         str | None,
         Option(
-            "gate: not met where this rule holds for the comparison, such as mean_diff < -0.01 and p < 0.05",
+            "a gate, not met if this rule holds for the comparison: mean_diff < -0.01 and p < 0.05",
             ASKED | Use.SETTINGS,
         ),
     ] = None
@@ -286,7 +286,7 @@ def read_column_map(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         column, equals, found = pair.partition("=")
         if not (column and equals and found):
-            raise InputError(f"--map: found {pair!r}, expected COLUMN=NAME_IN_THE_FILE")
+            raise InputError("--map", repr(pair), "COLUMN=NAME_IN_THE_FILE")
         column_map[column] = found
     return column_map
 
@@ -316,4 +316,4 @@ def refuse_bad_values(request: EvaluationRequest) -> None:
 def refuse_bad_run_id(run_id: str | None) -> None:
     """Raise `InputError` where a run's name could not be a folder's; None: it is not named."""
     if run_id is not None and not RUN_ID.fullmatch(run_id):
-        raise InputError(f"--run-id: found {run_id!r}, expected up to 80 letters, digits, - and _")
+        raise InputError("--run-id", repr(run_id), "up to 80 letters, digits, - and _")

@@ -160,7 +160,7 @@ def is_published(run: Run) -> bool:
     settings = json.loads(row[2] or "{}")
     if settings.get("sample") != run.request.sample and not run.taken_over:
         published, asked = _cases_words(settings.get("sample")), _cases_words(run.request.sample)
-        raise InputError(f"--run-id: found {run.run_id}, which published {published}; expected a new id for {asked}")
+        raise InputError("--run-id", f"{run.run_id}, which published {published}", f"a new id for {asked}")
     for option, wanted in (("baseline", run.request.baseline), ("fail_if", run.request.fail_if)):
         if wanted is not None and wanted != settings.get(option):
             raise InputError(

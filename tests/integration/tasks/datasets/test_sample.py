@@ -55,7 +55,7 @@ def test_a_published_run_is_not_read_back_for_another_sample(files):
     with pytest.raises(InputError, match="found part, which evaluated other outputs"):
         publish(*files, run_id="part")
     shutil.rmtree(files[0].parent / "lake" / "runs" / "part")  # published on another machine
-    with pytest.raises(InputError, match="found part, which published a sample of 3 cases; expected a new id for all"):
+    with pytest.raises(InputError, match="found part, which published a sample of 3 cases, expected a new id for all"):
         publish(*files, run_id="part")
 
 
