@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 
 from gradebook.rubrics.model.errors import Fault, InputError, SuitesError
 from gradebook.rubrics.model.levels import Frozen
-from gradebook.rubrics.statistics.rule_parser import parse_rule
+from gradebook.rubrics.statistics.rule_parser import RuleError, parse_rule
 from gradebook.rubrics.text.plain_words import Place, describe, keys_of, place_text
 from gradebook.rubrics.text.yaml_lines import YamlText, read_yaml
 from gradebook.tasks.comparing.baseline import LATEST
@@ -170,19 +170,23 @@ def _setting_faults(settings: dict[str, Any], place: Place) -> Iterator[tuple[Pl
             if braces != DATE:
                 yield (*place, key), f"{place_text((*place, key))}: found {braces}, expected {DATE}"
     for key in ("fail_if", "deadline"):
-        if isinstance(value := settings.get(key), str) and (fault := _text_fault(key, value)):
-            yield (*place, key), f"{place_text((*place, key))}: {fault}"
+        if isinstance(value := settings.get(key), str) and (
+            fault := _text_fault(key, value, place_text((*place, key)))
+        ):
+            yield (*place, key), fault
 
 
-def _text_fault(key: str, value: str) -> str | None:
-    """Why a rule or a deadline can't be read."""
+def _text_fault(key: str, value: str, place: str) -> str | None:
+    """Message about a rule or a deadline that can't be read."""
     try:
         if key == "fail_if":
-            parse_rule(value, FIGURES)
+            parse_rule(value, FIGURES, place)
         else:
             read_deadline(value, datetime.fromtimestamp(0).astimezone())
+    except RuleError as error:
+        return str(error)
     except InputError as error:
-        return error.fault
+        return str(error.at(place))
     return None
 
 

@@ -100,8 +100,10 @@ def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtlpReceiver]
 def test_a_run_its_stages_and_its_shards_are_spans_of_one_trace(receiver: OtlpReceiver):
     (run,) = receiver.named("run")
     (scored,) = receiver.named("score clarity")
+    (stage,) = [span for span in receiver.named("score") if span.span_id == scored.parent_span_id]
     assert {span.trace_id for span in receiver.spans} == {run.trace_id}
-    assert (run.parent_span_id, scored.parent_span_id) == (b"", run.span_id)
+    parents = [span.parent_span_id for span in (run, stage, scored)]
+    assert parents == [b"", run.span_id, stage.span_id]
     assert attributes_of(scored)["gradebook.shard"] == 0
     assert receiver.resources[0]["service.name"] == "gradebook"
 
