@@ -448,12 +448,13 @@ ELSEWHERE = {
     "datasets.discovery.digest_files": "a file that goes away, or that the user may not read",
     "judging.replies.recorded_judge._answer": "a recorded level of a row's own criterion: known when it is asked",
     "judging.replies.recorded_judge._read_lines": "a file that goes away",
-    "judging.replies.recorded_judge.refuse_no_recording": "raised again by refuse_record",
+    "judging.replies.recorded_judge.check_recording": "raised again by refuse_record",
     "judging.settings.files.read_endpoint": "gradebook collect",
     "rubric_store.versions.body": "gradebook rubric",
+    "runs.request.read_column_map": "read by the command, before it knows of a dry run",
     "rubric_store.versions.delete_pointer": "gradebook rubric",
     "workspace.lock._try_claim": "a folder that the user may not write",
-    "workspace.lock.held_folder": "gradebook doctor",
+    "workspace.lock.lock_folder": "gradebook doctor",
 }
 OF_READERS = {"ValueError", "TypeError", "RecursionError", "RuntimeError", "FunctionFault", "UnfinishedError"}
 
