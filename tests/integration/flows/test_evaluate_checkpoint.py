@@ -145,7 +145,7 @@ def test_outputs_that_are_to_be_collected_need_not_be_there_and_are_asked_for_on
         ([*SERVED[:-2], "--step", "7"], "endpoint: found none beside prompts"),
         (["notify", "checkpoint", "new.csv", *SERVED[3:], "--step", "7"], "outputs: found 'new.csv', expected a name"),
         (["notify", "checkpoint", "old.jsonl", *SERVED[3:], "--step", "7"], "old.jsonl already there, not collected"),
-        ([*SERVED, "--step", "7"], "e.yaml: found what can't be read"),
+        ([*SERVED, "--step", "7"], "e.yaml: found a file or folder that can't be read"),
     ],
 )
 def test_what_could_not_be_collected_is_refused_before_a_server_is_asked(gradebook, tmp_path, words, sentence):
